@@ -95,7 +95,7 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::RestoreProblem> 
         }
         2 => {
             let file = entry(Kind::File);
-            if let restore::Begun::Open(open) = target.start_file(&parent(&file)?, &file)? {
+            if let restore::StartedFile::Open(open) = target.start_file(&parent(&file)?, &file)? {
                 open.write_at(0, step.bytes)?;
                 open.finish(&file)?;
             }

@@ -114,7 +114,7 @@ SABOTAGES = {
         "crates/client/src/restore/work.rs", "if !is_as_long ||", "let _ = is_as_long;\n    if",
         test("client", "a_chunk_of_another_length_than_its_run_is_refused")),
     "records are sent for before they are read": (
-        "crates/client/src/restore/plan.rs", "            self.shared.repository.store.prefetch(*place)?;",
+        "crates/client/src/restore/plan.rs", "            self.shared.repository.store.prefetch(*location)?;",
         "            let _ = place;", test("client", "a_restore_waits_for_few_answers")),
     "pages are sent for before they are read": (
         "crates/client/src/restore/entries.rs", "                self.prefetch_pages()?;",

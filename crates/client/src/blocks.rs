@@ -72,9 +72,9 @@ impl BlockCache {
         if let Some(opened) = self.cached_with(id) {
             return Ok(opened);
         }
-        let place = self.store.fetch(id, &mut scratch.bytes)?;
-        let opened = Arc::new(self.open_or_heal(place, scratch)?);
-        self.cache(place, &opened);
+        let location = self.store.fetch(id, &mut scratch.bytes)?;
+        let opened = Arc::new(self.open_or_heal(location, scratch)?);
+        self.cache(location, &opened);
         Ok(opened)
     }
 
@@ -90,24 +90,24 @@ impl BlockCache {
         if name(payload) == *id { Ok(payload.to_vec()) } else { Err(Error::WrongContent(*id)) }
     }
 
-    /// Reads and opens the record at `place`, without caching it.
+    /// Reads and opens the record at `location`, without caching it.
     pub(crate) fn open_at(
         &self,
-        place: RecordLocation,
+        location: RecordLocation,
         scratch: &mut Scratch,
     ) -> Result<OpenedBlock> {
-        self.store.read(place, &mut scratch.bytes)?;
-        self.open_or_heal(place, scratch)
+        self.store.read(location, &mut scratch.bytes)?;
+        self.open_or_heal(location, scratch)
     }
 
-    /// Reads, opens and caches the record at `place`.
+    /// Reads, opens and caches the record at `location`.
     pub(crate) fn open_and_cache(
         &self,
-        place: RecordLocation,
+        location: RecordLocation,
         scratch: &mut Scratch,
     ) -> Result<Arc<OpenedBlock>> {
-        let opened = Arc::new(self.open_at(place, scratch)?);
-        self.cache(place, &opened);
+        let opened = Arc::new(self.open_at(location, scratch)?);
+        self.cache(location, &opened);
         Ok(opened)
     }
 
@@ -116,9 +116,9 @@ impl BlockCache {
         &*self.store
     }
 
-    /// Whether the record at `place` is cached.
-    pub(crate) fn is_cached(&self, place: RecordLocation) -> bool {
-        self.lock().blocks.iter().any(|(other, _)| *other == place)
+    /// Whether the record at `location` is cached.
+    pub(crate) fn is_cached(&self, location: RecordLocation) -> bool {
+        self.lock().blocks.iter().any(|(other, _)| *other == location)
     }
 
     /// The record that holds `id`, if it is cached.
@@ -131,12 +131,12 @@ impl BlockCache {
         Some(opened)
     }
 
-    /// Opens the record that was read from `place`. If it does not open, parity of its container
+    /// Opens the record that was read from `location`. If it does not open, parity of its container
     /// may heal it.
-    fn open_or_heal(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<OpenedBlock> {
-        match self.open_fetched(place, scratch) {
-            Err(_) if self.store.heal(place, &mut scratch.bytes) => {
-                self.open_fetched(place, scratch)
+    fn open_or_heal(&self, location: RecordLocation, scratch: &mut Scratch) -> Result<OpenedBlock> {
+        match self.open_fetched(location, scratch) {
+            Err(_) if self.store.heal(location, &mut scratch.bytes) => {
+                self.open_fetched(location, scratch)
             }
             result => result,
         }
@@ -165,10 +165,10 @@ impl BlockCache {
         Ok(self.opener.open(bytes, &mut scratch.unpacker)?)
     }
 
-    fn open_fetched(&self, place: RecordLocation, scratch: &mut Scratch) -> Result<OpenedBlock> {
+    fn open_fetched(&self, location: RecordLocation, scratch: &mut Scratch) -> Result<OpenedBlock> {
         let session = record::split(&scratch.bytes)?.header.session;
         if !self.opener.knows_session(&session) {
-            self.learn(&session, place.container)?;
+            self.learn(&session, location.container)?;
         }
         Ok(self.opener.open(&mut scratch.bytes, &mut scratch.unpacker)?)
     }
@@ -217,13 +217,13 @@ impl BlockCache {
         Ok(self.opener.knows_session(session))
     }
 
-    fn cache(&self, place: RecordLocation, opened: &Arc<OpenedBlock>) {
-        if self.is_cached(place) {
+    fn cache(&self, location: RecordLocation, opened: &Arc<OpenedBlock>) {
+        if self.is_cached(location) {
             return;
         }
         let mut cached = self.lock();
         cached.bytes += opened.bytes();
-        cached.blocks.push_front((place, opened.clone()));
+        cached.blocks.push_front((location, opened.clone()));
         while cached.bytes > self.bytes_max
             && let Some((_, last)) = cached.blocks.pop_back()
         {

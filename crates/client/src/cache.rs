@@ -52,7 +52,7 @@ struct State {
     saved_length: u64,
     /// The damage epoch of the repository when the cache was last saved.
     epoch: u64,
-    places: FxHashMap<ObjectId, (u64, u32)>,
+    positions: FxHashMap<ObjectId, (u64, u32)>,
     /// The pages that this run used, and their bytes; the others are of old snapshots.
     used: FxHashSet<ObjectId>,
     used_bytes: u64,
@@ -94,12 +94,13 @@ impl ChunkCache {
         }
         let length = pages.metadata()?.len();
         let known = read_index(&folder.join("index"), length);
-        let (length, epoch, places) = known.unwrap_or_default();
+        let (length, epoch, positions) = known.unwrap_or_default();
         // Bytes behind it are from a run that did not finish.
         pages.set_len(length)?;
         let (used, used_bytes, saved_length) = (FxHashSet::default(), 0, length);
         let is_full = false;
-        let state = State { pages, length, saved_length, epoch, places, used, used_bytes, is_full };
+        let state =
+            State { pages, length, saved_length, epoch, positions, used, used_bytes, is_full };
         let (hits, misses, damaged) = Default::default();
         let state = Mutex::new(state);
         Ok(Some(Self { folder: folder.to_owned(), max_bytes, state, hits, misses, damaged }))
@@ -107,15 +108,15 @@ impl ChunkCache {
 
     /// The page `id`, if it is there and intact.
     pub(crate) fn get(&self, id: &ObjectId, ids: &IdKey) -> Option<Arc<PageData>> {
-        let place = self.state.lock().places.get(id).copied();
-        let page = place.and_then(|place| self.read(place));
+        let position = self.state.lock().positions.get(id).copied();
+        let page = position.and_then(|position| self.read(position));
         let Some(page) = page else {
             self.misses.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         if ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {
             self.damaged.fetch_add(1, Ordering::Relaxed);
-            self.state.lock().places.remove(id);
+            self.state.lock().positions.remove(id);
             return None;
         }
         self.hits.fetch_add(1, Ordering::Relaxed);
@@ -125,13 +126,13 @@ impl ChunkCache {
 
     /// Whether the page `id` seems to be there.
     pub(crate) fn has(&self, id: &ObjectId) -> bool {
-        self.state.lock().places.contains_key(id)
+        self.state.lock().positions.contains_key(id)
     }
 
     /// Adds a page, if there is room.
     pub(crate) fn put(&self, id: ObjectId, kind: PageKind, refs: &[ObjectId], payload: &[u8]) {
         let mut state = self.state.lock();
-        if state.is_full || state.places.contains_key(&id) {
+        if state.is_full || state.positions.contains_key(&id) {
             return state.use_page(id);
         }
         let mut bytes = vec![kind as u8];
@@ -144,8 +145,8 @@ impl ChunkCache {
             state.is_full = true;
             return;
         }
-        let place = (state.length, bytes.len() as u32);
-        state.places.insert(id, place);
+        let position = (state.length, bytes.len() as u32);
+        state.positions.insert(id, position);
         state.length = end;
         state.use_page(id);
     }
@@ -169,7 +170,7 @@ impl ChunkCache {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&state.length.to_le_bytes());
         bytes.extend_from_slice(&epoch.to_le_bytes());
-        for (id, (offset, length)) in &state.places {
+        for (id, (offset, length)) in &state.positions {
             bytes.extend_from_slice(&id.0);
             bytes.extend_from_slice(&offset.to_le_bytes());
             bytes.extend_from_slice(&length.to_le_bytes());
@@ -213,7 +214,7 @@ impl Drop for State {
 
 impl State {
     fn use_page(&mut self, id: ObjectId) {
-        if let Some((_, length)) = self.places.get(&id)
+        if let Some((_, length)) = self.positions.get(&id)
             && self.used.insert(id)
         {
             self.used_bytes += u64::from(*length);
@@ -227,19 +228,19 @@ impl State {
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
         let new = options.open(&path)?;
         rustix::fs::flock(&new, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        let (mut places, mut length, mut buffer) = (FxHashMap::default(), 0, Vec::new());
+        let (mut positions, mut length, mut buffer) = (FxHashMap::default(), 0, Vec::new());
         for id in &self.used {
-            let Some((offset, bytes)) = self.places.get(id).copied() else { continue };
+            let Some((offset, bytes)) = self.positions.get(id).copied() else { continue };
             buffer.resize(bytes as usize, 0);
             self.pages.read_exact_at(&mut buffer, offset)?;
             new.write_all_at(&buffer, length)?;
-            places.insert(*id, (length, bytes));
+            positions.insert(*id, (length, bytes));
             length += u64::from(bytes);
         }
         // The old index is longer than these pages, or its places hold other pages: either way
         // nothing wrong is trusted.
         std::fs::rename(path, folder.join("pages"))?;
-        (self.pages, self.places, self.length) = (new, places, length);
+        (self.pages, self.positions, self.length) = (new, positions, length);
         Ok(())
     }
 }

@@ -108,8 +108,8 @@ fn container(repository: &Repository, number: ContainerNo, report: &mut ScrubRep
     report.containers += 1;
     let mut bytes = Vec::new();
     for row in &opened.rows {
-        let place = RecordLocation { container: number, offset: row.offset, length: row.length };
-        match opened.reader.read(place, &mut bytes) {
+        let location = RecordLocation { container: number, offset: row.offset, length: row.length };
+        match opened.reader.read(location, &mut bytes) {
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => report.damage(format!("container {}: {error}", number.0)),
             Ok(()) => {

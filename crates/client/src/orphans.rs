@@ -125,9 +125,9 @@ fn scan_container(reader: &ContainerReader, records: &mut SnapshotRecords) -> Re
     let mut receipts: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
     for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.has_kind(*kind))) {
         let mut bytes = Vec::new();
-        let place =
+        let location =
             RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
-        reader.read(place, &mut bytes)?;
+        reader.read(location, &mut bytes)?;
         let Ok(record) = record::verify(&bytes) else { continue };
         match record.header.kind {
             RecordKind::Session => drop(sessions.insert(record.header.session, bytes)),

@@ -121,14 +121,14 @@ impl State {
     }
 
     fn request(&mut self, ids: &[ObjectId], blocks: &BlockCache) -> Result<()> {
-        let places = blocks.store().locate(ids)?;
-        for (id, place) in ids.iter().zip(places) {
+        let locations = blocks.store().locate(ids)?;
+        for (id, location) in ids.iter().zip(locations) {
             // A missing page is reported when it is read.
-            let Some(place) = place else { continue };
-            self.expected.insert(*id, place);
-            if !blocks.is_cached(place) && self.requested.insert(place) {
-                self.requested_bytes += place.length as usize;
-                blocks.store().prefetch(place)?;
+            let Some(location) = location else { continue };
+            self.expected.insert(*id, location);
+            if !blocks.is_cached(location) && self.requested.insert(location) {
+                self.requested_bytes += location.length as usize;
+                blocks.store().prefetch(location)?;
             }
             if self.requested_bytes >= PREFETCH_BYTES_MAX {
                 break;
@@ -139,12 +139,12 @@ impl State {
 
     /// The record that holds `id`, if it was requested and is good.
     fn requested_record(&mut self, id: &ObjectId, blocks: &BlockCache) -> Option<Arc<OpenedBlock>> {
-        let place = self.expected.remove(id)?;
-        if !self.requested.remove(&place) {
+        let location = self.expected.remove(id)?;
+        if !self.requested.remove(&location) {
             return None;
         }
-        self.requested_bytes -= place.length as usize;
-        let opened = blocks.open_and_cache(place, &mut self.scratch).ok()?;
+        self.requested_bytes -= location.length as usize;
+        let opened = blocks.open_and_cache(location, &mut self.scratch).ok()?;
         opened.ids.contains(id).then_some(opened)
     }
 }

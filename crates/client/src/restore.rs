@@ -199,18 +199,18 @@ pub fn run(
     // A path that another party chose is resolved only once, below.
     let is_new = options.target_below.is_none()
         && std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
-    let place = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
+    let opened = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
     let counters = Counters::default();
     let shared = RestoreContext {
         repository,
         blocks,
-        target: &place,
+        target: &opened,
         options,
         counters: &counters,
         progress,
         monitor,
         is_new,
-        place: &target.to_string_lossy(),
+        target_path: &target.to_string_lossy(),
         is_full: AtomicBool::new(false),
         is_incomplete: AtomicBool::new(false),
         lost_pages: Mutex::default(),
@@ -222,7 +222,7 @@ pub fn run(
     shared.write_marker()?;
     let tree = Tree { pages: &pages, snapshot, selection: &selection };
     tree.restore(&shared)?;
-    place.sync().map_err(|problem| target_error(target, &problem))?;
+    opened.sync().map_err(|problem| target_error(target, &problem))?;
     shared.report_degraded();
     if options.verify && !options.dry_run {
         verify::run(&shared, &mut tree.entries()?)?;

@@ -38,7 +38,7 @@ pub(super) fn attribute(
     report.needs_rebuild |= is_missed && seen.has_unnamed;
     let mut wanted = found.missing.clone();
     if seen.has_losses() {
-        let lost = lost_objects(repository.local()?, |place, id| seen.is_lost(place, id))?;
+        let lost = lost_objects(repository.local()?, |location, id| seen.is_lost(location, id))?;
         // Otherwise the index no longer refers to the damaged data.
         report.needs_rebuild |= !lost.is_empty();
         wanted.extend(lost);
@@ -66,10 +66,10 @@ pub(super) fn search(
 
 /// Records that could only be read with the help of parity, and are not reported yet.
 fn healed(repository: &UnlockedRepository, seen: &ContainerFindings) -> Vec<ContainerDamage> {
-    let damage = |place: RecordLocation| ContainerDamage {
-        range: Some((place.offset.into(), place.length.into())),
+    let damage = |location: RecordLocation| ContainerDamage {
+        range: Some((location.offset.into(), location.length.into())),
         is_healable: true,
-        ..ContainerDamage::of_container(place.container, "it was healed from parity".into())
+        ..ContainerDamage::of_container(location.container, "it was healed from parity".into())
     };
     let said: FxHashSet<_> = seen.damages.iter().map(|it| (it.container, it.range)).collect();
     let healed = repository.store.healed().into_iter().map(damage);

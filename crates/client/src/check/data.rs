@@ -48,12 +48,12 @@ impl ContainerFindings {
         self.tombstones.append(&mut other.tombstones);
     }
 
-    /// Whether `id` cannot be read from `place`, its location in the index.
-    pub(super) fn is_lost(&self, place: RecordLocation, id: IdPrefix) -> bool {
-        let there = self.partly.get(&place.container);
-        there.is_some_and(|there| !there.contains(&(place.offset, id)))
-            || self.bad.contains(&place)
-            || self.wrong.contains(&(place, id))
+    /// Whether `id` cannot be read from `location`, its location in the index.
+    pub(super) fn is_lost(&self, location: RecordLocation, id: IdPrefix) -> bool {
+        let there = self.partly.get(&location.container);
+        there.is_some_and(|there| !there.contains(&(location.offset, id)))
+            || self.bad.contains(&location)
+            || self.wrong.contains(&(location, id))
     }
 
     /// Whether any object may be lost.
@@ -194,26 +194,26 @@ impl ContainerChecker<'_> {
         row: &Row,
         seen: &mut ContainerFindings,
     ) -> Result<()> {
-        let place =
+        let location =
             RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
-        let read = reader.read(place, &mut self.buffer).map_err(Error::from);
-        let reason = match read.and_then(|()| self.record(place, seen)) {
+        let read = reader.read(location, &mut self.buffer).map_err(Error::from);
+        let reason = match read.and_then(|()| self.record(location, seen)) {
             Ok(()) => return Ok(()),
             Err(error) if error.is_unreachable() => return Err(error),
             Err(error) => error.to_string(),
         };
-        let is_healable = reader.heal(place, &mut self.buffer);
+        let is_healable = reader.heal(location, &mut self.buffer);
         let range = Some((row.offset.into(), row.length.into()));
-        let damage = ContainerDamage::of_container(place.container, reason);
+        let damage = ContainerDamage::of_container(location.container, reason);
         seen.damages.push(ContainerDamage { range, is_healable, ..damage });
-        if !is_healable || self.record(place, seen).is_err() {
-            seen.bad.push(place);
+        if !is_healable || self.record(location, seen).is_err() {
+            seen.bad.push(location);
         }
         Ok(())
     }
 
-    /// Checks the record that was read from `place`.
-    fn record(&mut self, place: RecordLocation, seen: &mut ContainerFindings) -> Result<()> {
+    /// Checks the record that was read from `location`.
+    fn record(&mut self, location: RecordLocation, seen: &mut ContainerFindings) -> Result<()> {
         let record = record::verify(&self.buffer)?;
         match record.header.kind {
             RecordKind::Session | RecordKind::Receipt => return Ok(()),
@@ -227,18 +227,18 @@ impl ContainerChecker<'_> {
             }
             RecordKind::Data | RecordKind::Pages => {}
         }
-        if let Some(there) = seen.partly.get_mut(&place.container) {
+        if let Some(there) = seen.partly.get_mut(&location.container) {
             let ids = record::object_ids(&record).unwrap_or_default();
-            there.extend(ids.iter().map(|id| (place.offset, IdPrefix::new(id))));
+            there.extend(ids.iter().map(|id| (location.offset, IdPrefix::new(id))));
         }
         let Ok(blocks) = self.repository.blocks() else { return Ok(()) };
-        let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
+        let opened = blocks.open_bytes(location.container, &mut self.buffer, &mut self.scratch)?;
         for id in misnamed(&self.repository.keys.writer.ids, &opened) {
-            let range = Some((place.offset.into(), place.length.into()));
+            let range = Some((location.offset.into(), location.length.into()));
             let reason = format!("the content of object {id} does not match its id");
-            let damage = ContainerDamage::of_container(place.container, reason);
+            let damage = ContainerDamage::of_container(location.container, reason);
             seen.damages.push(ContainerDamage { range, ..damage });
-            seen.wrong.insert((place, IdPrefix::new(&id)));
+            seen.wrong.insert((location, IdPrefix::new(&id)));
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub(super) fn run(
     }
     if let Some(percent) = options.read_data_percent {
         let mut data = DataCheck::new(repository, report, progress)?;
-        data.read(located.places, percent)?;
+        data.read(located.locations, percent)?;
         lost.extend(data.lost);
     }
     if !lost.is_empty() || !found.bad_pages.is_empty() {
@@ -97,24 +97,24 @@ impl<'a> DataCheck<'a> {
     /// Reads `objects`, or those in a share of the containers.
     fn read(&mut self, mut objects: Vec<LocatedObject>, percent: f64) -> Result<()> {
         objects.sort_unstable();
-        let numbers: BTreeSet<_> = objects.iter().map(|(place, _)| place.container).collect();
+        let numbers: BTreeSet<_> = objects.iter().map(|(location, _)| location.container).collect();
         let numbers: Vec<_> = numbers.into_iter().collect();
         let chosen = choose(&numbers, Some(percent), self.repository.now_secs());
         let chosen: FxHashSet<ContainerNo> =
             numbers.iter().zip(chosen).filter(|(_, is)| *is).map(|(number, _)| *number).collect();
         self.report.containers = numbers.len() as u64;
         self.report.containers_read = chosen.len() as u64;
-        objects.retain(|(place, _)| chosen.contains(&place.container));
+        objects.retain(|(location, _)| chosen.contains(&location.container));
         let records: Vec<_> = objects.chunk_by(|one, next| one.0 == next.0).collect();
         let mut prefetch = records.iter().map(|record| record[0].0);
-        for place in prefetch.by_ref().take(PREFETCH_RECORDS) {
-            self.repository.store.prefetch(place)?;
+        for location in prefetch.by_ref().take(PREFETCH_RECORDS) {
+            self.repository.store.prefetch(location)?;
         }
         for record in &records {
             self.progress.check()?;
             self.record(record)?;
-            if let Some(place) = prefetch.next() {
-                self.repository.store.prefetch(place)?;
+            if let Some(location) = prefetch.next() {
+                self.repository.store.prefetch(location)?;
             }
         }
         Ok(())
@@ -122,17 +122,17 @@ impl<'a> DataCheck<'a> {
 
     /// Checks one record, with those of its objects that snapshots need.
     fn record(&mut self, objects: &[LocatedObject]) -> Result<()> {
-        let place = objects[0].0;
-        let Err(error) = self.holds(place, objects, true) else { return Ok(()) };
+        let location = objects[0].0;
+        let Err(error) = self.holds(location, objects, true) else { return Ok(()) };
         if error.is_unreachable() {
             return Err(error);
         }
         if self.moved(objects)? {
             return Ok(());
         }
-        let is_healable = self.repository.store.heal(place, &mut self.buffer)
-            && self.holds(place, objects, false).is_ok();
-        let (number, offset, length) = (place.container, place.offset, place.length);
+        let is_healable = self.repository.store.heal(location, &mut self.buffer)
+            && self.holds(location, objects, false).is_ok();
+        let (number, offset, length) = (location.container, location.offset, location.length);
         let what = format!("container {number} at {offset} (+{length}): {error}");
         self.report.damages.push(Damage { what, healable: is_healable, ..Damage::default() });
         if !is_healable {
@@ -141,21 +141,21 @@ impl<'a> DataCheck<'a> {
         Ok(())
     }
 
-    /// Whether the record at `place` holds all of these objects. It is read first, unless it is in
-    /// the buffer.
+    /// Whether the record at `location` holds all of these objects. It is read first, unless it is
+    /// in the buffer.
     fn holds(
         &mut self,
-        place: RecordLocation,
+        location: RecordLocation,
         objects: &[LocatedObject],
         read: bool,
     ) -> Result<()> {
         if read {
-            self.repository.store.read(place, &mut self.buffer)?;
+            self.repository.store.read(location, &mut self.buffer)?;
             self.report.bytes_read += self.buffer.len() as u64;
             self.progress.bytes_read.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
         }
         let blocks = self.repository.blocks()?;
-        let opened = blocks.open_bytes(place.container, &mut self.buffer, &mut self.scratch)?;
+        let opened = blocks.open_bytes(location.container, &mut self.buffer, &mut self.scratch)?;
         if let Some(id) = misnamed(&self.repository.keys.writer.ids, &opened).next() {
             return Err(Error::WrongContent(id));
         }
@@ -169,8 +169,8 @@ impl<'a> DataCheck<'a> {
     /// Whether a reclaim moved all of these meanwhile, and they are good at their new location.
     fn moved(&mut self, objects: &[LocatedObject]) -> Result<bool> {
         let ids: Vec<_> = objects.iter().map(|(_, id)| *id).collect();
-        let places = self.repository.store.locate(&ids)?;
-        let Some(mut now) = places
+        let locations = self.repository.store.locate(&ids)?;
+        let Some(mut now) = locations
             .into_iter()
             .zip(ids)
             .map(|(at, id)| Some((at?, id)))
@@ -178,7 +178,7 @@ impl<'a> DataCheck<'a> {
         else {
             return Ok(false);
         };
-        if now.iter().any(|(place, _)| *place == objects[0].0) {
+        if now.iter().any(|(location, _)| *location == objects[0].0) {
             return Ok(false);
         }
         now.sort_unstable();

@@ -41,14 +41,14 @@ pub(super) struct ChunkLocator<'a> {
     /// Chunks that it does not have.
     pub(super) missing: FxHashSet<IdPrefix>,
     /// The locations of the others, if they are to be read.
-    pub(super) places: Vec<(RecordLocation, ObjectId)>,
+    pub(super) locations: Vec<(RecordLocation, ObjectId)>,
     is_kept: bool,
 }
 
 impl<'a> ChunkLocator<'a> {
     pub(super) fn new(store: &'a dyn Store, is_kept: bool) -> Self {
-        let (batch, seen, missing, places) = Default::default();
-        Self { store, batch, seen, missing, places, is_kept }
+        let (batch, seen, missing, locations) = Default::default();
+        Self { store, batch, seen, missing, locations, is_kept }
     }
 
     fn add(&mut self, id: &ObjectId) -> Result<()> {
@@ -59,10 +59,10 @@ impl<'a> ChunkLocator<'a> {
     }
 
     fn ask(&mut self) -> Result<()> {
-        let places = self.store.locate(&self.batch)?;
-        for (id, place) in self.batch.drain(..).zip(places) {
-            match place {
-                Some(place) if self.is_kept => self.places.push((place, id)),
+        let locations = self.store.locate(&self.batch)?;
+        for (id, location) in self.batch.drain(..).zip(locations) {
+            match location {
+                Some(location) if self.is_kept => self.locations.push((location, id)),
                 Some(_) => {}
                 None => drop(self.missing.insert(IdPrefix::new(&id))),
             }

@@ -234,25 +234,25 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
-        let places = self.shared.repository.store.locate(&ids)?;
-        let mut placed: Vec<(RecordLocation, ChunkUse)> = Vec::with_capacity(uses.len());
-        for (used, place) in uses.into_iter().zip(places) {
-            match place {
-                Some(place) => placed.push((place, used)),
+        let locations = self.shared.repository.store.locate(&ids)?;
+        let mut located: Vec<(RecordLocation, ChunkUse)> = Vec::with_capacity(uses.len());
+        for (used, location) in uses.into_iter().zip(locations) {
+            match location {
+                Some(location) => located.push((location, used)),
                 None => used.file.lost(
                     self.shared,
                     &format!("chunk {} is missing from all containers", used.id),
                 ),
             }
         }
-        placed.sort_by_key(|(place, _)| *place);
-        let records = by_record(placed);
+        located.sort_by_key(|(location, _)| *location);
+        let records = by_record(located);
         // All records of the window, before a worker gets the first: latency is hidden within a
         // window.
-        for (place, _) in &records {
-            self.shared.repository.store.prefetch(*place)?;
+        for (location, _) in &records {
+            self.shared.repository.store.prefetch(*location)?;
         }
-        records.into_iter().try_for_each(|(place, uses)| self.send(Task::Record(place, uses)))
+        records.into_iter().try_for_each(|(location, uses)| self.send(Task::Record(location, uses)))
     }
 
     fn send(&self, task: Task) -> Result<()> {
@@ -261,12 +261,12 @@ impl<'a> Planner<'a> {
 }
 
 /// Groups sorted uses by record.
-fn by_record(placed: Vec<(RecordLocation, ChunkUse)>) -> Vec<(RecordLocation, Vec<ChunkUse>)> {
+fn by_record(located: Vec<(RecordLocation, ChunkUse)>) -> Vec<(RecordLocation, Vec<ChunkUse>)> {
     let mut records: Vec<(RecordLocation, Vec<ChunkUse>)> = Vec::new();
-    for (place, used) in placed {
+    for (location, used) in located {
         match records.last_mut() {
-            Some((last, uses)) if *last == place => uses.push(used),
-            _ => records.push((place, vec![used])),
+            Some((last, uses)) if *last == location => uses.push(used),
+            _ => records.push((location, vec![used])),
         }
     }
     records

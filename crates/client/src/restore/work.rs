@@ -34,7 +34,7 @@ pub(super) struct RestoreContext<'a> {
     /// The target was empty: nothing in it can be unchanged.
     pub(super) is_new: bool,
     /// The path of the target, for errors.
-    pub(super) place: &'a str,
+    pub(super) target_path: &'a str,
     /// The target is full.
     pub(super) is_full: AtomicBool,
     /// Something could not be restored: the content of the snapshot is not completely known, and
@@ -81,9 +81,9 @@ pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result
         shared.check()?;
         match task {
             Task::Plain(entries) => entries.iter().for_each(|entry| plain(shared, entry)),
-            Task::Record(place, uses) => {
+            Task::Record(location, uses) => {
                 // The other threads stop at their next task.
-                if let Err(error) = record(shared, place, &uses, &mut scratch) {
+                if let Err(error) = record(shared, location, &uses, &mut scratch) {
                     shared.end(error);
                 }
             }
@@ -123,11 +123,11 @@ pub(super) fn plain(shared: &RestoreContext<'_>, entry: &Entry) {
 
 fn record(
     shared: &RestoreContext<'_>,
-    place: RecordLocation,
+    location: RecordLocation,
     uses: &[ChunkUse],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    match shared.blocks.open_at(place, scratch) {
+    match shared.blocks.open_at(location, scratch) {
         Ok(opened) => {
             let at: FxHashMap<_, _> =
                 opened.ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
@@ -139,7 +139,7 @@ fn record(
             if let Error::Repository(error) = &error
                 && error.is_container_missing()
             {
-                let _ = shared.repository.store.refresh_after(place.container);
+                let _ = shared.repository.store.refresh_after(location.container);
             }
             return uses.iter().try_for_each(|used| fetch(shared, used, scratch));
         }
@@ -278,7 +278,7 @@ impl RestoreContext<'_> {
         }
         if self.is_full.load(Ordering::Relaxed) {
             let full = std::io::ErrorKind::StorageFull;
-            return Err(Error::File { path: self.place.into(), source: full.into() });
+            return Err(Error::File { path: self.target_path.into(), source: full.into() });
         }
         self.progress.check()
     }

@@ -3,15 +3,13 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test may stop at the first surprise")]
 
 mod changing;
-mod checking_afar;
-mod cut_short;
+mod checking_remotely;
 mod damage;
 mod damage_matrix;
 mod deleting;
 mod doubts;
 mod environment;
 mod epochs;
-mod far;
 mod faults;
 mod fences;
 mod forged;
@@ -20,6 +18,7 @@ mod identity;
 mod incidents;
 mod incremental;
 mod interrupted;
+mod interrupted_restores;
 mod keys;
 mod large_attributes;
 mod limits;
@@ -29,6 +28,7 @@ mod power;
 mod racer;
 mod rebuilding;
 mod reclaiming;
+mod remote;
 mod restoring;
 mod rotting;
 mod round_trip;

@@ -1,7 +1,7 @@
 //! A check by who has no more of the repository than a server's answers: it finds what a check beside the containers
 //! finds of what snapshots need, and what a server makes up.
 
-use crate::far::Far;
+use crate::remote::Far;
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{TestFolder, checked, init_with_parity};
 use client::UnlockedRepository;
