@@ -392,7 +392,10 @@ fn a_chunk_under_the_name_of_another_is_refused() {
         forge.publish_leaf(&[chunked("a", 6, vec![Segment::Data(name, 6)])])
     });
     outcome.assert_refused("poison");
-    assert!(outcome.checked.iter().any(|line| line.contains("other content")), "{outcome:?}");
+    assert!(
+        outcome.checked.iter().any(|line| line.contains("does not match its id")),
+        "{outcome:?}"
+    );
 }
 
 /// All else in it is as it should be: it is another tree than who signed the root has seen.
@@ -405,7 +408,10 @@ fn a_page_under_the_name_of_another_is_refused() {
         forge.publish(root, 0)
     });
     outcome.assert_refused("a poisoned page");
-    assert!(outcome.checked.iter().any(|line| line.contains("other content")), "{outcome:?}");
+    assert!(
+        outcome.checked.iter().any(|line| line.contains("does not match its id")),
+        "{outcome:?}"
+    );
 }
 
 /// As `cat` and `dump` do it.
@@ -448,7 +454,11 @@ fn a_further_name_gets_no_chunk_of_another_name_or_length() {
     let (report, heard) =
         crate::testkit::restore_with(&lab.repository, name, b"", &target, &options).unwrap();
     assert_eq!(report.failed, 4, "{heard:?}");
-    assert_eq!(heard.iter().filter(|line| line.contains("other content")).count(), 4, "{heard:?}");
+    assert_eq!(
+        heard.iter().filter(|line| line.contains("does not match its id")).count(),
+        4,
+        "{heard:?}"
+    );
     assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
 }
 
@@ -499,7 +509,7 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
         let Err(client::Error::Repository(repository::Error::UncertainData(why))) = &refused else {
             panic!("{refused:?}")
         };
-        assert!(why.contains("other content"), "{why}");
+        assert!(why.contains("does not match its id"), "{why}");
         let left = lab.place.files();
         let is_container = |name: &&String| name.ends_with(".ice");
         assert!(before.iter().filter(is_container).all(|name| left.contains(name)));
