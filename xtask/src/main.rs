@@ -1,7 +1,6 @@
-//! Developer commands and checks of the house.
+//! Checks of the repository for developers.
 //!
-//! `cargo xtask layers`, `cargo xtask tidy` and `cargo xtask promises` also run as tests of this crate, so that
-//! `cargo test --workspace` finds a wrong arrow.
+//! All of them also run as tests of this crate, so that `cargo test --workspace` finds a wrong dependency or word.
 
 mod files;
 mod layers;
@@ -41,7 +40,7 @@ fn main() -> ExitCode {
 
 fn report(name: &str, problems: Vec<String>) -> ExitCode {
     if problems.is_empty() {
-        println!("{name}: all well");
+        println!("{name}: no problems");
         return ExitCode::SUCCESS;
     }
     problems.iter().for_each(|problem| eprintln!("{name}: {problem}"));
