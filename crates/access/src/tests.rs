@@ -91,7 +91,7 @@ fn files_that_do_not_hold_what_they_should_are_named() {
 }
 
 #[test]
-fn a_ca_that_the_token_does_not_name_is_not_trusted() {
+fn a_ca_that_the_token_does_not_name_is_refused() {
     let (own, other) = (answer("web"), answer("web"));
     assert!(enroll::check(&server(), &own.token, &own.told).is_ok());
     let refused = enroll::check(&server(), &own.token, &other.told).unwrap_err();

@@ -66,7 +66,7 @@ impl Holder {
 
 /// Status of a certificate, which decides whether it may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct CertificateStatus {
     /// Name of the holder.
     pub holder: Name,
     /// Valid until.
@@ -130,7 +130,7 @@ impl Catalog {
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].
-    pub fn certificate(&self, of: Holder, serial: &str) -> Result<Option<Standing>> {
+    pub fn certificate(&self, of: Holder, serial: &str) -> Result<Option<CertificateStatus>> {
         let Table { name, holder, holders, .. } = of.table();
         self.look(|look| {
             let mut select = look.prepare_cached(&format!(
@@ -140,8 +140,8 @@ impl Catalog {
                  LEFT JOIN {name} later ON later.serial = it.successor
                  WHERE it.serial = ?1"
             ))?;
-            let standing = select.query_row([serial], |row| {
-                Ok(Standing {
+            let status = select.query_row([serial], |row| {
+                Ok(CertificateStatus {
                     holder: row.get::<_, Word<_>>(0)?.0,
                     not_after: row.get(1)?,
                     revoked: row.get(2)?,
@@ -150,7 +150,7 @@ impl Catalog {
                     successor_used: row.get(5)?,
                 })
             });
-            Ok(standing.optional()?)
+            Ok(status.optional()?)
         })
     }
 

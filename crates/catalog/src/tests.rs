@@ -354,11 +354,11 @@ fn a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork() 
     let (_folder, catalog) = with_nodes();
     assert_eq!(renew(&catalog, "web", 1, "a").unwrap(), Renewed::New);
     assert_eq!(renew(&catalog, "web", 2, "b").unwrap(), Renewed::New);
-    let standing = |serial: &str| catalog.certificate(Holder::Node, serial).unwrap().unwrap();
-    assert!(standing("a").superseded && !standing("b").superseded);
+    let status = |serial: &str| catalog.certificate(Holder::Node, serial).unwrap().unwrap();
+    assert!(status("a").superseded && !status("b").superseded);
     catalog.certificate_used(Holder::Node, "b", 1_000).unwrap();
     assert_eq!(renew(&catalog, "web", 3, "c").unwrap(), Renewed::Forked);
-    assert!(standing("web").revoked && standing("a").revoked && standing("b").revoked);
+    assert!(status("web").revoked && status("a").revoked && status("b").revoked);
     assert!(catalog.node(&name("web")).unwrap().unwrap().alarm.is_some());
     assert_eq!(catalog.audit_entries(None, 1).unwrap()[0].action, "certificate.fork");
     catalog.add_token(BY, &[7; 32], &terms("web")).unwrap();

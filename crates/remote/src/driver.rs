@@ -1,5 +1,5 @@
 //! Keeps a stream connected: dials, greets, opens or attaches, moves frames both ways, and comes
-//! back after a cut until patience is at its end.
+//! back after a disconnect until patience is at its end.
 
 use crate::dial::{Dialed, dial, ended, is_ended};
 use crate::metrics::Metrics;
@@ -23,46 +23,46 @@ use transport::frames::{self, FrameReader};
 use transport::rate::Rate;
 use transport::tcp_info::TcpInfo;
 
-/// First pause before another try; each later one is twice as long.
+/// First pause before a retry; each later one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
-/// A quiet connection says that it is there.
+/// Interval of pings on a quiet connection.
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// Time for the answer to a first question. A busy server may have to open a repository.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// A server that says nothing for so long, pings notwithstanding, is gone: a commit takes less.
+/// A server that makes no progress for this long, in spite of pings, is gone: a commit takes less.
 const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
-/// How often the kernel is asked.
+/// How often the kernel's statistics are read.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
 type Tls = TlsStream<TcpStream>;
 
-/// What keeps a stream connected.
+/// Keeps one stream connected.
 pub(crate) struct ConnectionDriver {
-    /// Which stream it is, from 0.
+    /// Number of the stream, from 0.
     pub(crate) number: u8,
     pub(crate) route: Arc<Route>,
     pub(crate) stream: Arc<Stream>,
     pub(crate) server_messages: Arc<ServerMessages>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) role: Arc<Mutex<StreamRole>>,
-    /// What the first stream opens again when its session is lost; others end then.
+    /// What the first stream opens again when its session is lost; other streams end then.
     pub(crate) purpose: Option<Purpose>,
-    /// The settings of the repository, once they were told: they never change.
+    /// The settings of the repository, once they are known: they never change.
     pub(crate) config: Vec<u8>,
-    /// When a packet last came in.
+    /// When a packet was last received.
     pub(crate) last_received: Mutex<Instant>,
-    /// Told once whether the first connection worked.
+    /// Receives once the result of the first connection.
     pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
-    /// It was told that the server is away.
+    /// Whether the user was told that the server is unreachable.
     pub(crate) told_unreachable: bool,
 }
 
-/// What a connection came to.
+/// Result of a connection.
 enum Connected {
-    /// The stream can go on; so many of its records were taken.
+    /// The stream can continue; the server has taken this many of its records.
     Ready(Box<Dialed>, Option<u64>),
-    /// Host and port at which the domain lies.
+    /// Host and port of the storage server of the domain.
     Redirect((String, u16)),
 }
 
@@ -114,7 +114,7 @@ impl ConnectionDriver {
         }
     }
 
-    /// Ends the stream, and tells who waits for its first connection.
+    /// Ends the stream, and reports to the caller that waits for its first connection.
     fn give_up(&mut self, failure: Failure) {
         if let Some(first) = self.first.take() {
             let _ = first.send(Err(failure.clone()));
@@ -122,7 +122,7 @@ impl ConnectionDriver {
         self.stream.end(failure);
     }
 
-    /// Once each time that the server is lost; further streams of a job say nothing.
+    /// Tells the user once each time that the server becomes unreachable; only the first stream does.
     fn tell_unreachable(&mut self, failure: &Failure, patience: Duration) {
         if self.number > 0 || self.told_unreachable {
             return;
@@ -134,8 +134,8 @@ impl ConnectionDriver {
         self.route.control_server.wait_control.tell(&text);
     }
 
-    /// When the server has lost the session, the stream goes on without it: whoever wrote is told, and
-    /// may begin another one.
+    /// When the server has lost the session, the stream continues without it: the writer is told, and may
+    /// begin another one.
     fn starts_over(&self, failure: &Failure) -> bool {
         let (Some(purpose), true) = (self.purpose, failure.is_session_lost()) else {
             return false;
@@ -149,7 +149,7 @@ impl ConnectionDriver {
         true
     }
 
-    /// A connection on which the stream can go on; and how many of its records were taken.
+    /// Connects so that the stream can continue. Returns how many of its records were taken, too.
     async fn connect(&mut self) -> Result<(Dialed, Option<u64>), Failure> {
         if self.route.is_recheck_due() {
             self.look_up_route().await?;
@@ -180,7 +180,7 @@ impl ConnectionDriver {
         }
     }
 
-    /// Asks the control server where the domain lies now. When it cannot be reached either, nothing changes.
+    /// Asks the control server where the domain lies now. While it is unreachable, too, nothing changes.
     async fn look_up_route(&self) -> Result<(), Failure> {
         let asked = async {
             let endpoint = &self.route.control_server;
@@ -199,8 +199,8 @@ impl ConnectionDriver {
         }
     }
 
-    /// Greets and says `request` in one go, which saves a round trip. The node's name, the server's
-    /// clock, the most streams; and the answer to the request.
+    /// Sends `Hello` and `request` together, which saves a round trip. Returns the node's name, the
+    /// server's clock and maximum number of streams, and the reply to the request.
     async fn greet(
         &self,
         stream: &mut Tls,
@@ -263,7 +263,7 @@ impl ConnectionDriver {
         }
     }
 
-    /// Whoever comes back finds the repository that was there before, or goes no further.
+    /// Checks that a reconnect finds the same repository as before.
     fn is_the_same(&mut self, config: &[u8]) -> Result<(), Failure> {
         if self.config.is_empty() {
             self.config = config.to_vec();
@@ -284,7 +284,7 @@ impl ConnectionDriver {
         within(said).await.map_err(|error| self.failure(error))
     }
 
-    /// The next answer, before anything else is on the way. What comes unasked meanwhile is noted.
+    /// The next reply on a new connection. Unsolicited packets are kept.
     async fn receive_reply(&self, stream: &mut Tls) -> Result<Packet, Failure> {
         let heard = async {
             let mut reader = FrameReader::new(&mut *stream, End::Server);
@@ -344,7 +344,7 @@ impl ConnectionDriver {
         }
     }
 
-    /// From here on a cut leads back to the session, whoever waits for its beginning.
+    /// From here on a reconnect resumes the session, even before its caller has seen the reply.
     fn note_session(&self, packet: &Packet) {
         if let Packet::Begun { session, secret, .. } = packet {
             let (session, secret, stream) = (*session, *secret, self.number);
@@ -417,7 +417,7 @@ impl ConnectionDriver {
     }
 }
 
-/// What a first answer may take.
+/// Limits the time for a first reply.
 async fn within<T, E: Into<Error>>(work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
     let secs = ANSWER_WITHIN.as_secs();
     let late = |_| Err(Error::TooSlow { bytes: 1, secs });
@@ -425,13 +425,13 @@ async fn within<T, E: Into<Error>>(work: impl Future<Output = Result<T, E>>) -> 
     done.await.unwrap_or_else(late)
 }
 
-/// The socket once more, to ask the kernel about it while others use it.
+/// A duplicate of the socket, to read its statistics while others use it.
 fn dup(stream: &Tls) -> Option<std::os::fd::OwnedFd> {
     use std::os::fd::AsFd;
     stream.get_ref().0.as_fd().try_clone_to_owned().ok()
 }
 
-/// Between half and all of `pause`: many who were cut at once do not come back at once.
+/// Between half and all of `pause`, so that many clients do not reconnect at the same moment.
 fn jittered(pause: Duration) -> Duration {
     let mut byte = [0u8; 1];
     let _ = getrandom::fill(&mut byte);

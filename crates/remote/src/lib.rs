@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  threads of pipelines ──▶ stream: requests, window ◀──▶ driver (one thread): TLS, frames, coming
-//!        (they block)            (state, no I/O)                back after a cut
+//!        (they block)            (state, no I/O)                back after a disconnect
 //! ```
 //! What the server sends is trusted no more than what a disk returns: records are sealed, manifests
 //! signed, and ids are recomputed when they are opened.

@@ -1,4 +1,4 @@
-//! What the server says unasked: limits, commands, a request to stop.
+//! What the server sends unsolicited: limits, commands, a cancellation.
 
 use crate::Failure;
 use parking_lot::{Condvar, Mutex};
@@ -7,16 +7,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use transport::rate::Rate;
 
-/// Commands that wait; more are for the next connection, since the server keeps them until they are done.
+/// Maximum number of pending commands; the server keeps the others for the next connection.
 pub(crate) const COMMANDS_MAX: usize = 64;
 
-/// What came unasked.
+/// Unsolicited messages, and the limits from them.
 pub(crate) struct ServerMessages {
-    /// What this end was told to keep to.
+    /// Limits of this end's own configuration.
     own: [u64; 2],
-    /// As fast as may be sent.
+    /// Rate limit for sending.
     pub(crate) up: Rate,
-    /// As fast as may be received; the server keeps to it, too.
+    /// Rate limit for receiving; the server keeps it, too.
     pub(crate) down: Rate,
     said: Mutex<Said>,
     changed: Condvar,
@@ -25,7 +25,7 @@ pub(crate) struct ServerMessages {
 #[derive(Default)]
 struct Said {
     limits: Option<([u64; 2], String)>,
-    /// The last ones, whoever has asked for them.
+    /// The last limits, whether read or not.
     kept: [u64; 2],
     commands: VecDeque<(u64, Vec<u8>)>,
     cancelled: Option<String>,
@@ -60,18 +60,18 @@ impl ServerMessages {
         Ok(())
     }
 
-    /// The limits in bytes per second that the server last told, and why; once.
+    /// New limits of the server in bytes per second, and the reason; each once.
     pub(crate) fn new_limits(&self) -> Option<([u64; 2], String)> {
         self.said.lock().limits.take()
     }
 
-    /// The limits that hold now, up and down, in bytes a second; 0 is none.
+    /// Current limits, up and down, in bytes per second; 0 for none.
     pub(crate) fn limits(&self) -> [u64; 2] {
         let told = self.said.lock().kept;
         [lower(self.own[0], told[0]), lower(self.own[1], told[1])]
     }
 
-    /// The next command, waiting for it so long.
+    /// The next command; waits for it up to `wait`.
     pub(crate) fn next_command(&self, wait: Duration) -> Option<(u64, Vec<u8>)> {
         let mut said = self.said.lock();
         if said.commands.is_empty() {

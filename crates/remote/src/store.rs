@@ -220,7 +220,7 @@ impl Remote {
         }
     }
 
-    /// Some slots, and whether there are more. The key list is with the first.
+    /// Some slots, and whether there are more. The key list comes with the first.
     fn slots_after(&self, after: Option<KeyId>) -> Result<(Vec<Slot>, bool)> {
         match self.first.call(&Packet::ListSlots { after })? {
             Packet::SlotList { slots, more, key_list } => {
@@ -253,7 +253,7 @@ fn snapshot_in(name: SnapshotRef, pending: Pending) -> Result<StoredSnapshot> {
     }
 }
 
-/// The right to write is the server's to give, session by session.
+/// The server gives the lease, session by session.
 struct RemoteWriteLease(Arc<Remote>);
 
 impl WriteLease for RemoteWriteLease {

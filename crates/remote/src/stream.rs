@@ -1,5 +1,5 @@
 //! One stream of a connection, without its I/O: requests that wait for answers, records on their
-//! way, and what has to be sent again after a cut.
+//! way, and what has to be sent again after a disconnect.
 
 pub mod fuzzing;
 
@@ -19,7 +19,7 @@ use transport::waits::Waits;
 /// A frame to be written.
 pub(crate) type Frame = Arc<Vec<u8>>;
 
-/// Requests of one stream that wait for an answer; who asks more waits itself.
+/// Maximum number of requests of one stream without a reply; further callers wait.
 const REQUESTS_MAX: usize = protocol::limits::REQUESTS_MAX / 2;
 
 /// One stream.
@@ -27,13 +27,13 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     /// An answer, a acknowledgment, or the end.
     changed: Condvar,
-    /// There is something to write.
+    /// Signals that there is something to write.
     pub(crate) wake_writer: Notify,
-    /// Threads waited for room to put something: the network or the server is behind.
+    /// Waits for room in the send window: the network or the server is the bottleneck.
     pub(crate) empty_waits: Waits,
-    /// Bytes of records that were sent again after a cut.
+    /// Bytes of records that were sent again after a disconnect.
     pub(crate) resent_bytes: AtomicU64,
-    /// What comes unasked.
+    /// Unsolicited messages.
     server_messages: Arc<ServerMessages>,
 }
 
@@ -47,7 +47,7 @@ struct State {
     window: Window<Frame>,
     next_request: u32,
     stored_bytes: u64,
-    /// Rises when the server has lost the session.
+    /// Number of the session; it rises when the server has lost one.
     epoch: u64,
     /// Answers and acknowledgments that brought something new.
     answers: u64,
@@ -81,7 +81,7 @@ fn number_of(frame: &[u8]) -> u32 {
     frame.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(RECORD, u32::from_le_bytes)
 }
 
-/// A request whose answer is on its way.
+/// A request whose reply is pending.
 pub(crate) struct Pending {
     stream: Arc<Stream>,
     number: u32,
@@ -113,7 +113,7 @@ impl Stream {
         })
     }
 
-    /// Asks; the answer comes later.
+    /// Sends a request; the reply comes later.
     pub(crate) fn request(self: &Arc<Self>, packet: &Packet) -> Result<Pending> {
         self.request_of(packet, None)
     }
@@ -140,12 +140,12 @@ impl Stream {
         Ok(Pending { stream: self.clone(), number })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the reply.
     pub(crate) fn call(self: &Arc<Self>, packet: &Packet) -> Result<Packet> {
         self.request(packet)?.wait()
     }
 
-    /// Asks within the session `epoch`, and waits for the answer.
+    /// Sends a request within the session `epoch`, and waits for the reply.
     pub(crate) fn call_in(self: &Arc<Self>, epoch: u64, packet: &Packet) -> Result<Packet> {
         self.request_in(epoch, packet)?.wait()
     }
@@ -182,7 +182,7 @@ impl Stream {
         self.drain_to(0, epoch)
     }
 
-    /// Waits until no more than `bytes` of them are not.
+    /// Waits until at most `bytes` of them are not acknowledged.
     pub(crate) fn drain_to(&self, bytes: usize, epoch: u64) -> Result<()> {
         let mut state = self.state.lock();
         while state.is_in(epoch) && state.window.bytes() > bytes {
@@ -191,12 +191,12 @@ impl Stream {
         state.check_in(epoch)
     }
 
-    /// Bytes of records on their way.
+    /// Bytes of records in flight.
     pub(crate) fn bytes_in_flight(&self) -> usize {
         self.state.lock().window.bytes()
     }
 
-    /// Bytes that the session has stored, as far as this stream was told.
+    /// Bytes that the session has stored, by the last acknowledgment of this stream.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.state.lock().stored_bytes
     }
@@ -207,7 +207,7 @@ impl Stream {
         state.told.take().or_else(|| state.next_unsent())
     }
 
-    /// A packet came in.
+    /// Handles a received packet.
     pub(crate) fn receive(&self, number: u32, packet: Packet) -> std::result::Result<(), Failure> {
         let mut state = self.state.lock();
         match packet {
@@ -265,23 +265,23 @@ impl Stream {
         }
     }
 
-    /// For how long the other end has brought nothing of what was asked of it, whatever else it says.
+    /// For how long the other end has sent nothing that was requested, whatever else it sent.
     pub(crate) fn overdue_for(&self) -> Duration {
         let state = self.state.lock();
         if state.is_reply_due() { state.quiet_since.elapsed() } else { Duration::ZERO }
     }
 
-    /// Answers and acknowledgments so far: rises while the other end does something.
+    /// Count of replies and acknowledgments: rises while the other end makes progress.
     pub(crate) fn answers(&self) -> u64 {
         self.state.lock().answers
     }
 
-    /// Which session the stream is in: another number after one was lost.
+    /// Number of the session: another one after a session was lost.
     pub(crate) fn epoch(&self) -> u64 {
         self.state.lock().epoch
     }
 
-    /// A session begins: counts begin at 0 on both ends. Returns its number.
+    /// Begins a session: counts start at 0 on both ends. Returns its number.
     pub(crate) fn begin_session(&self) -> u64 {
         let mut state = self.state.lock();
         state.epoch += 1;
@@ -309,14 +309,14 @@ impl Stream {
         self.changed.notify_all();
     }
 
-    /// The stream is of no more use.
+    /// Ends the stream.
     pub(crate) fn end(&self, failure: Failure) {
         self.state.lock().over.get_or_insert(failure);
         self.changed.notify_all();
         self.wake_writer.notify_one();
     }
 
-    /// Whether it is of no more use.
+    /// Whether it has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().over.is_some()
     }
@@ -369,7 +369,7 @@ impl State {
         self.waiting() > 0 || self.window.bytes() > 0
     }
 
-    /// The other end did something.
+    /// The other end has made progress.
     fn progressed(&mut self) {
         self.answers += 1;
         self.quiet_since = Instant::now();
@@ -437,7 +437,7 @@ impl State {
 }
 
 impl Pending {
-    /// Whether the answer is there.
+    /// Whether the reply has arrived.
     pub(crate) fn is_ready(&self) -> bool {
         let state = self.stream.lock();
         state.has_answer(self.number) || state.over.is_some()
@@ -450,7 +450,7 @@ impl Pending {
 }
 
 impl Drop for Pending {
-    /// Nobody wants the answer any more; one that still comes is passed over.
+    /// The reply is not needed any more; one that still arrives is dropped.
     fn drop(&mut self) {
         let mut state = self.stream.lock();
         match state.requests.get_mut(&self.number) {

@@ -1,51 +1,51 @@
-//! When another stream helps: one is held back by loss or by a window, and there is more to send.
-//! Where one fills the link, more would only lose packets: of their own, and of others.
+//! Decides when another stream helps: loss or a window limits the streams, and there is more to send.
+//! Where one fills the link, more would only lose packets, their own and those of others.
 
 use crate::metrics::NetworkReport;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// Streams that a session opens by itself.
+/// Maximum number of streams that are added automatically, the first included.
 pub(crate) const STREAMS_MAX: usize = 4;
-/// How often it is looked at, at least...
+/// Shortest interval between decisions...
 const EVERY: Duration = Duration::from_secs(2);
-/// ...and never within so many round trips: a new stream first looks how fast it may be, and loses
-/// packets doing so.
+/// ...and in round trips: a new stream first probes for its rate, and loses packets doing so.
 const ROUND_TRIPS: u32 = 16;
-/// Part of the time that pipelines must have waited for room: otherwise the network is not behind.
+/// Part of the time that pipelines must have waited for room: otherwise the network is not the
+/// bottleneck.
 const WAITED_MIN: f64 = 0.5;
-/// Segments sent again, of all, from which on a path is lossy.
+/// Part of retransmitted segments from which on a route is lossy.
 const LOSS_MIN: f64 = 0.001;
-/// Part of the busy time in which a window held the sender back.
+/// Part of the busy time in which a window limited the sender.
 const WINDOW_MIN: f64 = 0.25;
-/// So many times faster must all be after another stream. A fourth of four makes it 1.33.
+/// Required gain in throughput by another stream. The fourth of four can make it 1.33.
 const FASTER_MIN: f64 = 1.2;
 
-/// What is to be done about streams.
+/// What to do about streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Stay,
     Add,
-    /// The one that was added last made nothing faster: it rests, and no other is tried.
+    /// The last one added no throughput: it goes idle, and no other is tried.
     Rest,
 }
 
-/// Decides, from time to time.
+/// Decides whether to add streams.
 #[derive(Default)]
 pub(crate) struct StreamScaler(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     last: Option<(Instant, NetworkReport)>,
-    /// The first span is over, in which every stream loses packets.
+    /// Whether the first interval has passed, in which every stream loses packets.
     is_warm: bool,
-    /// Bytes a second that arrived before a stream was added.
+    /// Throughput in bytes per second before a stream was added.
     before: Option<f64>,
     is_over: bool,
 }
 
 impl StreamScaler {
-    /// Whether it is time to look.
+    /// Whether a decision is due.
     pub(crate) fn is_due(&self) -> bool {
         let state = self.0.lock();
         let every = |report: &NetworkReport| {
@@ -55,7 +55,7 @@ impl StreamScaler {
             && state.last.as_ref().is_none_or(|(at, report)| at.elapsed() >= every(report))
     }
 
-    /// What to do, by what happened since the last look.
+    /// Decides by the metrics since the last call.
     pub(crate) fn look(&self, now: NetworkReport) -> Step {
         let mut state = self.0.lock();
         match state.last.replace((Instant::now(), now)) {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_waits_and_is_held_back_on_a_long_way_gets_another_stream() {
+    fn another_stream_is_added_only_when_a_long_route_limits_a_waiting_sender() {
         let before = NetworkReport { min_rtt_ms: 28.0, ..NetworkReport::default() };
         let waits = NetworkReport {
             empty_wait_secs: 2.0,

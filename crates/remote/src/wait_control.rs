@@ -1,20 +1,20 @@
-//! What somebody who waits for a server is told, and how it stops waiting.
+//! Cancels waiting for a server, and tells the user about it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often it is looked whether somebody asked to stop.
+/// How often to check for a cancellation.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Who waits.
+/// Control of waiting for a server.
 #[derive(Clone, Default)]
 pub struct WaitControl {
-    /// Set when nothing is waited for any more.
+    /// Set to stop waiting.
     pub cancel: Option<Arc<dyn AsRef<AtomicBool> + Send + Sync>>,
-    /// Hears that the server is away, and that it is there again.
+    /// Called when the server becomes unreachable, and reachable again.
     pub tell: Option<Tell>,
 }
 
@@ -25,7 +25,7 @@ impl WaitControl {
         }
     }
 
-    /// Waits until somebody asked to stop; for ever where nobody can.
+    /// Waits for the cancellation; for ever if there is none.
     pub(crate) async fn cancelled(&self) {
         let Some(cancel) = &self.cancel else { return std::future::pending().await };
         while !(**cancel).as_ref().load(Ordering::Relaxed) {

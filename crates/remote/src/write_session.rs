@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Ids remembered, so that what this session has seen is not asked for again: about 16 MB.
+/// Maximum number of ids that are remembered, so that they are not claimed again: about 16 MB.
 const SEEN_MAX: usize = 1 << 18;
-/// How often it is asked whether it is our turn.
+/// How often to ask again while another writer holds the repository.
 const TURN_EVERY: Duration = Duration::from_secs(3);
 
 /// A session on a server.
@@ -32,27 +32,27 @@ pub(crate) struct RemoteWriteSession {
     /// Name and secret: for further streams.
     token: ([u8; 16], [u8; 16]),
     scaler: StreamScaler,
-    /// Streams that new records go to: the others rest.
+    /// Number of streams that get new records: the others are idle.
     used: AtomicUsize,
-    /// Which of the connection's sessions this is.
+    /// Number of this session on the connection.
     epoch: u64,
-    /// Nothing was stored when it began: what this session has not seen is new.
+    /// Whether the domain was empty at the start: then what this session has not seen is new.
     is_empty: bool,
     seen: Mutex<Seen>,
     committed: AtomicBool,
 }
 
-/// The ids that were seen lately, in two generations: when the younger one is full, the elder goes.
+/// Recently seen ids, in two generations: when the younger one is full, the older one is dropped.
 #[derive(Default)]
 struct Seen {
     young: FxHashSet<[u8; 12]>,
     old: FxHashSet<[u8; 12]>,
-    /// Some were forgotten.
+    /// Whether some were dropped.
     is_partial: bool,
 }
 
 impl Seen {
-    /// Whether `id` was seen; it is from now on.
+    /// Whether `id` was seen before; it is from now on.
     fn see(&mut self, id: &ObjectId) -> bool {
         let mut prefix = [0; 12];
         prefix.copy_from_slice(&id.0[..12]);
@@ -92,7 +92,7 @@ impl RemoteWriteSession {
         Ok(Self { remote, token, scaler, used, epoch, is_empty, seen, committed })
     }
 
-    /// Another stream, where it helps and nobody said how many there are to be.
+    /// Adds a stream when it helps, unless the number of streams is configured.
     fn grow(&self) {
         if self.remote.endpoint.streams > 0 || !self.scaler.is_due() {
             return;
@@ -107,7 +107,7 @@ impl RemoteWriteSession {
         }
     }
 
-    /// The stream with the least on its way.
+    /// The stream with the fewest bytes in flight.
     fn stream(&self) -> Arc<Stream> {
         let first = self.remote.first.clone();
         let all = self.remote.streams().into_iter().take(self.used.load(Ordering::Relaxed));
@@ -115,7 +115,7 @@ impl RemoteWriteSession {
     }
 }
 
-/// Begins, waiting for its turn when a command on the server's machine has the repository.
+/// Begins a session; waits while a command on the server's machine holds the repository.
 fn begun(remote: &Remote, begin: &Packet) -> Result<Packet> {
     let start = Instant::now();
     loop {
@@ -209,7 +209,7 @@ impl WriteSession for RemoteWriteSession {
     }
 }
 
-/// The name that the snapshot of `manifest` has, whatever the server says.
+/// The name of the snapshot of `manifest`, computed here.
 fn own_name(manifest: &SealedRecord) -> Result<SnapshotName> {
     let damaged = |reason| repository::Error::damaged("the manifest", reason);
     let record = record::head_only(&manifest.associated).map_err(damaged)?;
@@ -218,7 +218,7 @@ fn own_name(manifest: &SealedRecord) -> Result<SnapshotName> {
 }
 
 impl Drop for RemoteWriteSession {
-    /// Without a snapshot: the server lets go of it now, and not only when it has waited in vain.
+    /// Without a snapshot: the server ends the session now, and not only after its time-out.
     fn drop(&mut self) {
         let is_there = !self.remote.first.is_over() && self.remote.first.epoch() == self.epoch;
         if is_there && !self.committed.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Who may do what: what the part that stores asks the part that governs.
+//! Access control: what the data plane asks the control plane.
 
 use api::domains::Settings;
 use ids::SnapshotId;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its certificate (DER), verified against the server's access_control.
+    /// Its certificate (DER), verified by TLS against the server's CA.
     pub certificate: Vec<u8>,
-    /// Where it calls from.
+    /// Address from which it connects.
     pub address: IpAddr,
 }
 
@@ -23,12 +23,12 @@ pub struct Node {
     pub name: String,
     /// Serial number of its certificate, lower-case hex.
     pub serial: String,
-    /// Set once the certificate or the node is revoked: its sessions end.
+    /// Set once the certificate or the node is revoked: its sessions are closed.
     pub revoked: Arc<AtomicBool>,
 }
 
 impl Node {
-    /// Whether it may not go on.
+    /// Whether the node or its certificate was revoked.
     pub fn is_revoked(&self) -> bool {
         self.revoked.load(Ordering::Relaxed)
     }
@@ -39,41 +39,41 @@ impl Node {
 pub struct Access {
     /// The domain's name.
     pub domain: String,
-    /// The folder of its repository. It need not be there yet.
+    /// The folder of its repository, which may not exist yet.
     pub path: PathBuf,
-    /// May back up.
+    /// Whether the node may back up.
     pub may_write: bool,
-    /// May fetch what is stored: records, pages, manifests.
+    /// Whether the node may read: records, pages, manifests.
     pub may_read: bool,
-    /// May make the repository, with keys that only it knows.
+    /// Whether the node may create the repository, with client-held keys.
     pub may_init: bool,
-    /// Identifier of the key slot under which it signs; `None` when any slot will do.
+    /// Id of the key with which it signs; `None` when any key is accepted.
     pub key: Option<[u8; 8]>,
-    /// What a repository must be made with that the node makes; `None` when the control server makes it.
+    /// Required settings of a repository that the node creates; `None` when the control server creates it.
     pub settings: Option<Settings>,
 }
 
-/// A node of a domain, and the key under which it signs there.
+/// A node of a domain, and the key with which it signs there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
     /// Its name.
     pub node: String,
-    /// Identifier of its key slot.
+    /// Id of its key slot.
     pub key: [u8; 8],
 }
 
-/// Snapshots that a node asks to be forgotten.
+/// Snapshots that a node asks to forget.
 #[derive(Clone, Copy, Debug)]
 pub struct ForgetQuery<'a> {
-    /// The domain that they are of.
+    /// Their domain.
     pub domain: &'a str,
-    /// Which.
+    /// Their ids.
     pub snapshots: &'a [SnapshotId],
-    /// Whether all of them came from this very node.
+    /// Whether all of them came from this node.
     pub are_own: bool,
 }
 
-/// Why something is refused: for the node to read.
+/// Why a request is refused, for the node to read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -81,109 +81,109 @@ pub struct Refusal {
     pub message: String,
     /// What to do.
     pub hint: String,
-    /// Whether coming back helps: what would have to be asked cannot be reached at this moment.
+    /// Whether a retry may succeed: a server that must be asked is unreachable now.
     pub is_transient: bool,
 }
 
 impl Refusal {
-    /// A refusal that stays one, whoever comes back.
+    /// A permanent refusal.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into(), is_transient: false }
     }
 
-    /// A refusal of the moment.
+    /// A transient refusal.
     pub fn transient(message: impl Into<String>) -> Self {
         Self { is_transient: true, ..Self::new(message, "The client retries automatically.") }
     }
 }
 
-/// What a session tells of its job. Sent every second or so, and at its end.
+/// Progress of a job. Reported about once a second, and at its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobStatus {
-    /// Objects dealt with so far.
+    /// Objects processed so far.
     pub objects: u64,
-    /// Bytes of these.
+    /// Their bytes.
     pub bytes: u64,
     /// Bytes read from the source.
     pub bytes_read: u64,
     /// Bytes received or sent by this server.
     pub bytes_wire: u64,
-    /// The path that is dealt with; empty when it is sealed.
+    /// The current path; empty when it is sealed.
     pub path: Vec<u8>,
-    /// What the job is at: `scan`, `store`, `commit`, `restore`.
+    /// Stage of the job: `scan`, `store`, `commit`, `restore`.
     pub stage: String,
 }
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobEnd {
-    /// With a snapshot, or a whole restore.
+    /// It succeeded.
     Complete {
-        /// The snapshot made, if any.
+        /// Id of the snapshot, if there is one.
         snapshot: Option<String>,
     },
-    /// Without.
+    /// It failed, for this reason.
     Failed(String),
-    /// The node went away and did not come back.
+    /// The node did not come back.
     Lost,
 }
 
 /// Number of a job in the catalog.
 pub type JobNo = u64;
 
-/// Answers for the part that stores. Called by many threads; may block on the catalog.
+/// The decisions that the data plane needs. Called by many threads; may block on the catalog.
 pub trait AccessControl: Send + Sync {
     /// Whether this certificate may connect at all.
     fn admit(&self, peer: &Peer) -> Result<Node, Refusal>;
 
-    /// `node` has one connection more, from `address`.
+    /// `node` has opened a connection from `address`.
     fn connected(&self, _node: &Node, _address: IpAddr) {}
 
-    /// `node` has one connection less.
+    /// `node` has closed a connection.
     fn disconnected(&self, _node: &Node, _address: IpAddr) {}
 
     /// What `node` may do with `domain` (`None`: its own).
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal>;
 
-    /// Whether `node` may go on with `access`, which it was given before. Asked every second.
+    /// Whether `node` may continue with `access`, which it was given earlier. Called every second.
     fn still_allows(&self, _node: &Node, _access: &Access) -> bool {
         true
     }
 
-    /// The nodes besides `node` that back up to `domain` now: the sources under their keys are theirs.
+    /// Other nodes that back up to `domain`: sources signed by their keys belong to them.
     fn other_signers(&self, _node: &Node, _domain: &str) -> Result<Vec<Signer>, Refusal> {
         Ok(Vec::new())
     }
 
-    /// Whether `node` may forget these snapshots; who may has it noted in the audit list before it is done.
+    /// Whether `node` may forget these snapshots. If so, the audit log has an entry before this returns.
     fn permit_forget(&self, node: &Node, _asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
         Err(Refusal::new(format!("the node '{}' may not forget snapshots", node.name), ""))
     }
 
-    /// Host and port of the storage server that holds `domain`; `None` when it lies here.
+    /// Host and port of the storage server of `domain`; `None` when the domain lies here.
     fn storage_server_of(&self, _domain: &str) -> Result<Option<(String, u16)>, Refusal> {
         Ok(None)
     }
 
-    /// Whether `node` is the control server, which may do on a storage server what no node may.
+    /// Whether `node` is the control server, which may do more on a storage server than any node.
     fn is_control_server(&self, _node: &Node) -> bool {
         false
     }
 
-    /// Most bytes per second for `node` calling from `address`, to the server and from it, at this
-    /// moment; 0 for no limit.
+    /// Current bandwidth limits of `node` at `address` in bytes per second, to the server and from it;
+    /// 0 for no limit.
     fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2];
 
-    /// A job begins; `kind` is `backup` or `restore`.
+    /// A job starts; `kind` is `backup`, `restore` or `read`. Returns its number.
     fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo;
 
-    /// Where it is.
+    /// Progress of a job.
     fn job_is_at(&self, job: JobNo, status: &JobStatus);
 
-    /// It ended; `report` is JSON for people and programs.
+    /// A job ended; `report` is JSON for people and programs.
     fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str);
 
-    /// Whether the job was asked to end.
+    /// Whether the cancellation of the job was requested.
     fn is_cancelled(&self, job: JobNo) -> bool;
 
     /// Commands of `node` that have not ended, oldest first.

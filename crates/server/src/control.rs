@@ -1,8 +1,8 @@
-//! The part that governs: who is let in, what they may do, and the HTTP API. It holds keys and moves no data.
+//! The control plane: who may connect, what they may do, and the HTTP API. It holds keys and moves no data.
 //!
 //! [`Control`] joins the catalog, the certificate authority, the sealed secrets and the table of running jobs, and
-//! answers for all of them as [`crate::access_control::AccessControl`]. Read [`open`] for how a server comes to be, [`enroll`] for
-//! how a machine becomes a node, [`admission`] for how it is let in, [`domains`] for keys, [`http`] for the API.
+//! implements [`crate::access_control::AccessControl`]. Read [`open`] for how a server starts, [`enroll`] for how a machine
+//! becomes a node, [`admission`] for how it is admitted, [`domains`] for keys, [`http`] for the API.
 
 mod access_control;
 pub mod admission;
@@ -54,10 +54,10 @@ use storage_servers::StorageServerTable;
 use upkeep::Deleting;
 use zeroize::Zeroizing;
 
-/// Who the server itself is, in the audit log.
+/// Name of the server itself in the audit log.
 const SERVER: &str = "server";
 
-/// The governing part of a server.
+/// The control plane of a server.
 pub struct Control {
     folder: Folder,
     catalog: Catalog,
@@ -68,10 +68,10 @@ pub struct Control {
     certificate_expires: Mutex<i64>,
     tls: Arc<rustls::ServerConfig>,
     names: RwLock<ServerNames>,
-    /// The first name that was given.
+    /// The first configured name.
     told_name: Option<String>,
     address: RwLock<String>,
-    /// It listens on this machine alone: all who call it are here.
+    /// Whether it listens on loopback only.
     is_local: AtomicBool,
     master: MasterKey,
     admin_token: Zeroizing<String>,
@@ -84,16 +84,16 @@ pub struct Control {
     command_signal: CommandSignal,
     storage_servers: StorageServerTable,
     deleting: Deleting,
-    /// Upkeep should not wait for its time.
+    /// Wakes the upkeep task early.
     soon: tokio::sync::Notify,
-    /// One enrollment or key at a time in each domain.
+    /// One enrollment or key change at a time in each domain.
     key_locks: DomainLocks,
     refusals: RefusalLog,
     started: i64,
 }
 
 impl Control {
-    /// Who gives receipts of what this server stores.
+    /// The issuer of receipts for snapshots on this server.
     ///
     /// # Errors
     /// Those of [`Receipts::open`].
@@ -106,17 +106,17 @@ impl Control {
         jiff::Timestamp::now().as_second()
     }
 
-    /// `who` does something now.
+    /// Names `who` as the author of a change made now.
     fn by<'a>(&self, who: &'a str) -> By<'a> {
         By { who, now_secs: self.now_secs() }
     }
 
-    /// TLS of the server, for both protocols; its certificate renews itself.
+    /// TLS configuration of the server, for both protocols; its certificate is renewed automatically.
     pub fn tls(&self) -> Arc<rustls::ServerConfig> {
         self.tls.clone()
     }
 
-    /// From now on repositories are written to through `repositories`: by who holds their leases.
+    /// From now on repositories are written through `repositories`, which holds their leases.
     pub fn set_repositories(&self, repositories: Arc<dyn Repositories>) {
         *self.repositories.write() = repositories;
     }
@@ -125,7 +125,7 @@ impl Control {
         self.repositories.read().clone()
     }
 
-    /// Whether `token` is the administrator's; takes the same time however wrong it is.
+    /// Whether `token` is the administrator's; compared in constant time.
     pub fn is_admin(&self, token: &str) -> bool {
         let hash = |text: &str| pki::fingerprint(text.as_bytes());
         let (given, right) = (hash(token), hash(&self.admin_token));

@@ -1,8 +1,8 @@
-//! How much room a disk has.
+//! Disk space.
 
 use std::path::Path;
 
-/// Free and all bytes of the file system of `path`, as who is not root may use them.
+/// Free bytes and size of the file system of `path`, as usable without root.
 pub(crate) fn room(path: &Path) -> [Option<u64>; 2] {
     let Ok(found) = rustix::fs::statvfs(path) else { return [None, None] };
     let bytes = |blocks: u64| Some(blocks.saturating_mul(found.f_frsize));

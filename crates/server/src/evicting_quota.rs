@@ -1,6 +1,5 @@
-//! Who is here without having shown who it is. A crowd is bounded, and one that is full still lets newcomers in: of the
-//! network that has most places the one that came first has to go. So whoever holds all places cannot keep others
-//! out by doing nothing, nor can one address those of another.
+//! A quota for unauthenticated connections. When it is full, a newcomer still gets a permit: the oldest holder of the largest
+//! group is evicted. So nobody can keep others out by holding permits.
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -10,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Members, by whose they are.
+/// Permits, by group.
 #[derive(Debug)]
 pub(crate) struct EvictingQuota<K> {
     all_max: usize,
@@ -26,7 +25,7 @@ struct Here<K> {
     next: u64,
 }
 
-/// One of a crowd, until it is dropped or has to go.
+/// A permit, until it is dropped or evicted.
 #[derive(Debug)]
 pub(crate) struct EvictablePermit<K: Eq + Hash + Clone> {
     crowd: Arc<EvictingQuota<K>>,
@@ -36,13 +35,13 @@ pub(crate) struct EvictablePermit<K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> EvictingQuota<K> {
-    /// At most `all_max` members, and `each_max` of each.
+    /// At most `all_max` permits, and `each_max` of each group.
     pub(crate) fn new(all_max: usize, each_max: usize) -> Arc<Self> {
         let here = Here { groups: FxHashMap::default(), count: 0, next: 0 };
         Arc::new(Self { all_max, each_max, here: Mutex::new(here) })
     }
 
-    /// One more; somebody else goes when there is no room.
+    /// A new permit; another one is evicted when the quota is full.
     pub(crate) fn enter(self: &Arc<Self>, who: K) -> EvictablePermit<K> {
         let mut here = self.here.lock();
         if here.groups.get(&who).is_some_and(|group| group.len() >= self.each_max) {
@@ -73,7 +72,7 @@ impl<K: Eq + Hash + Clone> Here<K> {
         self.groups.iter().max_by_key(|(_, group)| group.len()).map(|(who, _)| who.clone())
     }
 
-    /// The oldest of `who` has to go.
+    /// Evicts the oldest permit of `who`.
     fn evict(&mut self, who: &K) {
         let Some(group) = self.groups.get_mut(who) else { return };
         if let Some((_, go)) = group.pop_front() {
@@ -97,12 +96,12 @@ impl<K: Eq + Hash + Clone> Here<K> {
 }
 
 impl<K: Eq + Hash + Clone> EvictablePermit<K> {
-    /// Waits until it has to go; for ever once it has left.
+    /// Waits until it is evicted; for ever once it has left.
     pub(crate) async fn evicted(&self) {
         self.go.notified().await;
     }
 
-    /// It has shown who it is, and counts no more.
+    /// It has authenticated, and does not count any more.
     pub(crate) fn leave(&self) {
         self.crowd.here.lock().remove(&self.who, self.number);
     }
@@ -114,7 +113,7 @@ impl<K: Eq + Hash + Clone> Drop for EvictablePermit<K> {
     }
 }
 
-/// What one customer of a provider has: of IPv6 2^64 addresses.
+/// The network of one customer of a provider: a /64 of IPv6, or one IPv4 address.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {

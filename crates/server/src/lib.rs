@@ -1,4 +1,4 @@
-//! The server: sessions of agents, domains, access_control, HTTP API.
+//! The server: sessions of nodes, domains, access control, HTTP API.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,5 +1,5 @@
-//! The accept loop: one port for nodes and for HTTP, told apart by ALPN. Whoever has not shown a
-//! certificate or a request yet gets little: some time, some memory, and a share of its address.
+//! The accept loop: one port for nodes and for HTTP, told apart by ALPN. An unauthenticated connection
+//! gets little time and memory, and only a quota of its address.
 
 use crate::access_control::Peer;
 use crate::control::http::{serve, serve_stranger};
@@ -18,39 +18,39 @@ use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Time for a TLS handshake, waiting for its turn included.
+/// Time for a TLS handshake, including the wait for its turn.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
-/// Handshakes of one address at the same time: they cost processor time. Whoever has not said hello
-/// wholly has no turn yet.
+/// Maximum number of concurrent handshakes of one address: they cost processor time. They begin with a
+/// complete ClientHello.
 const HANDSHAKES_PER_ADDRESS: usize = 32;
 /// Time for a handshake once it has its turn: others wait for it.
 const TURN_WITHIN: Duration = Duration::from_secs(5);
-/// Connections that wait for their handshake: of one network, and all. Of those that say nothing the oldest go.
+/// Connections that wait for their handshake: of one network, and all. The oldest silent ones are evicted.
 const WAITING_PER_NETWORK_MAX: usize = 2048;
 const WAITING_MAX: usize = 8192;
-/// HTTP connections with certificates at the same time: places that nobody without one can take.
+/// HTTP connections with certificates: a quota of their own.
 const HTTP_MAX: usize = 512;
-/// HTTP connections without a certificate that have not shown the administrator's token: of one network, and all.
+/// HTTP connections without a certificate or the administrator's token: of one network, and all.
 const ANONYMOUS_PER_NETWORK_MAX: usize = 32;
 const ANONYMOUS_MAX: usize = 256;
-/// HTTP connections with one certificate: a storage server asks 64 things at once, and tells its news.
+/// HTTP connections with one certificate: a storage server sends up to 64 requests at once, and its heartbeat.
 const HTTP_PER_CERTIFICATE_MAX: usize = 128;
-/// After an error of accept (too many descriptors, most of all) the loop rests for so long.
+/// Pause after an error of accept, such as too many open files.
 const REST: Duration = Duration::from_millis(50);
 
-/// What the loop needs.
+/// What the accept loop needs.
 pub struct Listening {
-    /// Where.
+    /// The listening socket.
     pub listener: TcpListener,
-    /// The server's certificate, and whose certificates it takes.
+    /// The server's certificate, and the CA of clients.
     pub tls: Arc<rustls::ServerConfig>,
-    /// The part that stores.
+    /// The data plane.
     pub shared: Arc<Shared>,
     /// The HTTP API.
     pub http: Router,
 }
 
-/// Addresses that wait for their handshakes.
+/// Handshakes in progress, by address.
 #[derive(Default)]
 struct HandshakeQueues(Mutex<FxHashMap<IpAddr, Arc<HandshakeQueue>>>);
 
@@ -68,8 +68,8 @@ impl HandshakeQueues {
     }
 }
 
-/// Places for connections: who waits for a handshake, HTTP with a certificate (and what of these each one may have),
-/// and HTTP without. No kind takes the places of another.
+/// Quotas for connections: those that wait for a handshake, HTTP with a certificate (in total and for each certificate),
+/// and HTTP without. No kind uses the quota of another.
 struct ConnectionQuotas {
     waiting: Arc<EvictingQuota<IpAddr>>,
     certified: Arc<EvictingQuota<[u8; 32]>>,
@@ -89,8 +89,7 @@ impl Default for ConnectionQuotas {
 }
 
 impl ConnectionQuotas {
-    /// A place for who shows this certificate. One has no more than its share; when all are taken, the one with most
-    /// makes room.
+    /// A permit for a connection with this certificate. When all are taken, the certificate with most connections loses one.
     fn of(&self, certificate: &[u8]) -> Option<(Permit, EvictablePermit<[u8; 32]>)> {
         let who = pki::fingerprint(certificate);
         Some((self.own.acquire(who)?, self.certified.enter(who)))
@@ -131,7 +130,7 @@ async fn accept(listening: Listening) {
     }
 }
 
-/// An IPv4 address that came in on an IPv6 socket is itself.
+/// An IPv4 address on an IPv6 socket as an IPv4 address.
 fn canonical(address: SocketAddr) -> IpAddr {
     address.ip().to_canonical()
 }

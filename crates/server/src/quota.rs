@@ -1,4 +1,4 @@
-//! How much one of many may have at once: so many places for each, and nothing is kept of who has none.
+//! A quota of permits for each of many users, without state for users that hold none.
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -6,23 +6,23 @@ use std::hash::Hash;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places for each of many.
+/// A quota for each of many users.
 #[derive(Debug)]
 pub(crate) struct Quota<K> {
     each: usize,
     taken: Mutex<FxHashMap<K, Arc<Semaphore>>>,
 }
 
-/// A place, until it is dropped.
+/// A permit, until it is dropped.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl<K: Eq + Hash> Quota<K> {
-    /// So many places for each.
+    /// A quota of `each` permits for each user.
     pub(crate) fn new(each: usize) -> Self {
         Self { each, taken: Mutex::default() }
     }
 
-    /// A place for `who`, if there is one left.
+    /// A permit for `who`, if there is one left.
     pub(crate) fn acquire(&self, who: K) -> Option<Permit> {
         let mut taken = self.taken.lock();
         taken.retain(|_, permits| Arc::strong_count(permits) > 1);

@@ -1,12 +1,12 @@
-//! A storage server: it holds repositories of domains, and asks the control server who may do what. It has no key of
-//! any domain, no catalog and no API.
+//! A storage server: it stores repositories of domains, and asks the control server who may do what. It has no key of any
+//! domain, no catalog and no API.
 //!
 //! ```text
 //!  node ──▶ listen ──▶ data ──▶ StorageServer (AccessControl) ──admit, access──▶ control server
-//!                                   └──news, once a second──────────▶ (who is here, jobs)
-//!                                   ◀──who must go, cancels, limits───
+//!                                   └──heartbeat, once a second─────▶ (nodes, jobs)
+//!                                   ◀──revocations, cancels, limits───
 //! ```
-//! When the control server cannot be reached, what runs goes on, and who comes is told to come back.
+//! While the control server is unreachable, running jobs continue, and new connections are told to retry.
 
 mod admitted_nodes;
 mod granted_readers;
@@ -38,10 +38,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Why the control server gave no answer.
+/// Why a request to the control server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlServerError {
-    /// It says no.
+    /// It refused the request.
     #[error("{message}")]
     Refused {
         /// Why.
@@ -49,12 +49,12 @@ pub enum ControlServerError {
         /// What to do.
         hint: String,
     },
-    /// It cannot be reached, or cannot answer.
+    /// It is unreachable, or failed.
     #[error("the control server is unreachable: {0}")]
     Unreachable(String),
 }
 
-/// The way to the control server.
+/// A client of the control server.
 pub trait ControlServer: Send + Sync {
     /// Sends `body` to `path` of its API. Blocks.
     ///
@@ -67,11 +67,11 @@ pub trait ControlServer: Send + Sync {
     ) -> Result<serde_json::Value, ControlServerError>;
 }
 
-/// The authority of a storage server.
+/// The access control of a storage server.
 pub struct StorageServer {
     folder: Folder,
     control_server: Arc<dyn ControlServer>,
-    /// Names this run.
+    /// Identifies this run.
     run: String,
     port: AtomicU16,
     nodes: AdmittedNodes,
@@ -96,7 +96,7 @@ impl StorageServer {
         Ok(Arc::new(Self { folder, control_server, run, port, nodes, jobs, queries, readers }))
     }
 
-    /// Who gives receipts of what is stored here.
+    /// The issuer of receipts for snapshots stored here.
     ///
     /// # Errors
     /// Those of [`Receipts::open`].
@@ -104,15 +104,15 @@ impl StorageServer {
         Receipts::open(&self.folder.file(""))
     }
 
-    /// It listens at this port.
+    /// Sets the port on which it listens.
     pub fn listens_at(&self, port: u16) {
         self.port.store(port, Ordering::Relaxed);
     }
 
-    /// Tells the control server how it is, and does what it is told. To be called every second. Blocks.
+    /// Sends a heartbeat to the control server, and applies the reply. Call it every second. Blocks.
     ///
     /// # Errors
-    /// [`ControlServerError::Refused`] when this storage server was revoked: it has to end.
+    /// [`ControlServerError::Refused`] when this storage server was revoked: it must stop.
     pub fn heartbeat(&self) -> Result<(), ControlServerError> {
         let [free_bytes, total_bytes] = disk::room(&self.folder.file("pool"));
         let nodes = self.nodes.connected();
@@ -144,7 +144,7 @@ impl StorageServer {
         serde_json::from_value(self.control_server.post(path, body)?).map_err(away)
     }
 
-    /// A question for which a node waits: not more of them at once than leave room for what runs.
+    /// A query for which a node waits: limited, so that running jobs are not delayed.
     fn query_for_node<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -186,7 +186,7 @@ impl StorageServer {
         })
     }
 
-    /// What the control server may do: make a repository, look at what lies in the clear, put and remove key slots.
+    /// What the control server may do: create a repository, read its clear parts, put and remove key slots.
     fn access_of_control_server(&self, domain: Option<&str>) -> Result<Access, Refusal> {
         let domain =
             domain.ok_or_else(|| Refusal::new("the control server must name a domain", ""));
@@ -216,7 +216,7 @@ impl AccessControl for StorageServer {
         }
     }
 
-    /// The control server notes it before it says yes: when it is away, nothing is forgotten.
+    /// The control server adds an entry to the audit log first: while it is unreachable, nothing is forgotten.
     fn permit_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
         let named = asked.snapshots.iter().take(control::forget::NAMED_MAX);
         let asked = ForgetRequest {
@@ -260,7 +260,7 @@ impl AccessControl for StorageServer {
         self.jobs.is_cancelled(job)
     }
 
-    /// Commands are the control server's business.
+    /// The control server sends node commands.
     fn commands(&self, _node: &Node) -> Vec<NodeCommand> {
         Vec::new()
     }
@@ -288,7 +288,7 @@ fn refusal(trouble: &ControlServerError) -> Refusal {
     }
 }
 
-/// What a storage server says to who speaks HTTP with it.
+/// The HTTP router of a storage server, which refuses everything.
 pub fn no_http() -> axum::Router {
     use axum::http::StatusCode;
     axum::Router::new().fallback(async || {

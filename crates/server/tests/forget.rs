@@ -175,7 +175,7 @@ async fn no_other_domain_and_no_domain_of_the_server_forgets() {
 
 /// What was allowed to a machine was not allowed to the one that takes its name.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_right_to_forget_ends_with_the_enrollment() {
+async fn the_forget_permission_ends_with_the_enrollment() {
     let vault = Vault::set().await;
     vault.allow("db", ForgetScope::Domain).await;
     let scope = async || {
@@ -209,7 +209,7 @@ async fn a_server_that_dies_while_it_forgets_is_asked_again() {
         assert_eq!(done, Ok(left.len() as u64), "of {listed}");
         assert_eq!(vault.listed().len(), 1);
     }
-    // What is forgotten stays so when the list of snapshots is made anew from the containers.
+    // What is forgotten stays so when the list of snapshots is rebuilt from the containers.
     let folder = vault.server.folder("data/pool/domains/vault");
     let rebuilt = move || {
         let storage = repository::local::LocalStorage::open(&folder).unwrap();

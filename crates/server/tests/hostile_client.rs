@@ -216,7 +216,7 @@ async fn records_of_other_sessions_or_of_other_kinds_are_refused() {
         flipped[at] ^= 0x10;
         raw.is_refused(&Packet::Append { record: flipped }, Code::Damaged).await;
     }
-    // Confirmations count records from the first on: after one that was refused, none is taken.
+    // Acknowledgments count records from the first on: after one that was refused, none is taken.
     raw.is_refused(&Packet::Append { record: whole }, Code::Damaged).await;
     drop(raw);
     scene.stands().await;

@@ -237,7 +237,7 @@ async fn back_dated_snapshots_are_suspect_by_the_servers_receipt() {
             assert_eq!(
                 forgotten(archive, &policy),
                 [],
-                "what is held back stays, and pushes none out"
+                "suspect snapshots stay, and push none out"
             );
             let all =
                 ManifestReader::new(archive).unwrap().all(|_, error| panic!("{error}")).unwrap();
@@ -288,7 +288,7 @@ async fn a_receipt_outlives_new_tags_and_a_rebuild() {
         .await;
 }
 
-/// Where the list of keys for receipts is lost, none is believed: what has one is held back.
+/// When the list of receipt keys is lost, none is trusted: snapshots with a receipt are suspect.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_of_an_unknown_key_holds_its_snapshot_back() {
     let scene = Scene::set().await;

@@ -155,7 +155,7 @@ fn refused(packet: &Packet) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_cannot_do_what_the_governing_server_does() {
+async fn a_node_cannot_do_what_the_control_server_does() {
     let rig = Rig::start().await;
     let port = start(&rig).await;
     let web = node(&rig, on_disk("web")).await;
@@ -223,7 +223,7 @@ async fn govern_data(rig: &Rig) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_but_nodes_and_the_governing_server_is_let_in() {
+async fn only_nodes_and_the_control_server_are_admitted() {
     let rig = Rig::start().await;
     let port = start(&rig).await;
     let second = storage_server::StorageIdentity::load(&enroll(&rig, "second").await).unwrap();

@@ -22,7 +22,7 @@ fn an_answer_to_what_was_not_sent_yet_is_none() {
     harness.ask(&ping());
     assert!(harness.write() && harness.hear(1, Packet::Done {}));
     assert!(!harness.hear(2, Packet::Done {}));
-    // After a cut it is sent again, and only then answered.
+    // After a disconnect it is sent again, and only then answered.
     assert!(harness.write() && harness.reconnect(None) && !harness.hear(2, Packet::Done {}));
     assert!(harness.write() && harness.hear(2, Packet::Done {}));
     harness.check();
@@ -32,7 +32,7 @@ fn an_answer_to_what_was_not_sent_yet_is_none() {
 }
 
 #[test]
-fn a_record_that_was_not_sent_yet_cannot_be_confirmed() {
+fn a_record_that_was_not_sent_yet_cannot_be_acknowledged() {
     let harness = StreamHarness::default();
     harness.begin_session();
     (0..3).for_each(|_| harness.send_record(vec![0; 12]));

@@ -121,7 +121,7 @@ fn a_redirect_answers_nothing_but_open() {
 }
 
 #[test]
-fn a_server_of_another_ca_is_not_trusted_wherever_a_redirect_leads() {
+fn a_server_of_another_ca_is_refused_wherever_a_redirect_leads() {
     let lab = Lab::new();
     let (stranger, own) = (lab.lies(|asked| asked.honestly()), lab.lies(|asked| asked.honestly()));
     let place = stranger.address;

@@ -1,4 +1,4 @@
-//! The answers for the part that stores.
+//! The control plane's implementation of access control.
 
 use super::{Control, Error, Result, repositories};
 use crate::access_control::{
@@ -29,7 +29,7 @@ impl AccessControl for Control {
         self.access_of(node, domain).map_err(|error| refusal(error, "access"))
     }
 
-    /// All else is taken back by revoking the node.
+    /// Only grants end without a revocation of the node.
     fn still_allows(&self, node: &Node, access: &Access) -> bool {
         access.may_write || self.is_still_granted(node, &access.domain)
     }
@@ -167,7 +167,7 @@ pub(crate) fn refused(message: String, hint: &str) -> Error {
     Refusal::new(message, hint).into()
 }
 
-/// What a peer is told: refusals as they are, troubles of the server only in its log.
+/// The refusal for a peer: internal errors are only logged.
 fn refusal(error: Error, what: &str) -> Refusal {
     match error {
         Error::Refused(refusal) => refusal,

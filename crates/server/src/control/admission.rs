@@ -1,19 +1,19 @@
-//! Who is let in, and the flags by which who was let in is thrown out.
+//! Which nodes may connect, and the flags that close sessions of revoked ones.
 
 use super::{Control, Error, Result};
 use crate::access_control::{Node, Peer, Refusal};
 use api::Name;
-use catalog::certificates::{Holder, Standing};
+use catalog::certificates::{CertificateStatus, Holder};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// So long after a certificate was first shown the one before it may still be: handshakes that were on their way.
+/// How long the previous certificate is accepted after its successor was first shown: for handshakes in flight.
 const SUCCESSOR_AFTER_SECS: i64 = 60;
 
-/// The flags of sessions that are alive, by serial number of their certificate.
+/// The revocation flags of open sessions, by serial number of their certificate.
 #[derive(Default)]
 pub struct RevocationFlags {
     flags: Mutex<FxHashMap<String, Live>>,
@@ -25,7 +25,7 @@ struct Live {
 }
 
 impl RevocationFlags {
-    /// The flag of the sessions with this certificate.
+    /// The flag of all sessions with this certificate.
     pub(super) fn flag(&self, serial: &str, node: &str) -> Arc<AtomicBool> {
         let mut flags = self.flags.lock();
         if let Some(live) = flags.get(serial)
@@ -39,7 +39,7 @@ impl RevocationFlags {
         flag
     }
 
-    /// Ends the sessions of `node`.
+    /// Closes the sessions of `node`.
     pub(crate) fn revoke_node(&self, node: &str) {
         for live in self.flags.lock().values().filter(|live| live.node == node) {
             if let Some(flag) = live.revoked.upgrade() {
@@ -48,20 +48,20 @@ impl RevocationFlags {
         }
     }
 
-    /// Forgets the dead.
+    /// Drops flags without a session.
     pub(crate) fn tidy(&self) {
         self.flags.lock().retain(|_, live| live.revoked.strong_count() > 0);
     }
 }
 
 impl Control {
-    /// Lets in who shows a certificate that is known, in time, and revoked neither itself nor with its node.
+    /// Admits a node whose certificate is known and valid, and that is not revoked.
     pub(crate) fn admit_node_of(&self, peer: &Peer) -> Result<Node> {
         let facts = pki::inspect(&peer.certificate)?;
         self.admit_by_facts(&facts, Some(peer.address))
     }
 
-    /// The same by what the certificate says; seen at `address`.
+    /// The same by the contents of the certificate; the node connects from `address`.
     pub(crate) fn admit_by_facts(
         &self,
         facts: &pki::Facts,
@@ -78,10 +78,10 @@ impl Control {
         // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
         // comes too early, the other does not.
         let revoked = self.revocations.flag(&facts.serial, &facts.common_name);
-        let standing = self.catalog.certificate(Holder::Node, &facts.serial)?;
-        let standing = standing.filter(|known| known.holder.as_str() == facts.common_name);
+        let status = self.catalog.certificate(Holder::Node, &facts.serial)?;
+        let status = status.filter(|known| known.holder.as_str() == facts.common_name);
         let now_secs = self.now_secs();
-        match standing {
+        match status {
             None => Err(refuse("this certificate was not issued here, or its node was removed")),
             Some(known) if known.revoked || revoked.load(Ordering::Relaxed) => {
                 Err(refuse(&format!("the node '{}' is revoked", known.holder)))
@@ -110,7 +110,7 @@ impl Control {
 }
 
 impl Control {
-    /// Ends what runs under a node of which there are two, with its key, says so where it is seen, and what to do.
+    /// Stops a node whose certificates two machines have shown: closes its sessions, removes its key, and raises an alarm.
     pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
         self.revocations.revoke_node(node.as_str());
         tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both were stopped");
@@ -122,9 +122,9 @@ impl Control {
     }
 }
 
-/// A certificate that was replaced before it was shown is nobody's; and one is not shown any more once its successor
-/// is: each handshake takes the newest that the machine has. What was on its way then has a moment.
-pub(super) fn is_forked(known: &Standing, now_secs: i64) -> bool {
+/// Whether showing this certificate proves that two machines have it. A certificate that was replaced before it was shown
+/// belongs to nobody, and each handshake shows the newest one: an old one may follow only for handshakes in flight.
+pub(super) fn is_forked(known: &CertificateStatus, now_secs: i64) -> bool {
     let is_late = |at: i64| now_secs.saturating_sub(at) > SUCCESSOR_AFTER_SECS;
     known.superseded || known.successor_used.is_some_and(is_late)
 }

@@ -1,5 +1,5 @@
-//! Against who guesses tokens: after some wrong ones an address has to wait. Secrets are too long to be guessed
-//! anyway; this keeps the log and the processor free of who tries.
+//! Limits failed attempts with tokens: after some of them an address has to wait. Secrets are too long to be guessed
+//! anyway; this saves log and processor time.
 
 use super::{Error, Result};
 use crate::evicting_quota::network;
@@ -8,20 +8,20 @@ use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Wrong tries in a window that are nothing unusual.
+/// Failed attempts in a window that are allowed.
 const TRIES: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that are remembered.
+/// Maximum number of addresses that are tracked.
 const ADDRESSES_MAX: usize = 4096;
 
-/// Counts wrong tries by address.
+/// Counts failed attempts by address.
 #[derive(Default)]
 pub struct AttemptLimiter {
     tries: Mutex<FxHashMap<IpAddr, (u32, Instant)>>,
 }
 
 impl AttemptLimiter {
-    /// Refuses an address with too many wrong tries.
+    /// Refuses an address with too many failed attempts.
     ///
     /// # Errors
     /// [`Error::TooMany`].
@@ -35,7 +35,7 @@ impl AttemptLimiter {
         }
     }
 
-    /// A try from this address was wrong.
+    /// Counts a failed attempt from this address.
     pub fn failed(&self, from: IpAddr) {
         let mut tries = self.tries.lock();
         if tries.len() >= ADDRESSES_MAX {
@@ -60,14 +60,14 @@ mod tests {
     #[test]
     fn who_guesses_has_to_wait_and_others_do_not() {
         let guard = AttemptLimiter::default();
-        let (bad, neighbour, other) = ("2001:db8::1", "2001:db8::ffff:1", "192.0.2.1");
+        let (bad, neighbor, other) = ("2001:db8::1", "2001:db8::ffff:1", "192.0.2.1");
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         for _ in 0..TRIES {
             assert!(guard.check(ip(bad)).is_ok());
             guard.failed(ip(bad));
         }
         assert!(guard.check(ip(bad)).is_err());
-        assert!(guard.check(ip(neighbour)).is_err());
+        assert!(guard.check(ip(neighbor)).is_err());
         assert!(guard.check(ip(other)).is_ok());
     }
 

@@ -11,7 +11,7 @@ const PATHS_MAX: usize = 1000;
 const MESSAGE_BYTES_MAX: usize = 1000;
 const SHOWN: u32 = 500;
 
-/// Rings when a command is given: who waits looks for its own.
+/// Signals that a command was given.
 pub struct CommandSignal(watch::Sender<u64>);
 
 impl Default for CommandSignal {
@@ -21,7 +21,7 @@ impl Default for CommandSignal {
 }
 
 impl Control {
-    /// Changes whenever a command is given, to whichever node.
+    /// Changes whenever a command is given to any node.
     pub fn commands_changed(&self) -> watch::Receiver<u64> {
         self.command_signal.0.subscribe()
     }
@@ -42,7 +42,7 @@ impl Control {
         Ok(command)
     }
 
-    /// The commands that `node` has not ended. A failure is only logged: the next look tries again.
+    /// The commands of `node` that have not ended. A failure is only logged: the next call tries again.
     pub(crate) fn open_commands(&self, node: &str) -> Vec<NodeCommand> {
         self.catalog.open_commands(node).unwrap_or_else(|error| {
             tracing::error!(%error, node, "cannot read the commands of a node");
@@ -58,7 +58,7 @@ impl Control {
         Ok(NodeCommands { commands: self.catalog.commands(SHOWN)? })
     }
 
-    /// What a node says of its command.
+    /// Records the state that a node reports for its command.
     ///
     /// # Errors
     /// [`Error::Catalog`] when it has no such command; [`Error::Usage`].

@@ -1,5 +1,5 @@
-//! Whose keys are being made: one at a time in each domain, for each makes slots before it is sure. A storage server that does
-//! not answer holds up who enrolls into its own domains, for a while, and nobody else.
+//! One change of keys at a time in each domain, because a change creates slots before it is certain to succeed. A storage
+//! server that does not answer delays enrollments into its own domains only.
 
 use super::{Error, Result};
 use api::Name;
@@ -8,18 +8,18 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who waits longer is told to come again: a thread waits with it.
+/// Longest wait for the lock; a thread is blocked meanwhile.
 const LOCK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Domains in which somebody makes or removes keys.
+/// Locks of the domains whose keys are being changed.
 #[derive(Default)]
 pub(crate) struct DomainLocks(Mutex<FxHashMap<Name, Arc<Mutex<()>>>>);
 
 impl DomainLocks {
-    /// Does `work` while nobody else does any in `domain`.
+    /// Runs `work` while it holds the lock of `domain`.
     ///
     /// # Errors
-    /// [`Error::Busy`] when that takes too long; what `work` fails with.
+    /// [`Error::Busy`] when the wait takes too long; those of `work`.
     pub(crate) fn with<T>(&self, domain: &Name, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let lock = self.lock(domain);
         let guard = lock.try_lock_for(LOCK_WITHIN);

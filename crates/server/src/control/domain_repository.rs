@@ -1,4 +1,4 @@
-//! The repository of a domain, wherever it lies: with this server, or on a storage server.
+//! The repository of a domain, on this server or on a storage server.
 
 use super::remote_domain::RemoteDomain;
 use super::repositories::{self, Repositories, Slot};
@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 /// The repository of a domain.
 pub(crate) enum DomainRepository {
-    /// In this folder.
+    /// On this server, in this folder.
     Local(PathBuf, Arc<dyn Repositories>),
     /// On a storage server.
     Remote(RemoteDomain),
 }
 
 impl Control {
-    /// The repository of `domain`, on `storage` when that is some.
+    /// The repository of `domain`, on the storage server `storage` if there is one.
     pub(crate) fn domain_repository(
         &self,
         domain: &Name,
@@ -59,7 +59,7 @@ impl Control {
 }
 
 impl DomainRepository {
-    /// What it is; `None` when there is none.
+    /// Its settings; `None` if there is no repository.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
         match self {
             Self::Local(folder, _) => Ok(repositories::config(folder)?),
@@ -67,7 +67,7 @@ impl DomainRepository {
         }
     }
 
-    /// Makes it.
+    /// Creates it.
     pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
         match self {
             Self::Local(folder, here) => Ok(here.init(folder, *config, keys)?),
@@ -91,7 +91,7 @@ impl DomainRepository {
         }
     }
 
-    /// The number of its newest snapshot; 0 when there is none.
+    /// The number of its newest snapshot; 0 if there is none.
     pub(crate) fn last_number(&self) -> Result<u64> {
         let names = match self {
             Self::Local(folder, here) => here.snapshots(folder)?,
@@ -116,7 +116,7 @@ impl DomainRepository {
         }
     }
 
-    /// Durably removes a key slot, if it is there.
+    /// Durably removes a key slot, if it exists.
     pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
         match self {
             Self::Local(folder, here) => Ok(here.remove_key_slot(folder, id)?),
@@ -124,7 +124,7 @@ impl DomainRepository {
         }
     }
 
-    /// Its snapshots, oldest first; those that cannot be read as their names.
+    /// Its snapshots, oldest first; for one that cannot be read only its name.
     pub(crate) fn snapshots(
         &self,
     ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {

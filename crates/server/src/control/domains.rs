@@ -1,7 +1,7 @@
 //! Domains and their keys.
 //!
 //! In a managed domain the server has a key slot of its own. The secret that opens it lies sealed in the catalog, the
-//! slot in the repository, and neither is of use without the other and `master.key`.
+//! slot in the repository; neither is useful without the other and `master.key`.
 
 use super::domain_repository::DomainRepository;
 use super::{Control, Error, Result, random};
@@ -22,8 +22,8 @@ use repository::keys::Keys;
 const OWN_LABEL: &str = "server";
 
 impl Control {
-    /// The domain `name`, made when there is none; its repository too, when the server manages its keys. A start that
-    /// was killed on the way is finished here.
+    /// The domain `name`, created if it does not exist, with its repository if the server manages its keys. An interrupted
+    /// creation is completed.
     pub(crate) fn ensure_domain(
         &self,
         by: By<'_>,
@@ -91,9 +91,8 @@ impl Control {
         Ok(config)
     }
 
-    /// A slot for the node `label` in the repository of `domain`, for who knows `secret`. When there is one already it
-    /// is of an enrollment that was cut off: two slots that one secret opens would leave it to chance under which of them
-    /// a node signs.
+    /// Adds a slot that `secret` opens for the node `label` in the repository of `domain`. If one exists, it comes from an
+    /// interrupted enrollment and is used: with two slots for one secret it would be chance with which one a node signs.
     pub(crate) fn add_slot(
         &self,
         domain: &Domain,
@@ -115,8 +114,8 @@ impl Control {
         Ok(info.id)
     }
 
-    /// A slot that reads and does nothing else. When `before` is such a key in use, it stays that key, and another
-    /// secret opens it: nobody loses a right, so no key epoch begins. `note` is told its id before anything is stored.
+    /// Adds a read-only slot. When `before` is such a key in use, the key stays and gets another secret: nobody loses access,
+    /// so no key epoch begins. `note` gets the id before anything is stored.
     pub(crate) fn add_reader(
         &self,
         domain: &Domain,
@@ -140,8 +139,8 @@ impl Control {
         Ok(info.id)
     }
 
-    /// Removes slots of who may no longer have them: what they sign from now on counts for nothing, and what is stored
-    /// from now on they cannot read. One key epoch begins for all of them.
+    /// Removes slots: what their keys sign from now on is void, and they cannot read what is stored from now on. One key
+    /// epoch begins for all of them.
     pub(crate) fn remove_slots(&self, domain: &Domain, ids: &[KeyId]) -> Result<()> {
         let repository = self.domain_repository(&domain.name, domain.storage.as_ref())?;
         if repository.config()?.is_none() {
@@ -276,7 +275,7 @@ fn other_keys(domain: &Domain) -> Error {
     Error::Usage(format!("the domain '{name}' has {keys:?} keys, and that cannot be changed"))
 }
 
-/// A domain that exists stays as it was made.
+/// The error for other settings than an existing domain has.
 pub(crate) fn other_settings(domain: &Domain) -> Error {
     let (name, Settings { privacy, parity_percent }) = (&domain.name, domain.settings);
     let message = format!(
@@ -293,7 +292,7 @@ fn privacy_of(privacy: Privacy) -> crypto::Privacy {
     }
 }
 
-/// What `make` makes with random bytes of the system; nothing when there were none.
+/// Calls `make` with the system's random bytes; fails if there were none.
 fn with_random<T>(make: impl FnOnce(&mut dyn FnMut(&mut [u8])) -> T) -> Result<T> {
     let mut failed = false;
     let made = make(&mut |bytes| failed |= getrandom::fill(bytes).is_err());

@@ -1,4 +1,4 @@
-//! How a machine becomes a node, and stays one.
+//! Enrollment and renewal of nodes.
 
 use super::access_control::parse;
 use super::domains::other_settings;
@@ -16,14 +16,14 @@ use pki::Issued;
 use std::net::IpAddr;
 use zeroize::Zeroizing;
 
-/// How long a token is good when nobody says: an hour.
+/// Default validity of a token: one hour.
 pub(crate) const VALID_SECS_DEFAULT: u64 = 3600;
-/// The longest: 30 days.
+/// Longest validity of a token: 30 days.
 pub(crate) const VALID_SECS_MAX: u64 = 30 * 86_400;
 const VERSION_BYTES_MAX: usize = 64;
 
 impl Control {
-    /// Makes a token; its secret is in the answer and nowhere else.
+    /// Creates a token; its secret is in the reply and nowhere else.
     ///
     /// # Errors
     /// [`Error::Usage`] when the domain has other keys; [`Error::Catalog`].
@@ -46,7 +46,7 @@ impl Control {
         Ok(IssuedToken { token: text, node, domain, server, expires, replaces })
     }
 
-    /// A domain that exists keeps its keys, whatever the token says by default.
+    /// An existing domain keeps its keys, whatever the default of the request.
     fn keys_of(&self, domain: &Name, asked: KeyMode) -> Result<KeyMode> {
         match self.catalog.domain(domain)? {
             Some(domain) if asked == KeyMode::Client && domain.keys != asked => {
@@ -60,7 +60,7 @@ impl Control {
         }
     }
 
-    /// A domain that exists keeps what it was made with.
+    /// An existing domain keeps its settings.
     fn settings_of(&self, domain: &Name, new: &NewToken) -> Result<WantedSettings> {
         let (privacy, parity_percent) = (new.privacy, new.parity_percent);
         if parity_percent.is_some_and(|percent| percent > PARITY_PERCENT_MAX) {
@@ -73,7 +73,7 @@ impl Control {
         }
     }
 
-    /// Who wants more privacy than the domain has becomes no node of it; its token stays good.
+    /// Refuses a machine that requires more privacy than the domain has; its token stays valid.
     fn is_private_enough(&self, terms: &TokenTerms, least: Privacy) -> Result<()> {
         let known = self.catalog.domain(&terms.domain)?.map(|domain| domain.settings);
         let privacy = known.unwrap_or_else(|| terms.settings.or_default()).privacy;
@@ -92,7 +92,7 @@ impl Control {
         Err(Error::Unfit { message, hint })
     }
 
-    /// A domain that exists stays where it is.
+    /// An existing domain stays where it lies.
     fn storage_of(&self, domain: &Name, asked: Option<&Name>) -> Result<Option<Name>> {
         let known = self.catalog.domain(domain)?.map(|domain| domain.storage);
         match (known, asked) {
@@ -114,7 +114,7 @@ impl Control {
         prefix
     }
 
-    /// Makes a node of who holds a good token.
+    /// Enrolls a machine with a valid token as a node.
     ///
     /// # Errors
     /// [`Error::TooMany`] after too many wrong tokens; [`Error::Catalog`] with a refused token; [`Error::Usage`].
@@ -143,7 +143,7 @@ impl Control {
         }
     }
 
-    /// Whether a token could be good: who shows one is no stranger.
+    /// Whether the request has a token that may be valid.
     pub(crate) fn knows_token(&self, request: &EnrollRequest) -> bool {
         let use_ = token_hash(&request.secret)
             .and_then(|hash| Ok(self.catalog.token(&hash, &digest(request), self.now_secs())?));
@@ -198,7 +198,7 @@ impl Control {
         Ok(answer)
     }
 
-    /// The next certificate of a node that was let in. Renewals are a chain: see [`catalog::certificates::Renewed`].
+    /// Issues the next certificate of an admitted node. Renewals are a chain: see [`catalog::certificates::Renewed`].
     ///
     /// # Errors
     /// [`Error::Pki`] for a bad request; [`Error::Catalog`] when the node was revoked meanwhile; [`Error::Refused`] when
@@ -252,7 +252,7 @@ pub(crate) fn token_hash(secret: &str) -> Result<TokenHash> {
     if bytes.len() == 16 { Ok(pki::fingerprint(&bytes)) } else { Err(bad()) }
 }
 
-/// What tells one request from another: who sends the same again gets the same answer.
+/// Identifies a request: the same request, sent again, gets the same reply.
 fn digest(request: &EnrollRequest) -> [u8; 32] {
     pki::fingerprint(format!("{}\0{}", request.request, request.slot_secret).as_bytes())
 }

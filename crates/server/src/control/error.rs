@@ -1,28 +1,28 @@
-//! What can go wrong in the governing part.
+//! Errors of the control plane.
 
 use crate::access_control::Refusal;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Result of the governing part.
+/// Result of the control plane.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong in the governing part.
+/// Errors of the control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The catalog.
+    /// The catalog failed.
     #[error(transparent)]
     Catalog(#[from] catalog::Error),
-    /// Certificates.
+    /// A certificate or key is not valid.
     #[error(transparent)]
     Pki(#[from] pki::Error),
-    /// A repository.
+    /// A repository failed.
     #[error(transparent)]
     Repository(#[from] repository::Error),
-    /// Keys.
+    /// Keys of a domain failed.
     #[error(transparent)]
     Crypto(#[from] crypto::Error),
-    /// A file of the server.
+    /// A file of the server cannot be used.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
@@ -30,39 +30,39 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Another server works in the folder.
+    /// Another server is using the folder.
     #[error("another server is using {}", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
     },
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("the system provides no random bytes")]
     NoRandom,
-    /// Who asks may not.
+    /// The caller may not do this.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// What was asked makes no sense.
+    /// The request is not valid.
     #[error("{0}")]
     Usage(String),
-    /// What was asked cannot be had so, but otherwise.
+    /// The request does not fit; another one would.
     #[error("{message}")]
     Unfit {
         /// What does not fit.
         message: String,
-        /// What to type instead.
+        /// The command to use instead.
         hint: String,
     },
-    /// A sealed secret does not open.
+    /// A sealed secret cannot be opened.
     #[error("cannot open the sealed secret of {0}: it was sealed with another master.key")]
     Sealed(String),
-    /// What opens the sealed secrets is gone.
+    /// `master.key` is missing, but secrets are sealed with it.
     #[error("{} is missing, and the keys of managed domains are sealed with it: restore it from the backup of the server's folder", path.display())]
     NoMasterKey {
         /// Where it should be.
         path: PathBuf,
     },
-    /// The server knows no key of this domain.
+    /// The domain has client-held keys.
     #[error("only nodes know the keys of the domain '{0}'")]
     NoKeys(String),
     /// The repository of a domain lies on a storage server.
@@ -73,12 +73,12 @@ pub enum Error {
         /// The storage server.
         storage: String,
     },
-    /// Who may sign in a domain is not known.
+    /// The key list of a domain is missing or damaged.
     #[error(
         "the key list (keys/list) of a domain is missing or damaged, and so is its copy: on its machine, rebuild it with a full key: icecore rebuild"
     )]
     NoKeyList,
-    /// A storage server cannot be reached, or could not do it.
+    /// A storage server is unreachable or failed.
     #[error("the storage server '{storage}' ({place}): {why}")]
     StorageServer {
         /// Its name.
@@ -88,15 +88,15 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// A storage server shows no repository, or another one, where one was.
+    /// A storage server does not have the repository that was created there.
     #[error(
         "the storage server of the domain '{0}' does not have the repository that was created there"
     )]
     Gone(String),
-    /// Somebody else makes keys in this domain, and does not come to an end.
+    /// Another request is changing keys in this domain.
     #[error("another request is changing keys in the domain '{0}'")]
     Busy(String),
-    /// Too many wrong tries from one address.
+    /// Too many failed attempts from one address.
     #[error("too many failed attempts from {0}")]
     TooMany(std::net::IpAddr),
 }

@@ -20,7 +20,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Larger files than this are none of ours.
+/// Larger files than this are not ours.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The folder, locked for this server.
@@ -30,10 +30,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder, and makes it when it is missing.
+    /// Opens the folder, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`Error::InUse`] when another server works in it, [`Error::File`].
+    /// [`Error::InUse`] when another server is using it, [`Error::File`].
     pub fn open(path: &Path) -> Result<Self> {
         Self::with(path, &["", "ca", "pool", "pool/domains"])
     }
@@ -54,10 +54,10 @@ impl Folder {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// The files of a server, which may run meanwhile: for who only looks.
+    /// Opens the folder for reading; its server may be running.
     ///
     /// # Errors
-    /// [`Error::File`] when there is no server.
+    /// [`Error::File`] if there is no server.
     pub fn look(path: &Path) -> Result<Self> {
         let key = path.join("ca/ca.pem");
         std::fs::metadata(&key).map_err(Error::file(&key))?;
@@ -69,15 +69,15 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// Where the repository of a domain lies. A name is one part of a path, whatever it is.
+    /// The folder of a domain's repository. A name is always one component of a path.
     pub fn domain(&self, name: &Name) -> PathBuf {
         self.path.join("pool/domains").join(name.as_str())
     }
 
-    /// The secret text in the file `name`; made by `make` when there is none.
+    /// The secret text in the file `name`; created by `make` if there is none.
     ///
     /// # Errors
-    /// [`Error::File`], also when others than the owner may read it; what `make` fails with.
+    /// [`Error::File`], also when others than the owner can read it; those of `make`.
     pub fn secret(
         &self,
         name: &str,
@@ -114,7 +114,7 @@ impl Folder {
         write(&self.file(name), text, 0o644)
     }
 
-    /// The text of the file `name`, if there is one.
+    /// The text of the file `name`, if it exists.
     ///
     /// # Errors
     /// [`Error::File`].

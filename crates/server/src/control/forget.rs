@@ -1,5 +1,5 @@
-//! Forgetting from a node: which node may forget which snapshots. Nobody may unless the administrator said so, and only where
-//! nodes alone know the keys: where the server knows them, the administrator forgets with the server's own.
+//! Forget permissions: which node may forget which snapshots. None may unless the administrator permits it, and only with
+//! client-held keys: in a managed domain the administrator forgets with the server's own key.
 
 use super::access_control::refused;
 use super::{Control, Error, Result};
@@ -10,14 +10,14 @@ use api::nodes::ForgetScope;
 use api::storage_servers::ForgetRequest;
 use ids::SnapshotId;
 
-/// Ids of snapshots that an entry of the audit list names; the number of all is told.
+/// Maximum number of snapshot ids in an entry of the audit log; it has the number of all.
 pub(crate) const NAMED_MAX: usize = 64;
 
 impl Control {
-    /// Says which snapshots a node may forget from now on.
+    /// Sets which snapshots a node may forget from now on.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a node that has no key for it; [`Error::Catalog`] when there is none of this name.
+    /// [`Error::Refused`] for a node that has no key for it; [`Error::Catalog`] when it does not exist.
     pub fn allow_forget(&self, who: &str, name: &Name, scope: ForgetScope) -> Result<()> {
         let missing = || catalog::Error::Missing { what: "node", name: name.to_string() };
         let node = self.catalog.node(name)?.ok_or_else(missing)?;
@@ -53,7 +53,7 @@ impl Control {
         Ok(())
     }
 
-    /// Whether `node` may forget these snapshots; if so, that stands in the audit list before it is done.
+    /// Whether `node` may forget these snapshots. If so, the audit log has an entry before this returns.
     pub(crate) fn check_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<()> {
         let ids = asked.snapshots.iter().take(NAMED_MAX).map(ToString::to_string).collect();
         let (node, domain) = (super::access_control::parse(&node.name)?, asked.domain.parse());
@@ -63,7 +63,7 @@ impl Control {
         self.note_forget(&ForgetRequest { serial, node, domain, count, ids, are_own })
     }
 
-    /// The same for a domain on `storage`, which has to say for which node it asks.
+    /// The same for a domain on the storage server `storage`, which names the node.
     ///
     /// # Errors
     /// [`Error::Refused`], also when the domain lies elsewhere.
@@ -102,7 +102,7 @@ impl Control {
     }
 }
 
-/// Whether the administrator lets `node` forget snapshots that `are_own`, or others among them.
+/// Checks the forget permission of `node` for snapshots that `are_own`, or others among them.
 fn may(node: &catalog::nodes::Node, are_own: bool) -> Result<()> {
     let (name, domain) = (&node.name, &node.domain);
     match node.forget {

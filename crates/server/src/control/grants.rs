@@ -12,10 +12,10 @@ use ids::KeyId;
 use std::collections::BTreeMap;
 
 impl Control {
-    /// Lets a node read a domain.
+    /// Grants a node access to read a domain.
     ///
     /// # Errors
-    /// [`Error::Catalog`] when node or domain is missing; [`Error::Usage`] for an end that is past.
+    /// [`Error::Catalog`] when node or domain does not exist; [`Error::Usage`] for an expiry in the past.
     pub fn grant(&self, who: &str, new: &Grant) -> Result<()> {
         let by = self.by(who);
         if new.until.is_some_and(|until| until <= by.now_secs) {
@@ -24,7 +24,7 @@ impl Control {
         Ok(self.catalog.add_grant(by, new)?)
     }
 
-    /// Withdraws a grant, and the keys that were made for it.
+    /// Withdraws a grant, and the keys issued for it.
     ///
     /// # Errors
     /// [`Error::Catalog`] when there is none.
@@ -34,13 +34,13 @@ impl Control {
         Ok(())
     }
 
-    /// Whether a grant by which something was opened is still there. A trouble of the catalog throws nobody out.
+    /// Whether a grant that was used to open a domain is still valid. An error of the catalog closes no session.
     pub(crate) fn is_still_granted(&self, node: &Node, domain: &str) -> bool {
         let (Ok(node), Ok(domain)) = (node.name.parse(), domain.parse()) else { return false };
         self.is_granted(&node, &domain)
     }
 
-    /// The same of a grant by which a node reads on a storage server.
+    /// The same for a grant by which a node reads on a storage server.
     pub(crate) fn is_granted(&self, node: &Name, domain: &Name) -> bool {
         self.catalog.grant(node, domain, self.now_secs()).map_or(true, |grant| grant.is_some())
     }
@@ -66,10 +66,10 @@ impl Control {
         })
     }
 
-    /// A key for a node that was granted a domain: it reads all of it, until the grant ends.
+    /// Issues a read-only key of a granted domain, valid until the grant expires.
     ///
     /// # Errors
-    /// [`Error::Refused`] without a grant; [`Error::NoKeys`] where only nodes know keys.
+    /// [`Error::Refused`] without a grant; [`Error::NoKeys`] with client-held keys.
     pub fn make_key(&self, node: &Node, new: &NewKey) -> Result<IssuedKey> {
         let name = super::access_control::parse(&node.name)?;
         let secret = slot_secret(&new.slot_secret)?;
@@ -103,8 +103,7 @@ impl Control {
         Ok(IssuedKey { key: id.to_string(), repository, until })
     }
 
-    /// Removes the keys of nodes that are none any more, if `which` says so of the node. What fails is tried again with the
-    /// next upkeep.
+    /// Removes the keys of former nodes that `which` selects. A failure is retried by the next upkeep.
     pub(crate) fn remove_old_keys(&self, which: impl Fn(&Name) -> bool) {
         let mut old = self.catalog.old_keys().unwrap_or_else(|error| {
             tracing::error!(%error, "cannot list the keys of removed nodes");
@@ -114,7 +113,7 @@ impl Control {
         self.remove_in_turn(old, |key| self.catalog.remove_old_key(self.by(SERVER), key));
     }
 
-    /// Removes the keys of grants that ended, and of nodes that are gone. What fails is tried again with the next upkeep.
+    /// Removes the keys of expired grants and of former nodes. A failure is retried by the next upkeep.
     pub(crate) fn remove_stale_keys(&self) {
         self.remove_old_keys(|_| true);
         let stale = self.catalog.stale_keys(self.now_secs()).unwrap_or_else(|error| {
@@ -124,7 +123,7 @@ impl Control {
         self.remove_in_turn(stale, |key| self.catalog.remove_granted_key(self.by(SERVER), key));
     }
 
-    /// Removes `keys`, those of each domain together and when it is its turn, and notes each that is gone.
+    /// Removes `keys`, all of a domain together and under its lock, and calls `note` for each removed one.
     fn remove_in_turn(
         &self,
         keys: Vec<GrantedKey>,
@@ -158,7 +157,7 @@ impl Control {
     }
 }
 
-/// What the list of keys shows; at most 64 bytes.
+/// Label of the key; at most 64 bytes.
 fn label(node: &Name, until: Option<i64>) -> String {
     let end = until.and_then(|until| jiff::Timestamp::from_second(until).ok());
     let end =

@@ -1,7 +1,7 @@
-//! The HTTP API: routes, who may call them, one shape of answers.
+//! The HTTP API: routes, who may call them, one form of replies.
 //!
-//! [`router`] is mounted by who accepts connections, and [`serve`] serves one connection with all limits. Who calls is
-//! in the request's extensions ([`Caller`]), never in a header that anybody can write.
+//! The accept loop mounts [`router`], and [`serve`] serves one connection with all limits. The caller's identity is in
+//! the request's extensions ([`Caller`]), never in a header that anybody can write.
 
 mod answer;
 mod handlers;

@@ -1,4 +1,4 @@
-//! Jobs: those that run are in memory, with their rates; the catalog has their beginnings and ends.
+//! Jobs: running ones are in memory, with their rates; the catalog has their starts and ends.
 
 use super::{Control, Error, Result};
 use crate::access_control::{JobEnd, JobNo, JobStatus};
@@ -8,19 +8,19 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Rates are over the last samples, one a second or more.
+/// Rates are averages over the last samples, at most one a second.
 const SAMPLES: usize = 10;
-/// Who has told nothing for so long is at a standstill, whatever it did before.
+/// A job without progress for this long has rate 0.
 const SILENT: Duration = Duration::from_secs(5);
-/// A path is shown up to here; longer ones lose their beginning.
+/// Longest path that is shown; longer ones lose their beginning.
 const PATH_BYTES_MAX: usize = 512;
-/// A report is kept up to here.
+/// Longest report that is kept.
 const REPORT_BYTES_MAX: usize = 256 << 10;
 const JOB_TEXT_BYTES_MAX: usize = 4096;
-/// Numbers of jobs that the catalog could not take: they run all the same, and are nowhere afterwards.
+/// Numbers of jobs that could not be written to the catalog: they run, but are not listed afterwards.
 const UNWRITTEN: JobNo = 1 << 62;
 
-/// The jobs that run.
+/// The running jobs.
 #[derive(Default)]
 pub struct JobTable {
     running: Mutex<BTreeMap<JobNo, Live>>,
@@ -64,12 +64,12 @@ impl JobTable {
         self.running.lock().insert(job.id, Live { job, samples });
     }
 
-    /// A job that was given up goes on.
+    /// Resumes a lost job.
     pub(crate) fn goes_on(&self, job: Job) {
         self.add(Job { state: JobState::Running, ended: None, error: None, report: None, ..job });
     }
 
-    /// Where a job is.
+    /// Records the progress of a job.
     pub(crate) fn is_at(&self, id: JobNo, status: &JobStatus) {
         if let Some(live) = self.running.lock().get_mut(&id) {
             live.sample(status);
@@ -89,12 +89,12 @@ impl JobTable {
         self.running.lock().get(&id).map(Live::shown)
     }
 
-    /// How many run.
+    /// Number of running jobs.
     pub(crate) fn count(&self) -> usize {
         self.running.lock().len()
     }
 
-    /// Whether `node` has jobs that run.
+    /// Whether `node` has running jobs.
     pub(crate) fn has_any_of(&self, node: &str) -> bool {
         self.running.lock().values().any(|live| live.job.node == node)
     }
@@ -104,7 +104,7 @@ impl JobTable {
         running.get_mut(&id).map(|live| live.job.cancelled = true).is_some()
     }
 
-    /// Whether a job was asked to end.
+    /// Whether the cancellation of a job was requested.
     pub(crate) fn is_cancelled(&self, id: JobNo) -> bool {
         self.running.lock().get(&id).is_some_and(|live| live.job.cancelled)
     }
@@ -121,7 +121,7 @@ fn progress(status: &JobStatus) -> Progress {
     }
 }
 
-/// A path for people: what is no text is escaped, and of a long one the end is shown.
+/// A path for people: bytes that are not UTF-8 are escaped, and of a long one the end is shown.
 fn shown_path(path: &[u8]) -> String {
     let start = path.len().saturating_sub(PATH_BYTES_MAX);
     let mut shown = String::new();
@@ -191,12 +191,12 @@ impl Control {
         }
     }
 
-    /// The jobs that run, oldest first.
+    /// Running jobs, oldest first.
     pub fn sessions(&self) -> Jobs {
         Jobs { jobs: self.jobs.all(), next: None }
     }
 
-    /// Jobs, newest first, a page at a time; those that run as they are now.
+    /// Jobs, newest first, one page at a time; running ones with their current progress.
     ///
     /// # Errors
     /// [`Error::Catalog`].
@@ -215,15 +215,15 @@ impl Control {
     /// One job.
     ///
     /// # Errors
-    /// [`Error::Catalog`] when there is none.
+    /// [`Error::Catalog`] if it does not exist.
     pub fn job(&self, id: JobNo) -> Result<Job> {
         self.jobs.one(id).map_or_else(|| Ok(self.catalog.job(id)?), Ok)
     }
 
-    /// Asks a running job to end.
+    /// Cancels a running job.
     ///
     /// # Errors
-    /// [`Error::Catalog`] when there is none; [`Error::Usage`] when it has ended.
+    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it has ended.
     pub fn cancel_job(&self, who: &str, id: JobNo) -> Result<()> {
         if !self.jobs.cancel(id) {
             self.catalog.job(id)?;

@@ -1,4 +1,4 @@
-//! Limits of bandwidth: which one holds for whom at which moment.
+//! Bandwidth limits: which one applies to which node at which time.
 
 use super::{Control, Error, Result};
 use api::limits::{Limit, Limits};
@@ -6,7 +6,7 @@ use jiff::Zoned;
 use jiff::civil::Weekday;
 use std::net::IpAddr;
 
-/// A limit, understood.
+/// A parsed limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     node: Option<String>,
@@ -18,14 +18,14 @@ pub struct Rule {
     rates: [u64; 2],
 }
 
-/// Addresses that begin alike.
+/// A network of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// The least bytes a second that are a limit and no mistake.
+/// Lowest limit in bytes per second; a lower one is a mistake.
 const RATE_MIN: u64 = 1 << 10;
 const EVERY_DAY: u8 = 0x7f;
 const ALL_DAY: [u16; 2] = [0, 0];
@@ -44,13 +44,13 @@ impl Rule {
         Ok(Self { node, network, days, minutes, rates: [limit.up, limit.down] })
     }
 
-    /// Whether both hold for the same, at the same times: nobody could say which does.
+    /// Whether both apply to the same node or network at the same times, which would be ambiguous.
     fn is_for_same(&self, other: &Self) -> bool {
         let place = |rule: &Self| (rule.node.clone(), rule.network, rule.days, rule.minutes);
         place(self) == place(other)
     }
 
-    /// How well it fits; `None` when it does not hold. The greatest holds.
+    /// How specific it is for this node and time; `None` when it does not apply. The most specific one applies.
     fn fit(&self, node: &str, address: IpAddr, day: u8, minute: u16) -> Option<(u16, bool)> {
         let place = match (&self.node, self.network) {
             (Some(own), _) => (own == node).then_some(u16::MAX)?,
@@ -135,7 +135,7 @@ fn parse_hours(text: &str) -> std::result::Result<[u16; 2], String> {
     Ok([from % DAY_MINUTES, to % DAY_MINUTES])
 }
 
-/// The rates of the rule that fits best; of equal ones the latest.
+/// The rates of the most specific rule; of equal ones the latest.
 fn best(rules: &[Rule], node: &str, address: IpAddr, day: u8, minute: u16) -> [u64; 2] {
     let fits =
         rules.iter().filter_map(|rule| Some((rule.fit(node, address, day, minute)?, rule.rates)));
@@ -143,7 +143,7 @@ fn best(rules: &[Rule], node: &str, address: IpAddr, day: u8, minute: u16) -> [u
 }
 
 impl Control {
-    /// Bytes per second to the server and from it, at this moment; 0 for no limit.
+    /// Current limits in bytes per second, to the server and from it; 0 for no limit.
     pub(crate) fn limit_for(&self, node: &str, address: IpAddr) -> [u64; 2] {
         let rules = self.limits.read();
         if rules.is_empty() {
@@ -156,8 +156,7 @@ impl Control {
         best(&rules, node, address, day, minute)
     }
 
-    /// Reads the limits of the catalog. One that cannot be understood was written by a later program: it is told, and
-    /// the others hold.
+    /// Reads the limits of the catalog. One that cannot be parsed was written by a newer program: it is logged and ignored.
     pub(crate) fn load_limits(&self) -> Result<()> {
         let understood = self.catalog.limits()?.into_iter().filter_map(|limit| {
             Rule::parse(&limit)
@@ -182,10 +181,10 @@ impl Control {
         Ok(Limits { limits: self.catalog.limits()? })
     }
 
-    /// Adds a limit; it holds at once.
+    /// Adds a limit; it applies at once.
     ///
     /// # Errors
-    /// [`Error::Usage`] when it cannot be understood; [`Error::Catalog`].
+    /// [`Error::Usage`] when it is not valid; [`Error::Catalog`].
     pub fn add_limit(&self, who: &str, new: &Limit) -> Result<Limit> {
         let rule = Rule::parse(new).map_err(Error::Usage)?;
         if [new.up, new.down].iter().any(|rate| (1..RATE_MIN).contains(rate)) {
@@ -212,7 +211,7 @@ impl Control {
     /// Removes a limit.
     ///
     /// # Errors
-    /// [`Error::Catalog`] when there is none.
+    /// [`Error::Catalog`] if it does not exist.
     pub fn remove_limit(&self, who: &str, id: u64) -> Result<()> {
         self.catalog.remove_limit(self.by(who), id)?;
         self.load_limits()

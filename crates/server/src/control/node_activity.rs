@@ -1,5 +1,5 @@
-//! Which nodes are here, and when the others were last seen. Kept in memory and written down from time to time: who
-//! comes and goes a thousand times costs no thousand syncs.
+//! Which nodes are connected, and when the others were last seen. Kept in memory and written from time to time: a node that
+//! reconnects a thousand times does not cost a thousand syncs.
 
 use super::Control;
 use crate::access_control::Node;
@@ -7,20 +7,20 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
 
-/// The nodes that were seen since they were last written down, and those that are connected.
+/// Connected nodes, and those seen since the last write.
 #[derive(Default)]
 pub struct NodeActivity(Mutex<FxHashMap<String, LastSeen>>);
 
-/// How a node was seen.
+/// When and where a node was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastSeen {
     /// Its data connections to this server.
     connections: usize,
     /// When it was last seen, seconds since 1970.
     pub(crate) at: i64,
-    /// From where.
+    /// Address from which it connected.
     pub(crate) address: IpAddr,
-    /// The catalog knows of it.
+    /// Whether the catalog has it.
     is_written: bool,
 }
 
@@ -31,17 +31,17 @@ impl LastSeen {
 }
 
 impl NodeActivity {
-    /// A node was heard, on whichever way.
+    /// Records that a node was seen.
     pub(crate) fn seen(&self, node: &str, address: IpAddr, now_secs: i64) {
         self.change(node, address, now_secs, |_| {});
     }
 
-    /// A node has one connection more.
+    /// Records that a node opened a connection.
     pub(crate) fn connected(&self, node: &str, address: IpAddr, now_secs: i64) {
         self.change(node, address, now_secs, |seen| seen.connections += 1);
     }
 
-    /// A node has one connection less.
+    /// Records that a node closed a connection.
     pub(crate) fn disconnected(&self, node: &str, address: IpAddr, now_secs: i64) {
         let less = |seen: &mut LastSeen| seen.connections = seen.connections.saturating_sub(1);
         self.change(node, address, now_secs, less);
@@ -55,13 +55,13 @@ impl NodeActivity {
         change(seen);
     }
 
-    /// How a node was last seen; who is connected is seen now.
+    /// When a node was last seen; a connected one is seen now.
     pub(crate) fn of(&self, node: &str, now_secs: i64) -> Option<LastSeen> {
         let seen = *self.0.lock().get(node)?;
         Some(if seen.is_connected() { LastSeen { at: now_secs, ..seen } } else { seen })
     }
 
-    /// What the catalog does not know yet; who is gone and known there is forgotten.
+    /// What the catalog does not have yet; disconnected nodes that it has are dropped.
     fn unwritten(&self, now_secs: i64) -> Vec<(String, LastSeen)> {
         let mut nodes = self.0.lock();
         nodes.retain(|_, seen| seen.is_connected() || !seen.is_written);
@@ -84,14 +84,14 @@ impl NodeActivity {
 }
 
 impl LastSeen {
-    /// Whether it is here.
+    /// Whether it is connected.
     pub(crate) fn is_connected(&self) -> bool {
         self.connections > 0
     }
 }
 
 impl Control {
-    /// Writes down who was seen. Of no weight: what fails is tried again the next time. Blocks.
+    /// Writes when nodes were last seen. A failure is retried the next time. Blocks.
     pub fn note_seen(&self) {
         let seen = self.activity.unwritten(self.now_secs());
         let rows: Vec<_> =
@@ -102,7 +102,7 @@ impl Control {
         }
     }
 
-    /// How a node was last seen: by this server, or by a storage server.
+    /// When a node was last seen, by this server or a storage server.
     pub(crate) fn last_seen_of(&self, node: &str) -> Option<LastSeen> {
         self.activity.of(node, self.now_secs())
     }

@@ -1,4 +1,4 @@
-//! Opening a server: everything that is missing is made, so that the first start needs no other step.
+//! Starting a server: everything that is missing is created, so that the first start needs no other step.
 
 use super::folder::Folder;
 use super::sealing::{self, MasterKey};
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use zeroize::Zeroizing;
 
-/// Names by which the server was ever told to be called, one a line; who has to remove one edits it.
+/// All names that the server was ever started with, one per line; to remove one, edit the file.
 const NAMES: &str = "names";
-/// So many are a mistake.
+/// Maximum number of names.
 const NAMES_MAX: usize = 64;
 
 impl Control {
-    /// Opens the server whose files lie in `folder`, and makes it when there is none. `names` are further names and
-    /// addresses under which it is called; the first is what nodes are told.
+    /// Opens the server whose files lie in `folder`, and creates it if there is none. `names` are further names and addresses
+    /// under which it is reached; nodes are told the first.
     ///
     /// # Errors
-    /// [`Error::InUse`] when it runs already; [`Error::File`], [`Error::Catalog`], [`Error::Pki`].
+    /// [`Error::InUse`] when it is already running; [`Error::File`], [`Error::Catalog`], [`Error::Pki`].
     pub fn open(folder: &Path, names: &[String]) -> Result<Arc<Self>> {
         let now_secs = jiff::Timestamp::now().as_second();
         let folder = Folder::open(folder)?;
@@ -69,7 +69,7 @@ impl Control {
         Ok(Arc::new(control))
     }
 
-    /// What a start finds to do.
+    /// The first steps of a start.
     fn begin(&self) -> Result<()> {
         let lost = self.catalog.lose_running_jobs(self.now_secs())?;
         let by = By { who: SERVER, now_secs: self.now_secs() };
@@ -100,13 +100,13 @@ impl Control {
         self.folder.publish("address", &format!("{}\n{}\n", url(&public), url(&local)))
     }
 
-    /// The name that nodes are told: what was given, else where it listens, else what the machine is called.
+    /// The name that nodes are told: the configured one, else the listening address, else the host name.
     fn public_host(&self, bound: Option<IpAddr>) -> String {
         let given = self.told_name.clone().map(|name| name.parse().map_or(name, of_ip));
         given.or(bound.map(of_ip)).unwrap_or_else(host_name)
     }
 
-    /// Issues the server's certificate anew, and shows it from the next connection on.
+    /// Issues a new certificate for the server, used from the next connection on.
     ///
     /// # Errors
     /// [`Error::Pki`].
@@ -119,7 +119,7 @@ impl Control {
         Ok(())
     }
 
-    /// Where nodes reach the server.
+    /// URL under which nodes reach the server.
     pub fn address(&self) -> String {
         self.address.read().clone()
     }
@@ -140,7 +140,7 @@ fn of_ip(ip: IpAddr) -> String {
     if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }
 }
 
-/// The key is written first: without it the certificate is of no use, and one without a certificate is made anew.
+/// The key is written first: a certificate is useless without it, and a key without a certificate is replaced.
 fn open_ca(folder: &Folder, now_secs: i64) -> Result<(pki::CertificateAuthority, String)> {
     if folder.text("ca/ca.pem")?.is_none() {
         let new = pki::CertificateAuthority::generate(now_secs)?;

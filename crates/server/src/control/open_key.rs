@@ -1,4 +1,4 @@
-//! The key of a managed domain, for who may read the server's own files: without it nobody could
+//! The key of a managed domain, for users who can read the server's own files: without it nobody could
 //! check, forget and reclaim there.
 
 use super::folder::Folder;
@@ -9,7 +9,7 @@ use catalog::{By, Catalog};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Who works with the files and not over the API, in the audit log.
+/// Name in the audit log of a user who works with the files instead of the API.
 const READER: &str = "who may read the server's files";
 
 impl Control {

@@ -1,4 +1,4 @@
-//! What an administrator looks at: nodes, domains, snapshots, the server itself, the audit log.
+//! What an administrator sees: nodes, domains, snapshots, the server itself, the audit log.
 
 use super::{Control, Result, repositories};
 use api::Name;
@@ -8,7 +8,7 @@ use api::status::{Audit, Status};
 use data_encoding::HEXLOWER;
 use std::time::{Duration, Instant};
 
-/// So long a revocation waits for what runs.
+/// How long a revocation waits for running jobs.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 const AUDIT_DEFAULT: u32 = 100;
@@ -47,7 +47,7 @@ impl Control {
         }
     }
 
-    /// Revokes a node: it is let in no more, its sessions end, and keys that were granted to it go.
+    /// Revokes a node: access is denied, its sessions are closed, and keys granted to it are removed.
     ///
     /// # Errors
     /// [`super::Error::Catalog`] when there is none.
@@ -60,8 +60,8 @@ impl Control {
         Ok(())
     }
 
-    /// What runs under a revoked node ends by itself within a second or two: who revoked it finds the lease free. On a
-    /// storage server it may take longer, and nobody waits for that.
+    /// Jobs of a revoked node end by themselves within a second or two: then the lease is free. On a storage server it may
+    /// take longer, which this does not wait for.
     fn wait_for_the_end_of(&self, name: &Name) {
         let begun = Instant::now();
         while self.jobs.has_any_of(name.as_str()) && begun.elapsed() < END_WITHIN {
@@ -69,7 +69,7 @@ impl Control {
         }
     }
 
-    /// Forgets a node; what it stored stays.
+    /// Removes a node; what it stored stays.
     ///
     /// # Errors
     /// [`super::Error::Catalog`] when there is none.
@@ -105,7 +105,7 @@ impl Control {
         Ok(Domains { domains: domains.collect() })
     }
 
-    /// A node that knows its own keys makes its repository by itself, and says nothing of it here.
+    /// Adds the repository id: a node with its own keys creates its repository without telling the control plane.
     fn with_repository(&self, domain: Domain) -> Domain {
         // A storage server is not asked for a list.
         if domain.repository.is_some() || domain.storage.is_some() {
@@ -116,7 +116,7 @@ impl Control {
         Domain { repository, ..domain }
     }
 
-    /// What of the snapshots of a domain lies in the clear.
+    /// The clear parts of the snapshots of a domain.
     ///
     /// # Errors
     /// [`super::Error::Catalog`] when there is no such domain; [`super::Error::Repository`].
@@ -137,7 +137,7 @@ impl Control {
         Ok(found)
     }
 
-    /// How the server is.
+    /// Status of the server.
     ///
     /// # Errors
     /// [`super::Error::Catalog`].
@@ -163,7 +163,7 @@ impl Control {
         })
     }
 
-    /// The audit log, and whether it is whole.
+    /// The audit log, and whether its hash chain is intact.
     ///
     /// # Errors
     /// [`super::Error::Catalog`].

@@ -1,14 +1,14 @@
-//! Who was refused, in the log: a few a minute, and how many more there were. A log that anybody can fill is none.
+//! Logs refusals: a few a minute, and how many more there were. A log that anybody can fill is useless.
 
 use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_secs(60);
-/// Lines in a window.
+/// Maximum number of lines in a window.
 const LINES: u64 = 20;
 
-/// Counts refusals.
+/// Counts refusals in a window.
 #[derive(Default)]
 pub(crate) struct RefusalLog(Mutex<Option<Window>>);
 
@@ -18,7 +18,7 @@ struct Window {
 }
 
 impl RefusalLog {
-    /// Somebody was refused, for this reason.
+    /// Logs a refusal with its reason.
     pub(crate) fn refused(&self, what: &str, why: &dyn std::fmt::Display, from: Option<IpAddr>) {
         let (is_told, untold) = self.count(Instant::now());
         if untold > 0 {
@@ -30,7 +30,7 @@ impl RefusalLog {
         }
     }
 
-    /// Whether this one is told of, and how many of the window before were not.
+    /// Whether to log this one, and how many of the last window were not logged.
     fn count(&self, now: Instant) -> (bool, u64) {
         let mut window = self.0.lock();
         let is_over = |window: &Window| now.duration_since(window.since) >= WINDOW;

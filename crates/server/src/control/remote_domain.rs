@@ -1,5 +1,5 @@
-//! What the control server does with a repository on a storage server: a few calls of the data protocol, each over a
-//! connection of its own with a certificate that is made for it and kept nowhere.
+//! The repository of a domain on a storage server, as the control server uses it: a few requests of the data protocol, each
+//! on its own connection with a certificate that is issued for it and saved nowhere.
 
 use super::repositories::Slot;
 use super::{Control, Error, Result};
@@ -21,20 +21,20 @@ use tokio_rustls::client::TlsStream;
 use transport::frames::FrameReader;
 use transport::rate::Rate;
 
-/// In the certificate by which a storage server knows the control server. No node can have this name.
+/// Name of the control server in its certificate towards storage servers. No node can have this name.
 pub const CONTROL_SERVER: &str = "icecore:server";
 
-/// The first version with packets for the key list.
+/// First version with packets for the key list.
 const VERSION_SLOTS: u16 = 3;
 /// More key slots than any domain has.
 const SLOTS_MAX: usize = 64 << 10;
-/// For connecting, TLS, and opening the domain.
+/// Time for connecting, TLS, and opening the domain.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// For each answer.
+/// Time for each reply.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Requests in flight at once.
 const ASKED_AHEAD: usize = 64;
-/// Snapshots of one domain that are listed, and bytes of their files: a storage server may have any number to tell of.
+/// Maximum number of snapshots of one domain in a list, and of the bytes of their files.
 const SNAPSHOTS_LISTED_MAX: usize = 1 << 18;
 const SNAPSHOTS_BYTES_MAX: usize = 256 << 20;
 
@@ -67,13 +67,13 @@ struct Exchange {
 }
 
 impl RemoteDomain {
-    /// What the repository is; `None` when there is none.
+    /// The settings of the repository; `None` if there is none.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
         let config = self.wait(async { self.connect().await.map(|(_, config)| config) })?;
         self.decoded(config)
     }
 
-    /// Makes the repository.
+    /// Creates the repository.
     pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
         let slots = keys.slots.iter();
         let slots = slots.map(|(id, bytes)| SlotPacket { id: *id, bytes: bytes.clone() }).collect();
@@ -142,12 +142,12 @@ impl RemoteDomain {
         self.ask(Packet::PutSlot { slot: SlotPacket { id, bytes } }).map(drop)
     }
 
-    /// Durably removes a key slot, if it is there.
+    /// Durably removes a key slot, if it exists.
     pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
         self.ask(Packet::RemoveSlot { id }).map(drop)
     }
 
-    /// The snapshots, oldest first; those that cannot be read as their names.
+    /// The snapshots, oldest first; for one that cannot be read only its name.
     pub(crate) fn snapshots(
         &self,
     ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
@@ -174,7 +174,7 @@ impl RemoteDomain {
         })
     }
 
-    /// The answer to `GetSnapshot`; nothing when it was forgotten meanwhile.
+    /// The reply to `GetSnapshot`; `None` when it was forgotten meanwhile.
     async fn head(
         &self,
         exchange: &mut Exchange,
@@ -211,7 +211,7 @@ impl RemoteDomain {
         }
     }
 
-    /// One question, and its answer.
+    /// One request and its reply.
     fn ask(&self, packet: Packet) -> Result<Packet> {
         self.wait(async {
             let (mut exchange, _) = self.connect().await?;
@@ -220,13 +220,13 @@ impl RemoteDomain {
         })
     }
 
-    /// Blocks: called where work may wait for a disk.
+    /// Blocks until `work` ends.
     fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(|error| self.failed(error))?.block_on(work)
     }
 
-    /// A connection with the domain open, and its settings.
+    /// Connects and opens the domain. Returns its settings, too.
     async fn connect(&self) -> Result<(Exchange, Vec<u8>)> {
         let connected = async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
@@ -265,7 +265,7 @@ impl RemoteDomain {
         sent.await.map_err(|error| self.failed(error))
     }
 
-    /// The next packet that is an answer.
+    /// The next reply.
     async fn receive(&self, exchange: &mut Exchange) -> Result<Packet> {
         let answer = async {
             loop {
@@ -306,7 +306,7 @@ impl RemoteDomain {
     }
 }
 
-/// The last number of a part of a list, whose numbers rise from `after` on; or why the list is not believed.
+/// The last number of a part of a list whose numbers rise from `after` on; or why the list is refused.
 fn checked(names: &[SnapshotName], after: u64, before: usize) -> std::result::Result<u64, String> {
     if before + names.len() > SNAPSHOTS_LISTED_MAX {
         return Err(format!("it lists more than {SNAPSHOTS_LISTED_MAX} snapshots"));

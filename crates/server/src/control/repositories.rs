@@ -1,4 +1,4 @@
-//! Writing to repositories: for who holds their leases.
+//! Writing to repositories, through the holder of their leases.
 
 use ids::KeyId;
 use repository::config::Config;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// A key slot with its name.
 pub type Slot = (KeyId, Vec<u8>);
 
-/// What the governing part needs of repositories.
+/// What the control plane needs of repositories.
 pub trait Repositories: Send + Sync {
-    /// Makes a repository in `folder`, which need not exist.
+    /// Creates a repository in `folder`, which need not exist.
     ///
     /// # Errors
     /// Those of [`Repository::init`].
@@ -33,7 +33,7 @@ pub trait Repositories: Send + Sync {
     /// Those of [`Repository::put_key_slot`].
     fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()>;
 
-    /// Durably removes a key slot, if it is there.
+    /// Durably removes a key slot, if it exists.
     ///
     /// # Errors
     /// Those of [`Repository::remove_key_slot`].
@@ -82,7 +82,7 @@ fn storage(folder: &Path) -> Result<Arc<dyn Storage>> {
     Ok(Arc::new(LocalStorage::open(folder)?))
 }
 
-/// What the repository in `folder` is; `None` when there is none.
+/// The settings of the repository in `folder`; `None` if there is none.
 pub(crate) fn config(folder: &Path) -> Result<Option<Config>> {
     match LocalStorage::open(folder) {
         Err(error) if error.is_not_found() => Ok(None),
@@ -102,7 +102,7 @@ pub(crate) fn key_list(folder: &Path) -> Result<Option<Vec<u8>>> {
     keys::key_list(&*storage(folder)?)
 }
 
-/// What of a snapshot lies in the clear.
+/// The clear part of a snapshot.
 pub(crate) fn head(folder: &Path, name: SnapshotRef) -> Result<StoredSnapshot> {
     repository::snapshots::read(&*storage(folder)?, name)
 }

@@ -1,5 +1,4 @@
-//! Secrets at rest in the catalog, sealed with a key that lies beside it: who gets a copy of the catalog alone reads
-//! no domain.
+//! Secrets at rest in the catalog, sealed with a key in another file: a copy of the catalog alone opens no domain.
 
 use super::{Error, Result, random};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
@@ -15,10 +14,10 @@ pub(crate) fn new_key() -> Result<Zeroizing<String>> {
 }
 
 impl MasterKey {
-    /// The key that `text` holds.
+    /// The key in `text`.
     ///
     /// # Errors
-    /// [`Error::Usage`] when it holds none.
+    /// [`Error::Usage`] if there is none.
     pub fn from_text(text: &str) -> Result<Self> {
         let bad = || Error::Usage("master.key does not contain 64 hex digits".to_owned());
         let bytes = Zeroizing::new(HEXLOWER.decode(text.as_bytes()).map_err(|_| bad())?);
@@ -39,7 +38,7 @@ impl MasterKey {
     /// The secret of `domain`.
     ///
     /// # Errors
-    /// [`Error::Sealed`] when it is not what was sealed with this key for this domain.
+    /// [`Error::Sealed`] when it was not sealed with this key for this domain.
     pub fn open(&self, domain: &str, sealed: &[u8]) -> Result<Zeroizing<[u8; 32]>> {
         let wrong = || Error::Sealed(domain.to_owned());
         let (nonce, body) = sealed.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;

@@ -3,14 +3,14 @@
 use super::Result;
 use pki::{CertificateAuthority, Issued, ServerNames};
 
-/// `given`, and what every server is called on its own machine.
+/// `given`, and the names of this machine for itself.
 pub(crate) fn own_names(given: &[String]) -> ServerNames {
     let own = host_name();
     let given = given.iter().map(String::as_str);
     ServerNames::of(given.chain([own.as_str(), "localhost", "127.0.0.1", "::1"]))
 }
 
-/// What the machine is called.
+/// The host name.
 pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase()
 }

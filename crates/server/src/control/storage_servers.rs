@@ -1,7 +1,7 @@
-//! Further storage servers: how a machine becomes one, what it may ask, and how it is thrown out.
+//! Storage servers: enrollment, renewal, what they may ask, and revocation.
 //!
-//! A storage server holds repositories and no key of them. It asks here who may do what, about domains that lie on it
-//! and no others.
+//! A storage server stores repositories and has no key of them. It asks the control server who may do what, and only about
+//! domains that it stores.
 
 mod heartbeat;
 mod names;
@@ -28,10 +28,10 @@ use ids::KeyId;
 use pki::ServerNames;
 use std::net::IpAddr;
 
-/// Before the name of a storage server in its certificate: no node can have such a name.
+/// Prefix of the name of a storage server in its certificate: no node can have such a name.
 const PREFIX: &str = "storage:";
 
-/// A storage server, by the certificate that it showed.
+/// A storage server, identified by the certificate that it showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmittedStorageServer {
     /// Its name.
@@ -41,7 +41,7 @@ pub struct AdmittedStorageServer {
 }
 
 impl Control {
-    /// Makes a token; its secret is in the answer and nowhere else.
+    /// Creates a token; its secret is in the reply and nowhere else.
     ///
     /// # Errors
     /// [`super::Error::Catalog`], [`super::Error::NoRandom`].
@@ -62,7 +62,7 @@ impl Control {
         Ok(IssuedStorageServerToken { token, storage, server, expires, replaces })
     }
 
-    /// Makes a storage server of who holds a good token.
+    /// Enrolls a machine with a valid token as a storage server.
     ///
     /// # Errors
     /// As [`Control::enroll`].
@@ -122,11 +122,11 @@ impl Control {
         Ok(self.ca.issue_storage(request, &subject, &names, self.now_secs())?)
     }
 
-    /// The storage server that shows this certificate.
+    /// Admits the storage server that shows this certificate.
     ///
     /// # Errors
-    /// [`super::Error::Refused`] when it is none that is known, in time and not revoked, or when another machine has shown
-    /// a later one.
+    /// [`super::Error::Refused`] when the certificate is unknown, expired or revoked, or when another machine has shown a later
+    /// one.
     pub fn admit_storage_server(&self, peer: &Peer) -> Result<AdmittedStorageServer> {
         let facts = pki::inspect(&peer.certificate)?;
         let known = self.catalog.certificate(Holder::StorageServer, &facts.serial)?;
@@ -155,7 +155,7 @@ impl Control {
         Ok(AdmittedStorageServer { name, serial: facts.serial })
     }
 
-    /// Two have the certificates of one storage server: neither is told anything more, and nodes are not sent there.
+    /// Stops a storage server whose certificates two machines have shown: nodes are not redirected there any more.
     fn storage_server_has_forked(&self, storage: &Name, serial: &str) -> Error {
         self.revocations.revoke_node(&format!("{PREFIX}{storage}"));
         self.drop_storage_server(storage);
@@ -166,8 +166,8 @@ impl Control {
         refused(message, &enroll_again(storage))
     }
 
-    /// A storage server on a data connection: it may measure the way to here. Under its name, which no node can have, it
-    /// opens nothing. `None` for who is no storage server.
+    /// Admits a storage server to a data connection, for measuring. Under its name, which no node can have, it opens nothing.
+    /// `None` for other peers.
     pub(crate) fn admit_to_measure(&self, peer: &Peer) -> Result<Option<Node>> {
         let facts = pki::inspect(&peer.certificate)?;
         if !facts.common_name.starts_with(PREFIX) {
@@ -178,8 +178,7 @@ impl Control {
         Ok(Some(Node { name: facts.common_name, serial: facts.serial, revoked }))
     }
 
-    /// The next certificate of a storage server that was let in, under the names it has. Renewals are a chain, as those of
-    /// nodes.
+    /// Issues the next certificate of an admitted storage server, under its names. Renewals are a chain, as those of nodes.
     ///
     /// # Errors
     /// [`super::Error::Pki`] for a bad request; [`super::Error::Catalog`] when it was revoked meanwhile;
@@ -221,7 +220,7 @@ impl Control {
         Ok(AdmitReply { limits: self.limit_for(asked.node.as_str(), asked.address) })
     }
 
-    /// The node that a storage server speaks of, when it may connect.
+    /// The node that a storage server names, if it may connect.
     pub(super) fn known_node(
         &self,
         serial: &str,
@@ -238,7 +237,7 @@ impl Control {
         self.admit_by_facts(&facts, address)
     }
 
-    /// What a node may do with a domain that lies on `storage`.
+    /// What a node may do with a domain on `storage`.
     ///
     /// # Errors
     /// [`super::Error::Refused`], also when the domain lies elsewhere.
@@ -265,10 +264,10 @@ impl Control {
         Ok(known.is_some_and(|domain| domain.storage.as_ref() == Some(storage)))
     }
 
-    /// Revokes a storage server: it is told nothing more, and nodes are not sent there.
+    /// Revokes a storage server: its requests are refused, and nodes are not redirected there any more.
     ///
     /// # Errors
-    /// [`super::Error::Catalog`] when there is none.
+    /// [`super::Error::Catalog`] if it does not exist.
     pub fn revoke_storage_server(&self, who: &str, storage: &Name) -> Result<()> {
         self.catalog.revoke_storage_server(self.by(who), storage)?;
         self.revocations.revoke_node(&format!("{PREFIX}{storage}"));
@@ -300,14 +299,14 @@ impl Control {
     }
 }
 
-/// What to type when a storage server is let in no more.
+/// The commands with which a storage server enrolls again.
 fn enroll_again(storage: &Name) -> String {
     format!(
         "On the server: icecore server token {storage} --storage; then here, with the line that it prints and --replace: icecore storage enroll"
     )
 }
 
-/// What tells one request from another: who sends the same again gets the same answer.
+/// Identifies a request: the same request, sent again, gets the same reply.
 fn digest(request: &EnrollStorageServerRequest) -> [u8; 32] {
     pki::fingerprint(format!("{}\0{}", request.request, request.names.join("\0")).as_bytes())
 }

@@ -1,21 +1,21 @@
-//! What has to be done from time to time.
+//! Periodic tasks.
 
 use super::{Control, SERVER};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// How often [`Control::upkeep`] is due when nothing calls for it.
+/// How often [`Control::upkeep`] is due when nothing wakes it.
 const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 /// The server's certificate is renewed when a third of its life is left: 30 days.
 const RENEW_BEFORE_SECS: i64 = pki::certificate_authority::SERVER_SECS / 3;
 
-/// A command that waits for longer is given up: a week.
+/// A command that is pending for longer fails: a week.
 const COMMAND_SECS: i64 = 7 * DAY_SECS;
 /// How often old jobs are deleted.
 const DELETE_EVERY_SECS: i64 = DAY_SECS;
 const DAY_SECS: i64 = 86_400;
 
-/// How long jobs are kept after they ended, when nobody says otherwise: 400 days, a year and some time to compare.
+/// Default time for which ended jobs are kept: 400 days, a year and some time to compare.
 pub const JOBS_KEPT_SECS: i64 = 400 * DAY_SECS;
 
 /// When old jobs are deleted.
@@ -43,8 +43,8 @@ impl Control {
         let _ = tokio::time::timeout(UPKEEP_EVERY, self.soon.notified()).await; // a minute is what it is
     }
 
-    /// Renews the server's certificate in time, removes the keys of grants that ended, gives up old commands, deletes
-    /// old jobs once a day, notes who was seen, forgets the dead. What fails is in the log, and is tried again the next time. Blocks.
+    /// Renews the server's certificate, removes the keys of expired grants, fails old commands, deletes old jobs once a day,
+    /// writes when nodes were last seen, and drops unused state. A failure is logged and retried the next time. Blocks.
     pub fn upkeep(&self) {
         let now_secs = self.now_secs();
         if *self.certificate_expires.lock() - now_secs < RENEW_BEFORE_SECS
@@ -63,7 +63,7 @@ impl Control {
         self.revocations.tidy();
     }
 
-    /// Jobs and commands are deleted so many seconds after they ended.
+    /// Sets after how many seconds ended jobs and commands are deleted.
     pub fn keep_jobs(&self, secs: u64) {
         let secs = i64::try_from(secs).unwrap_or(i64::MAX);
         self.deleting.kept_secs.store(secs, Ordering::Relaxed);

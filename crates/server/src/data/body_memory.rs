@@ -1,14 +1,14 @@
-//! Memory for bodies of large packets. It is taken when a body begins and held while it comes, as slowly as that may
-//! be. So it has two parts: a base, of which each node has a share that few others together cannot take, and more,
-//! which goes to who needs it. Some nodes that drip can hold all of the second part, and their own shares of the first.
+//! Memory for bodies of large packets. It is taken when a body begins and held while the body arrives, however slowly. So it
+//! has two parts: a base with a share for each node, and more, which goes to whoever needs it. A few nodes that send slowly
+//! can hold all of the second part, but only their own shares of the first.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What one permit of that memory stands for.
+/// Bytes that one permit stands for.
 const PERMIT_BYTES: usize = 16 << 10;
 
-/// Memory of all nodes, or what one of them may have of it.
+/// Memory of all nodes, or the part that one of them may have.
 #[derive(Debug)]
 pub(super) struct BodyMemory {
     base: Arc<Semaphore>,
@@ -24,7 +24,7 @@ impl BodyMemory {
         Self { base: of(base_bytes), more: of(more_bytes) }
     }
 
-    /// Waits for room for `bytes`, in `own` part and in this, of either kind. `None` when the server stops.
+    /// Waits for memory for `bytes`, both in `own` and in this one, of either part. `None` when the server stops.
     pub(super) async fn room(&self, own: &Self, bytes: usize) -> Option<BodyPermit> {
         let permits = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).ok()?;
         tokio::select! {

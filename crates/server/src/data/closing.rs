@@ -1,6 +1,6 @@
-//! The last packet of a connection, so that it is heard: a system that gets data for a connection that
-//! is closed throws away what was sent on it. So what still comes is read, and thrown away, until the
-//! other end has heard and goes. Not for long, and not much: who does not go is closed all the same.
+//! Sends the last packet of a connection so that it arrives: a system that receives data for a closed
+//! connection discards what was sent on it. So what still arrives is read and discarded until the other
+//! end closes, within limits of time and size. Then the connection is closed in any case.
 
 use super::Shared;
 use protocol::Packet;
@@ -11,16 +11,16 @@ use transport::rate::Rate;
 
 /// Time for the other end to take the last packet.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
-/// Time for it to go then.
+/// Time for it to close then.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
-/// What is read of who was not let in: its first packets are far smaller.
+/// How much is read from a connection that was not admitted: its first packets are far smaller.
 const REFUSED_BYTES_MAX: usize = 64 << 10;
-/// What is read of who was let in: so much an honest one may have on its way.
+/// How much is read from an admitted connection: what an honest client may have in flight.
 const ADMITTED_BYTES_MAX: usize = super::request_handler::WINDOW_BYTES;
-/// Connections not let in that are listened to at the same time. More than that are no accident.
+/// Connections that were not admitted and are read at the same time. More are an attack.
 pub(super) const REFUSED_MAX: usize = 256;
 
-/// To who is not let in.
+/// Sends the last packet to a connection that is not admitted.
 pub(super) async fn refuse<R, W>(
     shared: &Shared,
     reader: &mut FrameReader<R>,
@@ -37,7 +37,7 @@ pub(super) async fn refuse<R, W>(
     }
 }
 
-/// To who was let in, and has to go.
+/// Sends the last packet to an admitted connection.
 pub(super) async fn dismiss<R, W>(
     reader: &mut FrameReader<R>,
     write: &mut W,
@@ -52,7 +52,7 @@ pub(super) async fn dismiss<R, W>(
     }
 }
 
-/// Whether it was said. Who does not listen has lost nothing.
+/// Whether the packet was sent.
 async fn say(write: &mut (impl AsyncWrite + Unpin), packet: &Packet) -> bool {
     let said = async {
         write.write_all(&packet.frame(0)).await?;

@@ -1,4 +1,4 @@
-//! A connection of a node: one task that reads a packet, has it answered, and writes the answer.
+//! A connection of a node: one task that reads a packet, has it handled, and writes the reply.
 
 use super::body_memory::BodyPermit;
 use super::connection_handle::{ConnectionHandle, NewConnection};
@@ -23,10 +23,10 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 const SMALL_BYTES: usize = 64 << 10;
 /// Noise is sent in packets of this size.
 const NOISE_BYTES: usize = 256 << 10;
-/// Most noise that one request gets.
+/// Maximum of random bytes for one request.
 const NOISE_BYTES_MAX: u64 = 4 << 30;
 
-/// Serves the node at the other end of `stream` until one of the two has enough.
+/// Serves the node at the other end of `stream` until one end closes.
 pub async fn run<S>(shared: Arc<Shared>, stream: S, peer: Peer)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -83,11 +83,11 @@ where
 struct Connection<S> {
     shared: Arc<Shared>,
     handle: Arc<ConnectionHandle>,
-    /// Out while a blocking thread has it.
+    /// `None` while a blocking thread has it.
     handler: Option<RequestHandler>,
     reader: FrameReader<ReadHalf<S>>,
     write: WriteHalf<S>,
-    /// A frame is on its way out.
+    /// Whether a frame is being written.
     is_writing: bool,
     inbox: mpsc::Receiver<Packet>,
 }
@@ -116,14 +116,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         }
     }
 
-    /// Says the last packet, whatever it was at.
+    /// Sends the last packet, whatever the state.
     async fn dismiss(&mut self, packet: &Packet) {
         let rate = &self.handle.rates.up;
         closing::dismiss(&mut self.reader, &mut self.write, packet, rate).await;
     }
 
-    /// Says the last packet, and throws away what still comes until the other end has heard it and goes,
-    /// for as long as the server has not stopped.
+    /// Sends the last packet, and discards what still arrives until the other end closes or the server
+    /// stops.
     async fn leave_with(&mut self, packet: &Packet) -> Result<()> {
         self.send(packet, 0).await?;
         self.write.shutdown().await?;
@@ -198,8 +198,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
     }
 }
 
-/// Lengths of the packets that answer a question for so many bytes of noise. An honest one asks again and
-/// again: so a connection is looked after between two.
+/// Lengths of the packets that answer a request for so many random bytes. Between two of them the
+/// connection handles other events.
 fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
     let bytes = bytes.min(NOISE_BYTES_MAX);
     let whole = (bytes / NOISE_BYTES as u64) as usize;

@@ -1,4 +1,4 @@
-//! A connection of a node, as all others see it, and what it shares with the node's other ones.
+//! A connection of a node, as other parts of the server see it, and what all connections of the node share.
 
 use super::body_memory::BodyMemory;
 use crate::access_control::{Access, Node};
@@ -14,19 +14,18 @@ use tokio::sync::{Notify, mpsc};
 use transport::rate::Rate;
 use transport::waits::Waits;
 
-/// Memory for large bodies of one node: what it always has while its peers hold no more than theirs, and what it may have
-/// of the rest besides.
+/// Memory for large bodies of one node: its own share, and what it may have of the rest.
 const NODE_BODIES_BYTES: usize = 16 << 20;
 const NODE_MORE_BYTES: usize = 48 << 20;
-/// So long a job may go on after the certificate under which it began has ended: 24 hours. A backup
-/// that takes days must not fail for that, and what is left at its end is not worth the risk.
+/// How long a job may continue after its certificate has expired: 24 hours. A backup that takes days
+/// must not fail for that.
 const JOB_AFTER_SECS: i64 = 24 * 3600;
 
-/// Who connects.
+/// A new connection.
 pub(super) struct NewConnection {
     pub(super) node: Node,
     pub(super) address: IpAddr,
-    /// When its certificate ends, seconds since 1970.
+    /// When its certificate expires, seconds since 1970.
     pub(super) certificate_ends: i64,
 }
 
@@ -36,7 +35,7 @@ pub(super) struct NodeLimits {
     pub(super) up: Rate,
     /// From the server to the node.
     pub(super) down: Rate,
-    /// Memory for large bodies of this node: it does not take that of others.
+    /// Memory for large bodies of this node.
     pub(super) bodies: BodyMemory,
 }
 
@@ -50,7 +49,7 @@ impl Default for NodeLimits {
 /// Waits of this end of a connection.
 #[derive(Default)]
 pub(super) struct ServerWaits {
-    /// For something to come from the node.
+    /// For data from the node.
     pub(super) full: Waits,
     /// For memory, a thread, the disk.
     pub(super) empty: Waits,
@@ -78,22 +77,22 @@ pub(super) struct ConnectionHandle {
     messages: mpsc::Sender<Packet>,
     /// What it was opened for; `None` before `Open`.
     pub(super) purpose: Mutex<Option<Purpose>>,
-    /// The job that runs on it; 0 for none.
+    /// Number of the job that runs on it; 0 for none.
     pub(super) job: AtomicU64,
-    /// What it has open: what was let may be taken back.
+    /// The domain that it has open: access to it can be withdrawn.
     pub(super) access: Mutex<Option<Access>>,
     /// What this end waited for.
     pub(super) waits: ServerWaits,
-    /// Bytes that came in or went out.
+    /// Bytes received and sent.
     pub(super) moved: Arc<AtomicU64>,
-    /// This end works on what it was asked: the node waits, and nothing is heard of it meanwhile.
+    /// Whether this end is working on a request: meanwhile the node is silent.
     pub(super) is_working: AtomicBool,
-    /// When something moved last, and how much had by then.
+    /// When bytes last moved, and how many had by then.
     heard: Mutex<(Instant, u64)>,
-    /// The last packet of a connection that has to end, whatever it is at.
+    /// The last packet of a connection that has to end.
     last: Mutex<Option<Packet>>,
     pub(super) end: Notify,
-    /// Among the connections of its node.
+    /// Its permit among the connections of its node.
     _permit: Option<Permit>,
 }
 
@@ -126,7 +125,7 @@ impl ConnectionHandle {
         }
     }
 
-    /// How long nothing has moved, though it was the node's turn.
+    /// How long the node has been silent although it was its turn.
     pub(super) fn silence(&self) -> Duration {
         let moved = self.moved.load(Ordering::Relaxed);
         let mut heard = self.heard.lock();
@@ -136,20 +135,20 @@ impl ConnectionHandle {
         heard.0.elapsed()
     }
 
-    /// Whether its certificate has ended, and nothing runs that may go on for a while.
+    /// Whether its certificate has expired, and no job may continue.
     pub(super) fn is_out_of_time(&self, now_secs: i64) -> bool {
         let has_job = self.job.load(Ordering::Relaxed) > 0;
         let after_secs = if has_job { JOB_AFTER_SECS } else { 0 };
         self.certificate_ends.saturating_add(after_secs) <= now_secs
     }
 
-    /// Ends the connection, whatever it is at, with a last packet.
+    /// Ends the connection with a last packet, whatever its state.
     pub(super) fn end_with(&self, packet: Packet) {
         *self.last.lock() = Some(packet);
         self.end.notify_one();
     }
 
-    /// What it was ended with.
+    /// The packet with which it was ended.
     pub(super) fn last_packet(&self) -> Option<Packet> {
         self.last.lock().take()
     }

@@ -1,6 +1,6 @@
-//! Open repositories: one for each domain in use, closed when nobody uses it any more. Who writes
-//! shares one lease, which is given back with the last writer, so that commands on the server's own
-//! machine get their turn.
+//! Open repositories: one for each domain in use, closed with its last user. All writers share one
+//! lease, which is released with the last of them, so that commands on the server's own machine get
+//! their turn.
 
 use crate::control::Repositories;
 use format::record::SealedRecord;
@@ -24,7 +24,7 @@ const HOLDER: &str = "the server";
 #[derive(Default)]
 pub struct Domains(Mutex<FxHashMap<PathBuf, Arc<DomainSlot>>>);
 
-/// Where one repository is opened: one at a time, and no other waits for it.
+/// Slot of one repository: it is opened once, and no other repository waits for it.
 type DomainSlot = Mutex<Weak<Domain>>;
 
 impl Domains {
@@ -52,7 +52,7 @@ impl Domains {
     }
 }
 
-/// The governing part writes keys through the same lease as sessions do.
+/// The control plane writes keys through the same lease as sessions.
 impl Repositories for Domains {
     fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
         let storage = Arc::new(LocalStorage::create(folder)?);
@@ -78,7 +78,7 @@ pub struct Domain {
     pub repository: Arc<Repository>,
     /// The lease, while somebody writes.
     lease: Mutex<Weak<Lease>>,
-    /// By the first byte of a source's name.
+    /// Locks by the first byte of a source's id.
     publishing: [Mutex<()>; 256],
 }
 
@@ -88,7 +88,7 @@ impl Domain {
         Self { repository: Arc::new(repository), lease: Mutex::default(), publishing }
     }
 
-    /// The right to write, shared with all others in this process.
+    /// The lease, shared with all writers in this process.
     pub fn lease(&self) -> Result<Arc<Lease>> {
         self.lease_for(LeasePurpose::Store)
     }
@@ -103,7 +103,7 @@ impl Domain {
         Ok(held)
     }
 
-    /// While it is held, nobody else of several nodes publishes a snapshot of `source`.
+    /// While this is held, no other node publishes a snapshot of `source`.
     pub(super) fn publishing(&self, source: &ObjectId) -> MutexGuard<'_, ()> {
         self.publishing[usize::from(source.0[0])].lock()
     }
@@ -124,17 +124,17 @@ impl Domain {
         self.repository.put_key_slot(&*self.lease()?, id, slot)
     }
 
-    /// Durably removes a key slot, if it is there.
+    /// Durably removes a key slot, if it exists.
     pub fn remove_slot(&self, id: KeyId) -> Result<()> {
         self.repository.remove_key_slot(&*self.lease()?, id)
     }
 
-    /// The right to write, to give space back: on a full disk there is room for that.
+    /// The lease, to free space: on a full disk the reserve is there for it.
     pub(super) fn lease_to_free(&self) -> Result<Arc<Lease>> {
         self.lease_for(LeasePurpose::Reclaim)
     }
 
-    /// Forgets snapshots: see [`Repository::forget`]. On a full disk it has the room that is kept for it.
+    /// Forgets snapshots: see [`Repository::forget`]. On a full disk it uses the reserve.
     pub(super) fn forget(
         &self,
         lease: &Lease,
@@ -151,12 +151,12 @@ impl Domain {
         done
     }
 
-    /// Whether nothing is stored at all.
+    /// Whether the domain stores nothing.
     pub fn is_empty(&self) -> bool {
         self.repository.index().entries() == 0
     }
 
-    /// While nobody here writes, others may: a command on this machine, a reclaim.
+    /// Rereads the repository if no writer of this process holds the lease: another process may have written.
     fn look_again(&self) -> Result<()> {
         let is_ours = self.lease.lock().strong_count() > 0;
         if is_ours { Ok(()) } else { self.repository.refresh() }

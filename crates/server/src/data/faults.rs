@@ -1,4 +1,4 @@
-//! Errors as the other end reads them.
+//! Error replies.
 
 use super::hub::NODE_CONNECTIONS_MAX;
 use super::sessions::NODE_SESSIONS_MAX;
@@ -8,11 +8,11 @@ use protocol::Packet;
 use protocol::fault::{Code, fault};
 use repository::Error;
 
-/// What to do when a node has too much at once.
+/// Hint for a node with too many connections or sessions.
 const TOO_MANY_HINT: &str =
     "The client retries automatically. What runs, on the server: icecore server sessions";
 
-/// The answer when the engine could not do something.
+/// The reply for an error of the repository engine.
 pub(super) fn of_engine(error: &Error) -> Packet {
     let text = error.to_string();
     match error {
@@ -43,38 +43,38 @@ pub(super) fn of_engine(error: &Error) -> Packet {
     }
 }
 
-/// The answer when somebody may not do something.
+/// The reply for a refusal.
 pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
     let code = if refusal.is_transient { Code::Busy } else { Code::NotAllowed };
     fault(code, &refusal.message, &refusal.hint, &[])
 }
 
-/// The last words to who does not keep to the protocol.
+/// The last packet for a violation of the protocol.
 pub(super) fn of_protocol(error: &protocol::Error) -> Packet {
     fault(Code::Protocol, &error.to_string(), "Use the same version of icecore on both sides.", &[])
 }
 
-/// The last words to who was revoked.
+/// The last packet for a revoked node.
 pub(super) fn revoked() -> Packet {
     let hint = "Enroll again: icecore agent enroll URL TOKEN";
     fault(Code::Revoked, "the certificate of this node was revoked", hint, &[])
 }
 
-/// The last words to a job that an administrator ended.
+/// The last packet for a cancelled job.
 pub(super) fn cancelled() -> Packet {
     let hint = "The next run finds what was stored.";
     fault(Code::Cancelled, "an administrator cancelled this job", hint, &[])
 }
 
-/// The last words to who may no longer read the domain of another node.
+/// The last packet for a node whose grant was withdrawn.
 pub(super) fn withdrawn(node: &str, domain: &str) -> Packet {
     let text = format!("the node '{node}' may no longer read the domain '{domain}'");
     let hint = format!("On the server: icecore server grant {node} {domain}");
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 
-/// The last words to who came with a certificate that has ended since. There may be a newer one by now:
-/// it comes back with that by itself.
+/// The last packet for a connection whose certificate has expired. The client reconnects with a newer
+/// one if it has one.
 pub(super) fn certificate_ended(node: &str) -> Packet {
     let text = format!("the certificate of '{node}' has expired");
     let hint = format!(
@@ -83,36 +83,36 @@ pub(super) fn certificate_ended(node: &str) -> Packet {
     fault(Code::Busy, &text, &hint, &[])
 }
 
-/// The last words to who says nothing.
+/// The last packet for a silent node.
 pub(super) fn silent() -> Packet {
     fault(Code::Busy, "the node was silent for too long", "", &[])
 }
 
-/// The last words of a server that stops.
+/// The last packet of a server that stops.
 pub(super) fn shutting_down() -> Packet {
     let hint = "The job resumes automatically when the server is back.";
     fault(Code::ShuttingDown, "the server is shutting down", hint, &[])
 }
 
-/// A node has as many connections as it may.
+/// The last packet for a node with too many connections.
 pub(super) fn too_many_connections(node: &str) -> Packet {
     let text = format!("the node '{node}' has {NODE_CONNECTIONS_MAX} connections already");
     fault(Code::Busy, &text, TOO_MANY_HINT, &[])
 }
 
-/// A node has as many sessions as it may.
+/// The last packet for a node with too many sessions.
 pub(super) fn too_many_sessions(node: &str) -> Packet {
     let text = format!("the node '{node}' has {NODE_SESSIONS_MAX} sessions already");
     fault(Code::Busy, &text, TOO_MANY_HINT, &[])
 }
 
-/// A session that is not, or no longer.
+/// The reply for an unknown session.
 pub(super) fn no_session() -> Packet {
     let hint = "The job starts again; what was stored is not sent twice.";
     fault(Code::NoSession, "the server has no such session", hint, &[])
 }
 
-/// A snapshot for a source that another node backs up.
+/// The reply for a snapshot of a source that another node backs up.
 pub(super) fn source_of_another(node: &str) -> Packet {
     let text = format!("the newest snapshot of this source belongs to the node '{node}'");
     let hint = format!(
@@ -121,14 +121,14 @@ pub(super) fn source_of_another(node: &str) -> Packet {
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 
-/// A tombstone that no full key of the domain has signed which is in use.
+/// The reply for a tombstone that no full key in use has signed.
 pub(super) fn forget_unsigned() -> Packet {
     let text = "the request to forget is not signed by a full key of this domain";
     let hint = "Use a full key that was not removed: icecore key list";
     fault(Code::NotAllowed, text, hint, &[])
 }
 
-/// A session that is sealed in another key epoch than the key list names.
+/// The reply for a session in another key epoch than that of the key list.
 pub(super) fn other_epoch(sealed: KeyEpoch, epoch: KeyEpoch) -> Packet {
     let text = format!(
         "a key was removed: new backups are sealed in key epoch {epoch}, and this one in epoch {sealed}"
@@ -136,7 +136,7 @@ pub(super) fn other_epoch(sealed: KeyEpoch, epoch: KeyEpoch) -> Packet {
     fault(Code::KeysChanged, &text, "Start the backup again.", &[])
 }
 
-/// Something that this end may not be asked in this way.
+/// The reply for a request that is not allowed.
 pub(super) fn not_allowed(message: &str) -> Packet {
     fault(Code::NotAllowed, message, "", &[])
 }

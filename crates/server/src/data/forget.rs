@@ -1,5 +1,5 @@
-//! Forgetting at the word of a node: what it sends is the tombstone itself, signed by a full key of the domain. Nothing
-//! is believed of it but that signature, and what is removed is what it names.
+//! Forgetting on request of a node, which sends the tombstone itself, signed by a full key of the domain. Only that
+//! signature is trusted, and only what the tombstone names is removed.
 
 use super::domains::Domain;
 use super::faults;
@@ -17,10 +17,10 @@ use repository::receipts::ReceiptKey;
 use repository::snapshots::SnapshotRef;
 use rustc_hash::FxHashSet;
 
-/// Most snapshots that one tombstone names.
+/// Maximum number of snapshots in one tombstone.
 const NAMES_MAX: usize = 4096;
 
-/// A tombstone that may be stored as it is.
+/// A verified tombstone.
 pub(super) struct Tombstone {
     session: SealedRecord,
     record: SealedRecord,
@@ -28,7 +28,7 @@ pub(super) struct Tombstone {
 }
 
 impl Tombstone {
-    /// The tombstone in `bytes` and its session, if a full key of the repository that is in use has signed it.
+    /// Verifies the tombstone in `bytes`: a full key of the repository that is in use must have signed it.
     pub(super) fn accept(
         repository: &Repository,
         session: &[u8],
@@ -64,7 +64,7 @@ impl Tombstone {
         Ok(Self { session, record, names })
     }
 
-    /// Forgets what it names and is listed; how many that were. What was forgotten before is passed over: the answer to
+    /// Forgets the listed snapshots that it names, and returns their number. Those forgotten before are skipped: the reply to
     /// the same request may have been lost.
     pub(super) fn forget(
         &self,
@@ -94,8 +94,7 @@ impl Tombstone {
     }
 }
 
-/// Whether a full key that is in use has signed `message`. One that was removed forgets nothing more, and no other kind
-/// of key ever did.
+/// Whether a full key in use has signed `message`. Removed keys and other kinds of keys may not forget.
 fn is_signed(
     repository: &Repository,
     writer: KeyId,
@@ -109,7 +108,7 @@ fn is_signed(
     Ok(may && signer.verify_key.verify(&message, signature).is_ok())
 }
 
-/// Whether a server that is known here received all of these from `node`.
+/// Whether receipts of known servers say that all of these came from `node`.
 fn are_of(
     repository: &Repository,
     node: &str,

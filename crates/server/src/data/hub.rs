@@ -1,5 +1,5 @@
-//! Who is connected, and what is on its way to them unasked: limits, commands, cancels, revocations, the
-//! end of the server.
+//! All connections, and what they are sent unsolicited: limits, commands, cancellations, revocations, the
+//! shutdown of the server.
 
 use super::connection_handle::{ConnectionHandle, NewConnection, NodeLimits};
 use super::faults;
@@ -13,26 +13,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Messages that wait for a connection; who does not take them is cut.
+/// Maximum number of messages that wait for a connection; more are dropped.
 const WAITING_MAX: usize = 64;
-/// Connections of one node: its agent, and several commands with all their streams.
+/// Maximum number of connections of one node: its agent, and several commands with all their streams.
 pub(super) const NODE_CONNECTIONS_MAX: usize = 64;
 /// How often limits are looked up.
 const LIMITS_EVERY: Duration = Duration::from_secs(5);
-/// Who says nothing for so long is gone; clients ping more often.
+/// A client that is silent for this long is disconnected; clients ping more often.
 const SILENT_MAX: Duration = Duration::from_secs(180);
 
 /// All connections of nodes.
 pub struct Hub {
     connections: Mutex<FxHashMap<u64, Arc<ConnectionHandle>>>,
     rates: Mutex<FxHashMap<String, Arc<NodeLimits>>>,
-    /// Among the connections of a node, by its name.
+    /// Permits for the connections of each node, by its name.
     permits: Quota<String>,
     next: AtomicU64,
     limits_at: Mutex<Option<Instant>>,
-    /// Commands given, when they were last looked at.
+    /// The signal of commands at the last tick.
     commands_seen: AtomicU64,
-    /// Nobody is let in any more.
+    /// Whether the server stops: no connection is admitted any more.
     is_closed: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ impl Default for Hub {
 }
 
 impl Hub {
-    /// Lets a connection in and notes it; or tells why not.
+    /// Admits and registers a connection, or returns the fault for it.
     pub(super) fn enter(
         &self,
         new: NewConnection,
@@ -70,7 +70,7 @@ impl Hub {
         Ok((handle, inbox))
     }
 
-    /// A place among the connections of a node. The control server is none, and has as many as it needs.
+    /// A permit among the connections of a node. The control server is not a node and needs none.
     fn permit(
         &self,
         node: &Node,
@@ -93,13 +93,13 @@ impl Hub {
         Ok(())
     }
 
-    /// Lets in nobody any more, and tells everybody that the server stops.
+    /// Admits no connection any more, and tells all that the server stops.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.all().iter().for_each(|handle| handle.tell(faults::shutting_down()));
     }
 
-    /// Ends all connections, whatever they are at.
+    /// Ends all connections, whatever their state.
     pub(super) fn disconnect_all(&self) {
         self.all().iter().for_each(|handle| handle.end_with(faults::shutting_down()));
     }
@@ -115,24 +115,24 @@ impl Hub {
         self.rates.lock().retain(|_, rates| Arc::strong_count(rates) > 1);
     }
 
-    /// Connections now.
+    /// Number of connections.
     pub fn len(&self) -> usize {
         self.connections.lock().len()
     }
 
-    /// Whether nobody is handle.
+    /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.connections.lock().is_empty()
     }
 
-    /// Nodes whose agent is handle.
+    /// Nodes whose agent is connected.
     pub fn agents(&self) -> Vec<String> {
         let all = self.all();
         let agents = all.iter().filter(|handle| handle.is_agent());
         agents.map(|handle| handle.node.name.clone()).collect()
     }
 
-    /// Sends commands that were given since the last look to their agents. One that is sent twice is
+    /// Sends commands that were given since the last tick to their agents. One that is sent twice is
     /// done once: its number is the same.
     fn send_commands(&self, all: &[Arc<ConnectionHandle>], access_control: &dyn AccessControl) {
         let given = access_control.commands_seen();
@@ -146,7 +146,7 @@ impl Hub {
         }
     }
 
-    /// Ends what may not go on, cuts who is silent, and applies limits that changed.
+    /// Ends connections that may not continue or are silent, and applies changed limits.
     pub(super) fn tick(&self, access_control: &dyn AccessControl) {
         let limits_are_due = {
             let mut at = self.limits_at.lock();
@@ -177,7 +177,7 @@ impl Hub {
     }
 }
 
-/// The last packet for a connection that may not go on.
+/// The last packet for a connection that may not continue.
 fn why_to_end(
     handle: &ConnectionHandle,
     access_control: &dyn AccessControl,

@@ -1,4 +1,4 @@
-//! The key list of a domain, as this part sees it: it has no key, and verifies.
+//! The key list of a domain, as the data plane sees it: it has no key, and verifies.
 
 use super::faults;
 use crypto::session::epoch_of;
@@ -7,7 +7,7 @@ use format::record::{SealedRecord, head_only};
 use protocol::Packet;
 use repository::Repository;
 
-/// The key list of `repository`; `None` where there is none that its root key signed.
+/// The key list of `repository`; `None` if there is none that its root key signed.
 pub(super) fn key_list(repository: &Repository) -> repository::Result<Option<SignedKeyList>> {
     let config = repository.config();
     let Some(list) = repository.key_list()? else { return Ok(None) };
@@ -15,7 +15,7 @@ pub(super) fn key_list(repository: &Repository) -> repository::Result<Option<Sig
     Ok(SignedKeyList::verify(&list, &root, config.repository).ok())
 }
 
-/// Whether `session` is sealed in the key epoch of now: whoever's key was removed could read it else.
+/// Checks that `session` is sealed in the current key epoch: otherwise a removed key could read it.
 /// Without a list nothing is published anyway.
 pub(super) fn accept(repository: &Repository, session: &SealedRecord) -> Result<(), Packet> {
     let list = key_list(repository).map_err(|error| faults::of_engine(&error))?;

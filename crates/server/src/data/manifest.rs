@@ -1,5 +1,5 @@
 //! Whether a node may publish a manifest: it must be signed by the node's own key, carry the number
-//! that it was given, and go on with no source of another node.
+//! that the server gave, and not continue a source of another node.
 
 use crate::access_control::{Access, Signer};
 use format::manifest::{self, Head, MANIFEST_CONTEXT};
@@ -11,7 +11,7 @@ use repository::store::Store;
 use super::faults;
 use super::key_list::key_list;
 
-/// The manifest in `bytes` as a record, with its head, if it is the node's own and next one.
+/// The manifest in `bytes` as a record, with its head, if it is valid for this node and number.
 pub(super) fn accept(
     repository: &Repository,
     access: &Access,
@@ -49,7 +49,7 @@ pub(super) fn accept(
     Ok((record, head))
 }
 
-/// Whether `head` goes on with no source of the `others`.
+/// Checks that `head` does not continue a source of the `others`.
 pub(super) fn is_nobody_elses(
     repository: &Repository,
     others: &[Signer],
@@ -74,9 +74,9 @@ fn is_signed(
     Ok(signer.is_live() && signer.verify_key.verify(&message, signature).is_ok())
 }
 
-/// Whose the source is that `head` goes on with, when it is one of the `others`: that of who made its
-/// newest snapshot. Who publishes the newest one chooses what the next backup builds on, and so could
-/// make that of another node leave files out.
+/// The one of the `others` to which the source of `head` belongs: the node of its newest snapshot.
+/// Whoever publishes the newest snapshot chooses what the next backup builds on, and could so make the
+/// backup of another node leave files out.
 fn owner<'a>(
     repository: &Repository,
     others: &'a [Signer],

@@ -1,5 +1,5 @@
-//! The part that stores: connections of nodes, their sessions, the repositories of domains. It has
-//! no key of any domain.
+//! The data plane: connections of nodes, their sessions, the repositories of domains. It has no key of
+//! any domain.
 //!
 //! ```text
 //!  listen ──▶ connection ──▶ serve ──▶ session ──▶ repository
@@ -34,34 +34,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Memory for bodies of large packets under way, of all connections together: what nodes have shares of, and the rest.
+/// Memory for bodies of large packets, of all connections together: the shares of nodes, and the rest.
 const BODIES_BYTES: usize = 192 << 20;
 const MORE_BODIES_BYTES: usize = 64 << 20;
 
-/// Why a job of a node ended that may not go on.
+/// Why the job of a revoked node ended.
 const REVOKED: &str = "the node was revoked";
 
-/// When the server stops, connections have so long to come to the end of a frame and to be told.
+/// On shutdown, time for connections to finish a frame and to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
-/// Then they are cut, and have so long to be told all the same.
+/// Then they are disconnected, with this much time for the last packet.
 const DISCONNECT_WITHIN: Duration = Duration::from_secs(1);
-/// How often it is looked whether all are gone.
+/// How often to check whether all connections are closed.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// All that connections permit.
+/// What all connections share.
 pub struct Shared {
-    /// Who may do what.
+    /// Decides who may do what.
     pub access_control: Arc<dyn AccessControl>,
     /// Open repositories.
     pub domains: Arc<Domains>,
-    /// Sessions, attached or waiting for their node to come back.
+    /// Sessions, attached or waiting for their node.
     pub sessions: Sessions,
     /// Connections.
     pub hub: Hub,
     bodies: BodyMemory,
-    /// Places to be listened to for who is not let in.
+    /// Permits for connections that were not admitted and are still read.
     refused: Semaphore,
-    /// Who gives receipts of snapshots, if anybody does.
+    /// Issuer of receipts, if there is one.
     receipts: Option<Receipts>,
     /// Name and version, for the other end.
     program: String,
@@ -73,7 +73,7 @@ impl Shared {
         Self::with_receipts(access_control, None)
     }
 
-    /// The same, which gives a receipt of every snapshot.
+    /// The same, with a receipt for every snapshot.
     pub fn with_receipts(
         access_control: Arc<dyn AccessControl>,
         receipts: Option<Receipts>,
@@ -90,9 +90,9 @@ impl Shared {
         })
     }
 
-    /// Tells everybody that the server stops, and waits until they are gone, though not for long: who
-    /// does not read keeps no server from stopping. Sessions end with the program, and what they took is
-    /// found by the next ones.
+    /// Tells all connections that the server stops, and waits a short time until they are closed: a client
+    /// that does not read cannot delay the shutdown. Sessions end with the program, and the next ones find
+    /// what they stored.
     pub async fn stop(&self) {
         self.hub.close();
         if tokio::time::timeout(TOLD_WITHIN, self.all_gone()).await.is_err() {
@@ -107,8 +107,8 @@ impl Shared {
         }
     }
 
-    /// What time brings: revocations, limits that change with the hour, sessions whose node does not
-    /// come back. Called every second.
+    /// Handles revocations, limits that change with the hour, and sessions whose node does not come back.
+    /// Called every second.
     pub fn tick(&self) {
         self.hub.tick(&*self.access_control);
         let access_control = &*self.access_control;

@@ -1,4 +1,4 @@
-//! Answers from a repository that change nothing.
+//! Read requests to a repository.
 
 use super::domains::Domain;
 use super::faults;
@@ -12,7 +12,7 @@ use repository::snapshots::SnapshotRef;
 use repository::store::Store;
 use repository::{Error, Result};
 
-/// What may be asked by who may only write: enough to go on where it was.
+/// Answers a read request. A node that may only write gets enough to build on its last backup.
 pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packet {
     let repository = &*domain.repository;
     let answer = match packet {
@@ -57,7 +57,7 @@ fn snapshot(repository: &dyn Store, name: SnapshotName) -> Result<Packet> {
     Ok(Packet::Snapshot { name, file: stored.to_bytes() })
 }
 
-/// Slots behind `after`, and before the first of them the key list: that is public.
+/// Slots after `after`; the first part comes with the key list, which is public.
 fn slots(repository: &dyn Store, access: &Access, after: Option<KeyId>) -> Result<Packet> {
     let mut slots = repository.key_slots()?;
     slots.retain(|(id, slot)| after.is_none_or(|after| *id > after) && may_see(access, *id, slot));
@@ -72,8 +72,8 @@ fn slots(repository: &dyn Store, access: &Access, after: Option<KeyId>) -> Resul
     Ok(Packet::SlotList { slots, more, key_list })
 }
 
-/// Whose key is known here sees its own slot and no other. Where only nodes know keys, who may only
-/// write sees slots of its kind: none that reads, and none that a password opens, to guess at.
+/// Whether the node may see this slot. A node whose key is known sees only its own. With client-held
+/// keys, a node that may only write sees write-only slots without a password, which could be guessed.
 fn may_see(access: &Access, id: KeyId, slot: &[u8]) -> bool {
     match access.key {
         Some(own) => own == id.0,

@@ -1,8 +1,8 @@
-//! Receipts: the server's signed word of when it took a snapshot and from whom. Readers take order and
-//! age from it, not from the clocks of nodes.
+//! Receipts: the server's signed statement of when it received a snapshot, and from which node. Readers
+//! take order and age from it, not from the clocks of nodes.
 //!
-//! In the folder `receipts` of the server's data lie its key and what it gave last: the number of the
-//! next receipt, and a time that no later one is before.
+//! The folder `receipts` of the server's data has the key and the state: the number of the next receipt,
+//! and a time that no later receipt precedes.
 
 mod clock;
 
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use zeroize::Zeroizing;
 
-/// Who gives receipts.
+/// Issues receipts.
 pub struct Receipts {
     folder: PathBuf,
     signer: Signer,
@@ -33,7 +33,7 @@ struct State {
     clock: Clock,
 }
 
-/// What a receipt is of.
+/// What a receipt is about.
 pub(super) struct Taken<'a> {
     pub(super) repository: RepositoryId,
     pub(super) snapshot: SnapshotId,
@@ -43,7 +43,7 @@ pub(super) struct Taken<'a> {
 }
 
 impl Receipts {
-    /// Those of the server whose data lies in `data`; its key is made when there is none.
+    /// Opens the receipts of the server whose data lies in `data`; creates the key if there is none.
     ///
     /// # Errors
     /// When a file cannot be read or written, or makes no sense: numbers and times are never begun anew
@@ -62,7 +62,7 @@ impl Receipts {
         *self.signer.public().as_bytes()
     }
 
-    /// What time it is by the trusted clock.
+    /// The time of the trusted clock.
     pub(super) fn now_secs(&self) -> i64 {
         self.moment(&mut self.state.lock()).secs
     }
@@ -72,7 +72,7 @@ impl Receipts {
         state.clock.read(wall.as_secs() as i64, self.started.elapsed().as_secs() as i64)
     }
 
-    /// The receipt of what was taken, with its signature. Its number is used up before it is given.
+    /// Issues a signed receipt. Its number is durably used up before.
     pub(super) fn give(&self, taken: &Taken<'_>) -> io::Result<Vec<u8>> {
         let mut state = self.state.lock();
         let moment = self.moment(&mut state);

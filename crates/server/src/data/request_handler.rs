@@ -1,4 +1,4 @@
-//! What a node asks for, answered. Runs on blocking threads: it reads and writes disks.
+//! Handles the requests of a connection. Runs on blocking threads: it reads and writes disks.
 
 use super::connection_handle::ConnectionHandle;
 use super::domains::Domain;
@@ -26,18 +26,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The first version that knows `Redirect`.
 const VERSION_REDIRECT: u16 = 2;
-/// Records on their way of one stream: what a gigabit carries in a quarter of a second.
+/// Send window of one stream: what a gigabit link carries in a quarter of a second.
 pub(super) const WINDOW_BYTES: usize = 32 << 20;
 
 /// Bytes that a backup may read before it counts as reading.
 const BACKUP_READS_BYTES: u64 = 16 << 20;
 
-/// What was read on a connection.
+/// Counters of what was read on a connection.
 #[derive(Default)]
 struct ReadCounters {
     records: u64,
     bytes: u64,
-    /// The connection's job is this.
+    /// Whether the connection's job is this reading.
     is_job: bool,
 }
 
@@ -52,18 +52,18 @@ impl ReadCounters {
     }
 }
 
-/// A connection's business, from its first packet to its last.
+/// Handles a connection's requests, from its first packet to its last.
 pub(super) struct RequestHandler {
     shared: Arc<Shared>,
     handle: Arc<ConnectionHandle>,
     pub(super) state: State,
-    /// The version that both ends speak.
+    /// The version that both ends use.
     version: u16,
     open: Option<(Access, Option<Arc<Domain>>)>,
     session: Option<(Arc<Session>, StreamAttachment)>,
     /// A job without a session: a restore.
     job: Option<JobNo>,
-    /// Noise taken.
+    /// Number of noise packets received.
     noise: u64,
     /// What was read without a job.
     reads: ReadCounters,
@@ -77,7 +77,7 @@ impl RequestHandler {
         Self { shared, handle, state, version, open, session, job, noise, reads }
     }
 
-    /// The answer to a packet that may come now; `None` for those that want none.
+    /// The reply to a packet that is allowed now; `None` for packets without a reply.
     pub(super) fn answer(&mut self, request: u32, kind: u8, body: Vec<u8>) -> Option<Packet> {
         let answer = match Packet::decode(kind, body) {
             Ok(packet) => self.packet(request, packet).unwrap_or_else(Some),
@@ -197,7 +197,7 @@ impl RequestHandler {
         Ok(place)
     }
 
-    /// Does what only the control server may ask.
+    /// Does what only the control server may request.
     fn administer(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
         if !self.shared.access_control.is_control_server(&self.handle.node) {
             return Err(faults::not_allowed("only the control server may do this"));
@@ -245,8 +245,8 @@ impl RequestHandler {
         Ok(packet)
     }
 
-    /// What a node is told: the key of this server first, which is its own word, then those that `repository`
-    /// names, which are the word of who can write its files. A server without a key speaks for none.
+    /// Receipt keys for a node: this server's own first, then those that `repository` names, which are only as good as whoever
+    /// can write its files. A server without a key sends none.
     fn receipt_keys(&self, repository: Option<&Arc<Repository>>) -> Result<Vec<PathBytes>, Packet> {
         let Some(own) = self.shared.receipts.as_ref().map(Receipts::key) else {
             return Ok(Vec::new());
@@ -278,7 +278,7 @@ impl RequestHandler {
         self.job = Some(job);
     }
 
-    /// Makes the repository of a domain whose keys only its nodes know.
+    /// Creates the repository of a domain with client-held keys.
     fn init(&mut self, config: &PathBytes, keys: &Keys) -> Answer {
         let Some((access, _)) = self.open.take() else { return Err(faults::no_session()) };
         if !access.may_init {
@@ -397,8 +397,8 @@ impl RequestHandler {
         Ok(Some(answer))
     }
 
-    /// What is read is a job, whatever it was said to be for: who read which domain, and how much, is known afterwards.
-    /// A backup reads pages of the last snapshot first, which is no news.
+    /// Records reading as a job, whatever its purpose: the list of jobs shows who read which domain, and how much. A backup reads
+    /// pages of the last snapshot first, which is not counted.
     fn note_read(&mut self, bytes: usize) {
         self.reads.records += 1;
         self.reads.bytes += bytes as u64;
@@ -434,7 +434,7 @@ impl RequestHandler {
         }
     }
 
-    /// What a client hears when it has opened a domain: its limits, and commands that wait for it.
+    /// What a client is sent after it has opened a domain: its limits, and pending commands.
     pub(super) fn unsolicited(&self) -> Vec<Packet> {
         let rates = &self.handle.rates;
         let (up, down) = (rates.up.bytes_per_sec(), rates.down.bytes_per_sec());
@@ -443,7 +443,7 @@ impl RequestHandler {
         limits.into_iter().chain(self.commands()).collect()
     }
 
-    /// Commands that wait for this agent.
+    /// Pending commands of this agent.
     fn commands(&self) -> Vec<Packet> {
         if !self.handle.is_agent() {
             return Vec::new();
@@ -462,7 +462,7 @@ fn numbers(settings: Settings) -> (u32, u32) {
     (privacy, settings.parity_percent)
 }
 
-/// A domain that is not looked at.
+/// The reply for a domain on another server, without its repository.
 fn not_opened(access: &Access) -> Packet {
     Packet::Opened {
         domain: access.domain.clone(),
@@ -482,7 +482,7 @@ impl Drop for RequestHandler {
     }
 }
 
-/// The report of a node with what this end waited for.
+/// The report of a node, with the waits of this end added.
 fn with_waits(report: &[u8], waits: serde_json::Value) -> String {
     match serde_json::from_slice(report) {
         Ok(serde_json::Value::Object(mut report)) => {
@@ -493,7 +493,7 @@ fn with_waits(report: &[u8], waits: serde_json::Value) -> String {
     }
 }
 
-/// A command as an agent gets it.
+/// The packet of a node command.
 pub(super) fn command_packet(command: &api::commands::NodeCommand) -> Option<Packet> {
     Some(Packet::Command { command: command.id, json: serde_json::to_vec(command).ok()? })
 }

@@ -1,5 +1,5 @@
-//! A session of a node: the engine's session, and what its streams have done. It outlives the
-//! connections: who is cut off comes back and goes on.
+//! A session of a node: the engine's session, and the state of its streams. It outlives its
+//! connections: after a disconnect the node resumes it.
 
 use super::domains::Domain;
 use super::receipts::{Receipts, Taken};
@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 /// How long a session waits for its node.
 const DETACHED_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// How long one that has its snapshot waits for somebody who did not hear of it.
+/// How long a committed session waits for a repeated request.
 const COMMITTED_MAX: Duration = Duration::from_secs(60);
 
-/// Objects that a session may have promised to store and not stored yet. Honest ones have those on their
-/// way; each takes some memory here.
+/// Maximum number of objects that a session has promised to store and not stored yet. Each takes some
+/// memory here.
 const PROMISES_MAX: usize = 1 << 20;
 /// The same of all sessions of a node together.
 const NODE_PROMISES_MAX: usize = 2 << 20;
@@ -40,7 +40,7 @@ pub struct Session {
     pub(super) node: Node,
     pub(super) access: Access,
     pub(super) domain: Arc<Domain>,
-    /// Gone once it is committed or abandoned.
+    /// `None` once it is committed or abandoned.
     engine: RwLock<Option<Engine>>,
     committed: Mutex<Option<Packet>>,
     number: Mutex<Option<u64>>,
@@ -52,36 +52,37 @@ pub struct Session {
     stored_bytes: AtomicU64,
     pub(super) job: JobNo,
     pub(super) status: Mutex<JobStatus>,
-    /// What this session has promised, as it was counted last, and what all of its node have.
+    /// Promises of this session at the last count, and of all sessions of its node.
     promised: Mutex<usize>,
     node_promised: Arc<AtomicUsize>,
-    /// Among the sessions of its node.
+    /// Its permit among the sessions of its node.
     _permit: Permit,
 }
 
-/// What a session has of what its node may have.
+/// A session's permit among the sessions of its node, and their common counter.
 pub(super) struct SessionPermit {
-    /// Among the sessions of its node.
+    /// Its permit among the sessions of its node.
     pub(super) permit: Permit,
-    /// What all of them have promised to store.
+    /// Promises of all of them.
     pub(super) promised: Arc<AtomicUsize>,
 }
 
 /// One stream of a session.
 #[derive(Default)]
 struct Stream {
-    /// Rises with every connection that takes the stream over.
+    /// Rises with every connection that takes over the stream.
     generation: u64,
     /// Records taken.
     applied: u64,
-    /// A record could not be taken: those after it are not, so that `applied` means the first ones.
+    /// The fault of a record that could not be taken: later ones are refused, so that `applied` counts the
+    /// first ones.
     broken: Option<Packet>,
-    /// The latest answers to claims: a claim that is asked again after a cut must be answered as it
-    /// was, or nobody would store what it promised.
+    /// The latest replies to claims: a claim that is repeated after a disconnect must get the same reply,
+    /// or nobody would store what it promised.
     claims: VecDeque<(u32, Packet)>,
 }
 
-/// A connection's hold of a stream.
+/// A connection's attachment to a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamAttachment {
     pub(super) stream: u8,
@@ -119,13 +120,13 @@ impl Session {
         }
     }
 
-    /// This, begun at this time by the clock of receipts.
+    /// Sets its start time by the clock of receipts.
     pub(super) fn begun_at(mut self, begun_secs: i64) -> Self {
         self.begun_secs = begun_secs;
         self
     }
 
-    /// A connection takes a stream over; whoever had it has it no more. Returns how many records of
+    /// Attaches a connection to a stream, which the former connection loses. Returns how many records of
     /// the stream were taken.
     pub(super) fn attach(&self, stream: u8) -> Option<(StreamAttachment, u64)> {
         let mut state = self.streams.get(usize::from(stream))?.lock();
@@ -134,20 +135,20 @@ impl Session {
         Some((StreamAttachment { stream, generation: state.generation }, state.applied))
     }
 
-    /// A connection is gone.
+    /// Detaches a connection.
     pub(super) fn detach(&self) {
         *self.detached_since.lock() = Instant::now();
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether its node has been away for too long, or it is over.
+    /// Whether its node did not come back in time.
     pub(super) fn is_expired(&self) -> bool {
         let is_alone = self.connections.load(Ordering::Relaxed) == 0;
         let patience = if self.committed.lock().is_some() { COMMITTED_MAX } else { DETACHED_MAX };
         is_alone && self.detached_since.lock().elapsed() > patience
     }
 
-    /// Takes a record; the answer says how many of the stream were taken.
+    /// Takes a record; the reply counts the records taken on the stream.
     pub(super) fn append(&self, attachment: StreamAttachment, record: &[u8]) -> Packet {
         self.on_stream(attachment, |stream, engine| {
             if let Some(fault) = &stream.broken {
@@ -163,7 +164,7 @@ impl Session {
         })
     }
 
-    /// Which of `ids` have to be stored.
+    /// Which of `ids` must be stored.
     pub(super) fn claim(
         &self,
         attachment: StreamAttachment,
@@ -191,7 +192,7 @@ impl Session {
         })
     }
 
-    /// Counts what this session has promised by now; gives what other sessions of its node have.
+    /// Updates the count of promises of this session; returns that of the node's other sessions.
     fn promises_of_others(&self, own: usize) -> usize {
         let mut counted = self.promised.lock();
         let before = std::mem::replace(&mut *counted, own);
@@ -200,7 +201,7 @@ impl Session {
         others.min(NODE_PROMISES_MAX)
     }
 
-    /// Which of `ids` are stored and will go on to be.
+    /// Which of `ids` are stored and stay stored.
     pub(super) fn holds(&self, attachment: StreamAttachment, ids: &[ids::ObjectId]) -> Packet {
         self.on_stream(attachment, |_, engine| {
             let held: Result<Vec<bool>, _> = ids.iter().map(|id| engine.is_stored(id)).collect();
@@ -208,7 +209,7 @@ impl Session {
         })
     }
 
-    /// The number of its snapshot; the same one whenever it is asked.
+    /// The number of its snapshot; the same for every call.
     pub(super) fn number(&self, attachment: StreamAttachment) -> Packet {
         self.on_stream(attachment, |_, engine| {
             let number = *self.number.lock().get_or_insert_with(|| engine.next_snapshot());
@@ -216,7 +217,7 @@ impl Session {
         })
     }
 
-    /// Publishes it. Asked again after a cut, it says again what was done.
+    /// Publishes the snapshot. A repeated request gets the same reply.
     pub(super) fn commit(
         &self,
         bytes: &[u8],
@@ -261,7 +262,7 @@ impl Session {
         }
     }
 
-    /// The receipt of a manifest. Its key is noted in the repository first.
+    /// Issues the receipt of a manifest. The repository records the receipt key first.
     fn receipt(
         &self,
         receipts: &Receipts,
@@ -282,7 +283,7 @@ impl Session {
         Ok(receipts.give(&taken).map_err(failed)?)
     }
 
-    /// Ends the job, with a snapshot or without. What was stored without is found by the next session.
+    /// Ends the job, with a snapshot or without. The next session finds what was stored without one.
     pub(super) fn finish(&self, access_control: &dyn AccessControl, end: &JobEnd, report: &str) {
         drop(self.engine.write().take());
         self.promises_of_others(0);
@@ -295,7 +296,7 @@ impl Session {
         }
     }
 
-    /// Where the job is.
+    /// Records the progress of the job.
     pub(super) fn progress(&self, status: JobStatus, access_control: &dyn AccessControl) {
         let bytes_wire = self.stored_bytes.load(Ordering::Relaxed);
         let status = JobStatus { bytes_wire, ..status };
@@ -303,7 +304,7 @@ impl Session {
         *self.status.lock() = status;
     }
 
-    /// Does `work` with the engine, unless another connection has taken the stream over.
+    /// Calls `work` with the engine, unless another connection has taken over the stream.
     fn on_stream(
         &self,
         attachment: StreamAttachment,

@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// Sessions of one node: as many commands as write at once with all the connections that it may have.
-/// Those that wait for their node to come back count, too: each holds memory, and the lease.
+/// Maximum number of sessions of one node. Those that wait for their node count, too: each holds memory,
+/// and the lease.
 pub(super) const NODE_SESSIONS_MAX: usize = 16;
 
 /// Sessions by name.
 pub struct Sessions {
     all: Mutex<FxHashMap<[u8; 16], Arc<Session>>>,
-    /// Among the sessions of a node, by its name.
+    /// Permits for the sessions of each node, by its name.
     permits: Quota<String>,
-    /// What the sessions of a node have promised to store, by its name.
+    /// Promises of all sessions of a node, by its name.
     promised: Mutex<FxHashMap<String, Arc<AtomicUsize>>>,
 }
 
@@ -33,13 +33,13 @@ impl Sessions {
         self.all.lock().insert(session.token.0, session);
     }
 
-    /// A place for one more session of `node`, if it may have one.
+    /// A permit for one more session of `node`, if there is one left.
     pub(super) fn permit(&self, node: &str) -> Option<SessionPermit> {
         let permit = self.permits.acquire(node.to_owned())?;
         Some(SessionPermit { permit, promised: self.promised(node) })
     }
 
-    /// Where the sessions of `node` count what they have promised.
+    /// The counter of promises of `node`.
     fn promised(&self, node: &str) -> Arc<AtomicUsize> {
         let mut promised = self.promised.lock();
         promised.retain(|_, count| Arc::strong_count(count) > 1);
@@ -62,12 +62,12 @@ impl Sessions {
         self.all.lock().remove(&session.token.0);
     }
 
-    /// Takes out those whose node did not come back.
+    /// Removes and returns those whose node did not come back.
     pub(super) fn expired(&self) -> Vec<Arc<Session>> {
         self.take_if(Session::is_expired)
     }
 
-    /// Takes out those of which `is_over` is true.
+    /// Removes and returns those of which `is_over` is true.
     pub(super) fn take_if(&self, is_over: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut all = self.all.lock();
         let (gone, kept) = all.drain().partition(|(_, session)| is_over(session));

@@ -1,4 +1,4 @@
-//! Nodes that the control server has admitted: who is connected, and how fast each may be.
+//! Nodes that the control server has admitted: connected nodes and their bandwidth limits.
 
 use crate::access_control::Node;
 use api::storage_servers::{HeartbeatReply, NodeConnection};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an answer is believed without asking again: not longer than news take.
+/// How long a reply is reused: not longer than a heartbeat takes.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// The nodes, by certificate and address.
@@ -33,14 +33,14 @@ impl Admitted {
         self.revoked.load(Ordering::Relaxed)
     }
 
-    /// Whether anything of it is left.
+    /// Whether it has a connection.
     fn is_connected(&self) -> bool {
         Arc::strong_count(&self.revoked) > 1
     }
 }
 
 impl AdmittedNodes {
-    /// A node that was admitted a moment ago.
+    /// A node that was admitted recently.
     pub(super) fn fresh(&self, asked: &NodeConnection) -> Option<Node> {
         let known = self.0.lock();
         let found = known.get(&key(asked))?;
@@ -48,7 +48,7 @@ impl AdmittedNodes {
         (is_fresh && found.asked.node == asked.node).then(|| found.node())
     }
 
-    /// Notes that a node was admitted. Its connections share one flag.
+    /// Records an admitted node. Its connections share one flag.
     pub(super) fn admitted(&self, asked: NodeConnection, limits: [u64; 2]) -> Node {
         let mut known = self.0.lock();
         let before = known.get(&key(&asked)).filter(|before| !before.is_revoked());
@@ -59,7 +59,7 @@ impl AdmittedNodes {
         node
     }
 
-    /// Who is connected; who is gone for a while is forgotten.
+    /// The connected nodes; others are dropped after a while.
     pub(super) fn connected(&self) -> Vec<NodeConnection> {
         let mut known = self.0.lock();
         known.retain(|_, node| node.is_connected() || node.at.elapsed() < FRESH);
@@ -71,7 +71,7 @@ impl AdmittedNodes {
         known.get(&(serial.to_owned(), address)).map_or([0, 0], |node| node.limits)
     }
 
-    /// Does what the control server says of those it was told of.
+    /// Applies the reply to a heartbeat.
     pub(super) fn apply_reply(&self, asked: &[NodeConnection], told: &HeartbeatReply) {
         let mut known = self.0.lock();
         for (asked, limits) in asked.iter().zip(&told.limits) {

@@ -1,4 +1,4 @@
-//! Who reads here by a grant: the control server is told of each with the news, and says who may no longer.
+//! Nodes that read here by a grant: heartbeats name them, and the reply says which grants were withdrawn.
 
 use crate::access_control::{Access, Node};
 use api::storage_servers::GrantedReader;
@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
 
-/// Who was not asked about for so long is not connected any more.
+/// A reader that was not checked for this long is not connected any more.
 const GONE_AFTER: Duration = Duration::from_secs(5);
 
-/// The readers. Who asks about a connection keeps its reader here.
+/// The readers. Each check of a connection keeps its reader here.
 #[derive(Default)]
 pub(super) struct GrantedReaders(Mutex<FxHashMap<GrantedReader, State>>);
 
@@ -19,12 +19,12 @@ struct State {
 }
 
 impl GrantedReaders {
-    /// A grant was seen a moment ago: what was said before does not count.
+    /// Records a fresh grant: an earlier withdrawal does not count.
     pub(super) fn granted(&self, reader: &GrantedReader) {
         self.0.lock().remove(reader);
     }
 
-    /// Whether `node` may go on with `access`, as far as the control server was heard.
+    /// Whether `node` may continue with `access`, by the last heartbeat.
     pub(super) fn may_continue(&self, node: &Node, access: &Access) -> bool {
         let Some(reader) = reader(node, access) else { return true };
         let (asked_at, mut readers) = (Instant::now(), self.0.lock());
@@ -33,14 +33,14 @@ impl GrantedReaders {
         !state.is_withdrawn
     }
 
-    /// Those that are connected.
+    /// Connected readers.
     pub(super) fn to_report(&self) -> Vec<GrantedReader> {
         let mut readers = self.0.lock();
         readers.retain(|_, state| state.asked_at.elapsed() < GONE_AFTER);
         readers.keys().cloned().collect()
     }
 
-    /// What the control server says of those that it was `told` of.
+    /// Applies the reply to a heartbeat that named `told`.
     pub(super) fn apply_reply(&self, told: &[GrantedReader], withdrawn: &[GrantedReader]) {
         let mut readers = self.0.lock();
         for reader in told {
@@ -51,7 +51,7 @@ impl GrantedReaders {
     }
 }
 
-/// Who reads by a grant: whoever backs up to a domain is out when it is revoked, and not before.
+/// The reader of this access, if it is by a grant: a node of the domain itself is stopped only by a revocation.
 fn reader(node: &Node, access: &Access) -> Option<GrantedReader> {
     if access.may_write {
         return None;

@@ -1,4 +1,4 @@
-//! Jobs of a storage server: told to the control server all together, and their ends until it has taken them.
+//! Jobs of a storage server: heartbeats report all of them, and their ends until these are acknowledged.
 
 use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use api::jobs::{JobState, Progress};
@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ends that wait for a control server that is away; the oldest go first.
+/// Maximum number of ended jobs that wait for the control server; the oldest are dropped.
 const ENDED_MAX: usize = 4096;
-/// Jobs told at once.
+/// Maximum number of jobs in one heartbeat.
 const TOLD_MAX: usize = 4096;
-/// Bytes of reports told at once.
+/// Maximum of report bytes in one heartbeat.
 const REPORTS_BYTES_MAX: usize = 2 << 20;
-/// A report is kept up to here, as the control server does.
+/// Longest report that is kept, as on the control server.
 const REPORT_BYTES_MAX: usize = 256 << 10;
-/// A path is shown up to here; longer ones lose their beginning.
+/// Longest path that is shown; longer ones lose their beginning.
 const PATH_BYTES_MAX: usize = 512;
 /// Bytes of a text of a job that a heartbeat carries; the control server takes longer ones from its own nodes.
 const HEARTBEAT_TEXT_BYTES_MAX: usize = 1024;
@@ -33,7 +33,7 @@ struct Job {
 }
 
 impl Jobs {
-    /// A job begins.
+    /// Adds a job.
     pub(super) fn begin(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         if let (Ok(node), Ok(domain)) = (node.name.parse(), domain.parse()) {
@@ -45,14 +45,14 @@ impl Jobs {
         number
     }
 
-    /// Where it is.
+    /// Records the progress of a job.
     pub(super) fn is_at(&self, number: JobNo, status: &JobStatus) {
         if let Some(job) = self.all.lock().get_mut(&number) {
             job.told.progress = progress(status);
         }
     }
 
-    /// It ended. What ended stays ended.
+    /// Records the end of a job. A job that has ended does not change.
     pub(super) fn end(&self, number: JobNo, end: &JobEnd, report: &str) {
         let mut all = self.all.lock();
         if let Some(job) = all.get_mut(&number).filter(|job| job.told.end.is_none()) {
@@ -66,12 +66,12 @@ impl Jobs {
         }
     }
 
-    /// Whether it was asked to end.
+    /// Whether its cancellation was requested.
     pub(super) fn is_cancelled(&self, number: JobNo) -> bool {
         self.all.lock().get(&number).is_some_and(|job| job.cancelled)
     }
 
-    /// As many as may be told at once: the others follow. A job that was told of once is told of until it has ended.
+    /// The jobs for the next heartbeat; others follow. A job that was reported once is reported until it has ended.
     pub(super) fn to_report(&self) -> Vec<StorageJob> {
         let mut bytes = 0;
         let mut told = Vec::new();
@@ -91,7 +91,7 @@ impl Jobs {
         told
     }
 
-    /// Notes what the control server says of those it was told of. An end that it has taken is forgotten.
+    /// Applies the reply to a heartbeat. Jobs whose end was acknowledged are dropped.
     pub(super) fn apply_reply(&self, asked: &[StorageJob], told: &[JobReply]) {
         let mut all = self.all.lock();
         for (asked, told) in asked.iter().zip(told) {

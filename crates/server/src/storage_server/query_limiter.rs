@@ -1,24 +1,24 @@
-//! How many questions wait for the control server. Each holds a thread that nodes need for their data: one that does
-//! not answer must not hold up what runs.
+//! Limits concurrent queries to the control server. Each blocks a thread that nodes need for their data: a control server
+//! that does not answer must not delay running jobs.
 
 use super::ControlServerError;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// QueryLimiter at once.
+/// Maximum number of concurrent queries.
 const WAITING_MAX: usize = 64;
-/// After a question without an answer none is asked for so long.
+/// After a query without a reply none is sent for this long.
 const REST: Duration = Duration::from_millis(500);
 
-/// The questions that wait.
+/// The limiter of queries.
 #[derive(Default)]
 pub(super) struct QueryLimiter {
     waiting: AtomicUsize,
     failed_at: Mutex<Option<Instant>>,
 }
 
-/// The right to ask, until it is dropped.
+/// A permit for a query, until it is dropped.
 #[derive(Debug)]
 pub(super) struct QueryPermit<'a>(&'a QueryLimiter);
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for QueryLimiter {
 }
 
 impl QueryLimiter {
-    /// The right to ask.
+    /// A permit for a query.
     pub(super) fn permit(&self) -> Result<QueryPermit<'_>, ControlServerError> {
         let rests = self.failed_at.lock().is_some_and(|at| at.elapsed() < REST);
         if rests {
@@ -50,7 +50,7 @@ impl QueryLimiter {
         Ok(QueryPermit(self))
     }
 
-    /// A question got no answer.
+    /// Records a query without a reply.
     pub(super) fn failed(&self, trouble: &ControlServerError) {
         if let ControlServerError::Unreachable(_) = trouble {
             *self.failed_at.lock() = Some(Instant::now());

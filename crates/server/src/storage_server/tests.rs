@@ -58,7 +58,7 @@ fn a_node_is_admitted_limited_and_thrown_out_as_told() {
 }
 
 #[test]
-fn who_comes_while_the_governing_server_is_away_is_told_to_come_back() {
+fn a_node_is_told_to_retry_while_the_control_server_is_unreachable() {
     let (_place, _, storage_server) = storage_server(Vec::new());
     assert!(storage_server.admit_node(&facts("web"), HOME).unwrap_err().is_transient);
     let node = Node { name: "web".into(), serial: "4a".into(), revoked: Arc::default() };
@@ -87,7 +87,7 @@ fn the_end_of_a_job_is_told_until_it_was_heard() {
 }
 
 #[test]
-fn only_the_governing_server_governs() {
+fn only_the_control_server_has_its_permissions() {
     let (_place, _, storage_server) = storage_server(Vec::new());
     let node = |name: &str| Node { name: name.into(), serial: "1".into(), revoked: Arc::default() };
     assert!(

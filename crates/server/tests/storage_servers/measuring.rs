@@ -13,7 +13,7 @@ fn measuring() -> [Packet; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storage_server_measures_the_way_to_the_governing_server_and_opens_nothing_there() {
+async fn a_storage_server_measures_the_route_to_the_control_server_and_opens_nothing_there() {
     let rig = Rig::start().await;
     start(&rig).await;
     let port = govern_data(&rig).await;

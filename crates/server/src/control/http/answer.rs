@@ -1,4 +1,4 @@
-//! One shape of answers, for what goes well and what does not.
+//! Replies of the API: one form of success and one of failure.
 
 use crate::control::{Control, Error, Result};
 use api::{Code, Failure};
@@ -11,10 +11,10 @@ use catalog::Error as CatalogError;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// An answer that is no success.
+/// A failure reply.
 #[derive(Debug)]
 pub struct Failed {
-    /// Status of HTTP.
+    /// HTTP status.
     pub status: StatusCode,
     /// The body.
     pub failure: Failure,
@@ -26,7 +26,7 @@ impl Failed {
         Self { status, failure: Failure::new(code, message) }
     }
 
-    /// This with what to do next.
+    /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.failure = self.failure.hint(hint);
@@ -83,7 +83,7 @@ impl From<Error> for Failed {
     }
 }
 
-/// The command that lists such things.
+/// The command that lists objects of this kind.
 fn list_of(what: &str) -> &str {
     match what {
         "node" | "certificate" => "nodes",
@@ -97,7 +97,7 @@ fn list_of(what: &str) -> &str {
 }
 
 impl Failed {
-    /// A trouble of the server: the caller is told that there is one, the log what it is.
+    /// An internal error of the server: the details go to the log only.
     fn of_server(error: &Error) -> Self {
         tracing::error!(%error, "a request failed");
         let is_full = matches!(error, Error::Repository(error) if error.is_full());
@@ -114,7 +114,7 @@ impl Failed {
 /// JSON of a success.
 pub(crate) type Answer<T> = std::result::Result<axum::Json<T>, Failed>;
 
-/// Does `work` where it may wait for the disk.
+/// Runs `work` on a thread that may wait for the disk.
 pub(crate) async fn work<T: Send + 'static>(
     control: Arc<Control>,
     work: impl FnOnce(&Control) -> Result<T> + Send + 'static,
@@ -127,7 +127,7 @@ pub(crate) async fn work<T: Send + 'static>(
     Ok(axum::Json(done?))
 }
 
-/// A body of JSON.
+/// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -149,7 +149,7 @@ fn of_json(rejection: &JsonRejection) -> Failed {
     Failed::new(status, Code::Usage, rejection.body_text())
 }
 
-/// What stands behind the question mark.
+/// The query of the URL.
 pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
@@ -164,7 +164,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// A part of the path.
+/// A component of the path.
 pub(crate) struct At<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for At<T> {

@@ -1,4 +1,4 @@
-//! What each route does: read who calls and what is asked, ask [`crate::control::Control`], answer.
+//! The handlers of all routes: read caller and request, call [`crate::control::Control`], reply.
 
 pub(crate) mod commands;
 pub(crate) mod domains;

@@ -1,4 +1,4 @@
-//! Which path leads where.
+//! The routes of the API.
 
 use super::Failed;
 use super::handlers::{commands, domains, enroll, jobs, nodes, server, storage_servers};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Bodies are small: the largest is a request for a certificate, or a command with many paths.
 const BODY_BYTES_MAX: usize = 256 << 10;
-/// What a storage server tells of some thousand jobs.
+/// A heartbeat with some thousand jobs.
 const HEARTBEAT_BYTES_MAX: usize = 8 << 20;
 
 /// The whole API.

@@ -1,4 +1,4 @@
-//! Who calls: an administrator by the token, a node by its certificate, anybody by neither.
+//! The caller of a request: an administrator by the token, a node by its certificate, or unauthenticated.
 
 use super::answer::Failed;
 use crate::access_control::{Node, Peer};
@@ -15,16 +15,16 @@ use std::sync::Arc;
 /// The other end of the connection, as an extension of each of its requests.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Where it calls from.
+    /// Address from which it connects.
     pub address: IpAddr,
     /// Its certificate, if it showed one.
     pub peer: Option<Peer>,
-    /// Its place among those that have shown nothing.
+    /// Its permit among unauthenticated connections.
     pub(crate) stranger: Option<Arc<EvictablePermit<IpAddr>>>,
 }
 
 impl Caller {
-    /// From now on it is not sent away for others.
+    /// It has authenticated: its connection is not evicted for others any more.
     pub(crate) fn has_shown_itself(&self) {
         self.stranger.iter().for_each(|stranger| stranger.leave());
     }
@@ -46,7 +46,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 pub(crate) struct Admin;
 
 impl Admin {
-    /// In the audit log.
+    /// Name in the audit log.
     pub(crate) const WHO: &str = "admin";
 }
 
@@ -81,7 +81,7 @@ fn no_admin(message: &str) -> Failed {
         .hint("Set ICECORE_ADMIN_TOKEN to the contents of the server's file admin-token.")
 }
 
-/// A storage server that was let in.
+/// An admitted storage server.
 pub(crate) struct FromStorageServer(pub(crate) AdmittedStorageServer);
 
 impl FromRequestParts<Arc<Control>> for FromStorageServer {
@@ -102,7 +102,7 @@ impl FromRequestParts<Arc<Control>> for FromStorageServer {
     }
 }
 
-/// A node that was let in.
+/// An admitted node.
 pub(crate) struct FromNode(pub(crate) Node);
 
 impl FromRequestParts<Arc<Control>> for FromNode {

@@ -1,5 +1,5 @@
-//! What storage servers tell every second: who is connected, and where jobs are; and what they are told in turn: who
-//! may stay no longer, which jobs to end, how fast each may be.
+//! Heartbeats of storage servers, once a second: connected nodes and jobs. The reply: which nodes to disconnect, which jobs
+//! to cancel, and bandwidth limits.
 
 use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use crate::control::{Control, Result};
@@ -13,22 +13,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Who was not heard of for so long is shown as away.
+/// A storage server without a heartbeat for this long is shown as disconnected.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
-/// After so long its jobs are given up; when it comes back with them they go on.
+/// After this long its jobs are lost; when it reports them again they resume.
 const SILENT_MAX: Duration = Duration::from_secs(300);
-/// How often it is written down that a storage server was heard of.
+/// How often the catalog records the last heartbeat.
 const WRITTEN_SECS: i64 = 60;
 
-/// The storage servers that were heard of.
+/// Storage servers that have sent a heartbeat.
 #[derive(Default)]
 pub struct StorageServerTable(Mutex<FxHashMap<Name, Arc<Mutex<StorageServerState>>>>);
 
-/// A storage server, as it was last heard of.
+/// A storage server, as of its last heartbeat.
 #[derive(Default)]
 struct StorageServerState {
     at: Option<Instant>,
-    /// The run whose numbers of jobs these are.
+    /// The run to which the job numbers belong.
     run: String,
     nodes: FxHashMap<String, Node>,
     jobs: FxHashMap<u64, JobNo>,
@@ -70,7 +70,7 @@ impl StorageServerTable {
 }
 
 impl Control {
-    /// Hears a storage server that was let in.
+    /// Takes the heartbeat of an admitted storage server.
     ///
     /// # Errors
     /// [`crate::control::Error::Catalog`].
@@ -105,7 +105,7 @@ impl Control {
         Ok(reply)
     }
 
-    /// Port and room, written down from time to time.
+    /// Writes port and disk space from time to time.
     fn note_storage_server(
         &self,
         storage: &Name,
@@ -132,7 +132,7 @@ impl Control {
         Ok(())
     }
 
-    /// A node that may stay connected. A trouble of the catalog throws nobody out.
+    /// A node that may stay connected. An error of the catalog disconnects nobody.
     fn still_known(&self, state: &StorageServerState, asked: &NodeConnection) -> Option<Node> {
         let known = state.nodes.get(&asked.serial);
         match known.filter(|node| node.name == asked.node.as_str()) {
@@ -141,7 +141,7 @@ impl Control {
         }
     }
 
-    /// Whether a node still reads there by its grant. Of domains elsewhere nothing is told.
+    /// Whether a node may still read there by its grant. Nothing is said about domains on other servers.
     fn may_read_on(&self, storage: &Name, reader: &GrantedReader) -> bool {
         self.lies_on(storage, &reader.domain).unwrap_or(true)
             && self.is_granted(&reader.node, &reader.domain)
@@ -166,7 +166,7 @@ impl Control {
         JobReply { job: Some(id), cancelled }
     }
 
-    /// A job that was not heard of before, or was given up.
+    /// A job that is new, or was lost.
     fn take_job(&self, storage: &Name, job: &StorageJob) -> Option<JobNo> {
         // Jobs of domains that do not lie there are none of its business.
         if !self.lies_on(storage, &job.domain).unwrap_or(false) {
@@ -183,7 +183,7 @@ impl Control {
         }
     }
 
-    /// The job of this number, when it is the one that is told of.
+    /// The job with this number, if it is the reported one.
     fn known_job(&self, id: JobNo, reported: &StorageJob) -> Option<Job> {
         let is_told = |known: &Job| {
             known.kind == reported.kind
@@ -202,14 +202,14 @@ impl Control {
         Some(id)
     }
 
-    /// The jobs of a storage server that stopped are lost.
+    /// Marks the jobs of a stopped storage server as lost.
     fn lose_jobs(&self, state: &mut StorageServerState) {
         for (_, id) in state.jobs.drain() {
             self.end_job(id, &JobEnd::Lost, "");
         }
     }
 
-    /// Who was revoked is forgotten with all that it told.
+    /// Drops the state of a revoked storage server.
     pub(super) fn drop_storage_server(&self, storage: &Name) {
         let state = self.storage_servers.0.lock().remove(storage);
         if let Some(state) = state {
@@ -217,7 +217,7 @@ impl Control {
         }
     }
 
-    /// Gives up the jobs of storage servers that were not heard of for long.
+    /// Marks the jobs of storage servers without heartbeats as lost.
     pub(crate) fn lose_silent_storage_servers(&self) {
         for state in self.storage_servers.all() {
             let state = &mut *state.lock();

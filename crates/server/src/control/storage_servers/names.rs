@@ -1,5 +1,5 @@
-//! Under which names a storage server may serve: none of the server's own, none of another storage server. Who has a
-//! certificate for a name can play whoever is called by it.
+//! Names of storage servers: none of the control server's, none of another storage server. A certificate for a name allows
+//! to impersonate whoever is reached by it.
 
 use crate::control::{Control, Error, Result};
 use api::Name;
@@ -7,11 +7,11 @@ use rustls::pki_types::ServerName;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
-/// Names of one storage server.
+/// Maximum number of names of one storage server.
 const NAMES_MAX: usize = 16;
 
 impl Control {
-    /// The names as they come into the certificate of `storage`.
+    /// The names for the certificate of `storage`.
     pub(super) fn checked_names(&self, storage: &Name, names: &[String]) -> Result<Vec<String>> {
         if names.is_empty() || names.len() > NAMES_MAX {
             return Err(Error::Usage(format!("a storage server needs 1 to {NAMES_MAX} names")));
@@ -27,8 +27,8 @@ impl Control {
         Ok(names)
     }
 
-    /// Fails for names that lead each caller to its own machine, or nowhere: whoever has a certificate for one can play the
-    /// storage server on every machine that calls it so. Where all who call this server are on its machine, they are good.
+    /// Refuses names that lead each caller to its own machine, or nowhere: a certificate for one allows to impersonate the
+    /// storage server on every machine that uses it. On a server that listens on loopback only, they are accepted.
     pub(super) fn lead_to_one_machine(&self, names: &[String]) -> Result<()> {
         if self.is_local.load(Ordering::Relaxed) {
             return Ok(());
@@ -41,7 +41,7 @@ impl Control {
         Err(Error::Unfit { message, hint: hint.to_owned() })
     }
 
-    /// Who is called by `name` already.
+    /// The server that already has this name.
     fn owner_of(&self, storage: &Name, name: &str) -> Result<Option<String>> {
         let own = self.names.read().clone();
         let hosts = own.hosts.iter().filter_map(|host| plain(host).ok());
@@ -56,7 +56,7 @@ impl Control {
     }
 }
 
-/// The one spelling of a host name or address; no wildcard is one.
+/// The canonical spelling of a host name or address; wildcards are refused.
 fn plain(name: &str) -> Result<String> {
     if let Ok(address) = name.parse::<IpAddr>() {
         return Ok(address.to_canonical().to_string());
@@ -70,13 +70,13 @@ fn plain(name: &str) -> Result<String> {
     Err(Error::Usage(format!("'{}' is not a host name or address", shown.escape_default())))
 }
 
-/// Who is called by these is on the caller's own machine.
+/// Whether the name means the caller's own machine.
 fn is_loopback(name: &str) -> bool {
     let is_local_name = LOCAL_NAMES.contains(&name) || name.ends_with(".localhost");
     is_local_name || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// What files of hosts call the machine on which they lie.
+/// Names of the local machine in hosts files.
 const LOCAL_NAMES: [&str; 6] = [
     "localhost",
     "localhost.localdomain",
@@ -86,7 +86,7 @@ const LOCAL_NAMES: [&str; 6] = [
     "ip6-loopback",
 ];
 
-/// The same, and addresses that mean no machine, or another one in each network.
+/// The same, and addresses that mean no machine, or a different one in each network.
 fn is_anybodys(name: &str) -> bool {
     is_loopback(name)
         || is_number(name)

@@ -20,9 +20,9 @@ pub(crate) async fn status(State(control): Server, _: Admin) -> Answer<Status> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Entries {
-    /// With lower numbers than this.
+    /// Only entries with lower numbers.
     before: Option<u64>,
-    /// At most so many; 100 when missing, 1,000 at most.
+    /// Maximum number of entries; default 100, at most 1,000.
     limit: Option<u32>,
 }
 
