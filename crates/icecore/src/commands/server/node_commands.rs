@@ -6,6 +6,7 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Result;
+use crate::table::{Table, flexible, left, right};
 use api::Name;
 use api::commands::{NewBackup, NewRestore, NodeCommand, NodeCommands, Task};
 use serde::Serialize;
@@ -71,7 +72,7 @@ fn told(context: &Context, command: &NodeCommand) -> Result<Code> {
     let node = command.task.node();
     context
         .out
-        .line(&format!("command {} waits for {node}: icecore server commands", command.id))?;
+        .line(&format!("Command {} waits for {node}: icecore server commands", command.id))?;
     context.out.summary(Code::Complete, command)
 }
 
@@ -88,24 +89,38 @@ struct Count {
 impl Commands {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let NodeCommands { commands } = reach.get("/commands")?;
+        let mut table = Table::new(&[
+            right("COMMAND"),
+            left("STATE"),
+            left("NODE"),
+            left("REQUESTED"),
+            flexible("WHAT"),
+            flexible("RESULT"),
+        ]);
         for command in &commands {
-            context.out.item("command", command, || row(command))?;
+            context.out.record("command", command)?;
+            table.row(row(command));
+        }
+        table.print(&context.out)?;
+        if commands.is_empty() {
+            context.out.line("No node was asked for anything yet: icecore server backup NODE")?;
         }
         context.out.summary(Code::Complete, &Count { commands: commands.len() })
     }
 }
 
-fn row(command: &NodeCommand) -> String {
+fn row(command: &NodeCommand) -> [String; 6] {
     let what = match &command.task {
+        Task::Backup(backup) if backup.paths.is_empty() => "backup of its own list".to_owned(),
         Task::Backup(backup) => format!("backup {}", backup.paths.join(" ")),
         Task::Restore(restore) => format!("restore {} to {}", restore.snapshot, restore.target),
     };
-    let message = command.message.as_deref().unwrap_or_default();
-    let (made, state) = (when(command.made), word(&command.state));
-    let text = format!(
-        "{:>6}  {made}  {state:<8} {:<24} {what}  {message}",
-        command.id,
-        command.task.node()
-    );
-    escape::text(&text)
+    [
+        command.id.to_string(),
+        word(&command.state),
+        command.task.node().to_string(),
+        when(command.made),
+        escape::text(&what),
+        escape::text(command.message.as_deref().unwrap_or_default()),
+    ]
 }
