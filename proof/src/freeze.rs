@@ -271,7 +271,7 @@ impl Two {
                 }
                 Ok(())
             }
-            Some(IN_USE) if robbed && ran.message().contains("lease was lost") => {
+            Some(IN_USE) if robbed && ran.message().contains("took over the lease") => {
                 self.counts.fenced += 1;
                 Ok(())
             }

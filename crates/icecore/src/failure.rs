@@ -220,7 +220,11 @@ fn of_repository(error: &repository::Error) -> Failure {
     let code = match error {
         Storage(error) => return of_storage(error),
         NoRepository { .. } => Code::NoRepository,
-        InUse { .. } | LeaseLost { .. } => Code::InUse,
+        InUse { .. } => Code::InUse,
+        LeaseLost { .. } => {
+            return Failure::new(Code::InUse, error.to_string())
+                .hint("Run it again: the next run continues with what was stored.");
+        }
         IndexDamaged { .. } => {
             let failure = Failure::new(Code::Damage, error.to_string());
             return failure.hint("Rebuild it from the containers: icecore rebuild");

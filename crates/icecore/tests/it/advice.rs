@@ -183,7 +183,7 @@ fn the_advice_for_a_container_that_lost_what_opens_it_ends_in_a_clean_check() {
     let first = containers(&machine).remove(0);
     lose_session_records(&first);
     let told = follow(&machine);
-    assert!(told.iter().any(|text| text.contains("nobody can open")), "{told:#?}");
+    assert!(told.iter().any(|text| text.contains("cannot be opened")), "{told:#?}");
     assert!(!first.exists(), "its space came back");
     assert_latest_is_whole(&machine);
 }

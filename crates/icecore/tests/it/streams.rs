@@ -76,7 +76,7 @@ fn who_was_robbed_of_its_lock_says_so_whatever_it_meets() {
         PASSWORD // commands are not told the one of who starts them
     );
     let ran = machine.run(["backup", "--command", "x", "--", "sh", "-c", &script]).ends(11);
-    assert!(ran.stderr.contains("lease was lost"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("took over the lease"), "{}", ran.stderr);
     std::fs::remove_file(repository.join("containers")).unwrap();
     std::fs::rename(repository.join("elsewhere"), repository.join("containers")).unwrap();
     machine.run(["check", "--read-data"]).ends(0);
