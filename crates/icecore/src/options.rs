@@ -56,21 +56,34 @@ pub(crate) struct ServerOptions {
         long,
         global = true,
         value_name = "DIR",
+        hide_short_help = true,
         env = "ICECORE_AGENT_DIR",
         hide_env_values = true,
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) agent_dir: Option<PathBuf>,
     /// Read the backups of another node's domain. The server must have granted it.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub(crate) domain: Option<String>,
     /// The agent starts this for a node command: repositories of a config file do not apply.
     #[arg(long, global = true, hide = true)]
     pub(crate) node_command: bool,
     /// Connections per job, 1 to 10 [default: as many as raise the throughput].
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "N",
+        value_parser = clap::value_parser!(u8).range(1..=10)
+    )]
     pub(crate) streams: Option<u8>,
     /// Size of the socket buffers [default: chosen by the system].
-    #[arg(long, global = true, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "SIZE",
+        value_parser = crate::units::parse_bytes
+    )]
     pub(crate) socket_buffer: Option<u64>,
 }

@@ -28,10 +28,11 @@ use format::entry::Time;
     after_help = "Examples:\n  icecore server --data /srv/icecore --name backup.example.com\n  icecore server token web-01\n  icecore server sessions\n  icecore server revoke web-01\n\nThe subcommands find the server by --data or ICECORE_DATA on its own machine (they need access to its files), or by --server URL, --ca FILE and ICECORE_ADMIN_TOKEN from another machine."
 )]
 pub(crate) struct Server {
-    #[command(flatten)]
-    reach: Reach,
+    // First: what follows a group with a heading stands below that heading.
     #[command(flatten)]
     start: run::Start,
+    #[command(flatten)]
+    reach: Reach,
     #[command(subcommand)]
     action: Option<Action>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Backup {
     /// The node.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// What; what its own configuration says when nothing is named.
+    /// Paths to back up [default: `backup` in the allow.toml of the node].
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
 }
@@ -35,22 +35,22 @@ impl Backup {
 /// Ask a node to restore onto itself.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server restore web-01 --target /var/restored /etc\n  icecore server restore web-02 --from web-01 --target /var/restored\n\nFrom a domain that is not its own the node needs a grant: icecore server grant NODE DOMAIN"
+    after_help = "Examples:\n  icecore server restore web-01 --target /var/restored /etc\n  icecore server restore web-02 --from web-01 --target /var/restored\n\nTo restore from another domain, the node needs a grant: icecore server grant NODE DOMAIN"
 )]
 pub(crate) struct Restore {
     /// The node.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// The snapshot: latest, an id, a time.
+    /// Snapshot: latest, an id or a time.
     #[arg(long, value_name = "SNAPSHOT", default_value = "latest")]
     snapshot: String,
-    /// From this domain instead of its own.
+    /// Domain to restore from [default: the node's own].
     #[arg(long, value_name = "DOMAIN")]
     from: Option<Name>,
-    /// Into this folder of the node.
+    /// Directory on the node to restore to.
     #[arg(long, value_name = "DIR")]
     target: String,
-    /// Paths in the snapshot; all when none is named.
+    /// Paths in the snapshot [default: all].
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
 }
