@@ -163,7 +163,7 @@ impl NetworkTest {
         let ask = |bytes| -> Result<(u64, Pending)> {
             Ok((bytes, self.stream.request(&Packet::GetNoise { bytes })?))
         };
-        // Two requests on their way: the way is never empty between them.
+        // Two requests in flight: the network is never idle between them.
         let mut in_flight = VecDeque::from([ask(ASKED_BYTES_MIN)?, ask(ASKED_BYTES_MIN)?]);
         while let Some((asked, pending)) = in_flight.pop_front() {
             pending.wait()?;

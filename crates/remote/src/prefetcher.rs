@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// Bytes on their way or waiting to be read: at least so many, so that a server beside the client is
-/// kept busy; at most so many, which is little beside a restore's own queues. Between them, twice
-/// what the way holds: an answer to something else waits behind all of them.
+/// Bytes in flight or waiting to be read: a minimum that keeps a nearby server busy, and a maximum that
+/// is small beside a restore's own queues. Between them, twice the bandwidth-delay product: replies to
+/// other requests wait behind all of them.
 const BYTES_MIN: usize = 2 << 20;
 const BYTES_MAX: usize = 32 << 20;
-/// Requests on their way, so that others find room between them.
+/// Maximum number of requests in flight, so that others find room between them.
 const REQUESTS_MAX: usize = 96;
 const _: () = assert!(REQUESTS_MAX < protocol::limits::REQUESTS_MAX / 2);
 

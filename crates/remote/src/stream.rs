@@ -242,7 +242,7 @@ impl Stream {
         let mut state = self.state.lock();
         match applied {
             Some(applied) => state.acknowledge(applied)?,
-            // Nobody keeps count for who comes back without a session: what was on its way is lost.
+            // Without a session nobody keeps count: what was in flight is lost.
             None if state.window.sent_frames() > 0 => {
                 state.epoch += 1;
                 state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);

@@ -240,7 +240,7 @@ fn append_frame(record: &SealedRecord) -> Vec<u8> {
     frame
 }
 
-/// Questions whose answers are on their way.
+/// Claims whose replies are pending.
 struct PendingClaims(Vec<(usize, Pending)>);
 
 impl PendingReply for PendingClaims {

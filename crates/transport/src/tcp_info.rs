@@ -98,7 +98,7 @@ mod tests {
         ours.write_all(&[7; 100_000]).unwrap();
         let mut buffer = vec![0; 100_000];
         theirs.read_exact(&mut buffer).unwrap();
-        // The last acknowledgment may be on its way.
+        // The last acknowledgment may be in flight.
         std::thread::sleep(std::time::Duration::from_millis(100));
         let (sent, received) = (TcpInfo::of(&ours).unwrap(), TcpInfo::of(&theirs).unwrap());
         assert_eq!(received.bytes_received, 100_000);

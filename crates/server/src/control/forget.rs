@@ -66,7 +66,7 @@ impl Control {
     /// The same for a domain on the storage server `storage`, which names the node.
     ///
     /// # Errors
-    /// [`Error::Refused`], also when the domain lies elsewhere.
+    /// [`Error::Refused`], also when the domain does not lie there.
     pub fn forget_on_storage_server(&self, storage: &Name, asked: &ForgetRequest) -> Result<()> {
         self.known_node(&asked.serial, &asked.node, None)?;
         if !self.lies_on(storage, &asked.domain)? {

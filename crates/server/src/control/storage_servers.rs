@@ -240,7 +240,7 @@ impl Control {
     /// What a node may do with a domain on `storage`.
     ///
     /// # Errors
-    /// [`super::Error::Refused`], also when the domain lies elsewhere.
+    /// [`super::Error::Refused`], also when the domain does not lie there.
     pub fn access_for_storage_server(
         &self,
         storage: &Name,

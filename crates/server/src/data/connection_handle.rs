@@ -160,7 +160,8 @@ impl ConnectionHandle {
 
     /// Sends `message` between two frames. A `Fault` is the last one.
     pub(super) fn tell(&self, message: Packet) {
-        // Who has so much waiting does not read; it is cut when it has been silent for long enough.
+        // A client with so many messages waiting does not read; it is disconnected once it was silent for
+        // long enough.
         let _ = self.messages.try_send(message);
     }
 }

@@ -85,7 +85,7 @@ impl Hub {
 
     fn note(&self, handle: &Arc<ConnectionHandle>) -> Result<(), Packet> {
         let mut connections = self.connections.lock();
-        // Under the lock: who closes sees all that were let in before.
+        // Under the lock: `close` then sees all that were admitted before.
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(faults::shutting_down());
         }

@@ -4,7 +4,7 @@
 //! ```text
 //!  listen ──▶ connection ──▶ serve ──▶ session ──▶ repository
 //!                 ▲            (a blocking thread for each piece of work, never for a connection)
-//!                 └── hub: who is connected; limits, commands, cancels, revocations, the stop on their way out
+//!                 └── hub: all connections; sends limits, commands, cancellations, revocations, the shutdown
 //! ```
 
 mod body_memory;

@@ -1,4 +1,4 @@
-//! Enrollments that are cut off at every step, and domains that are joined.
+//! Enrollments that are interrupted at every step, and domains that are joined.
 
 use super::*;
 use crate::access_control::{AccessControl, Peer};

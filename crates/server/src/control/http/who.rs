@@ -34,7 +34,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Failed;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
-        // A router that was mounted without it lets nobody in.
+        // A router that was mounted without it admits nobody.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
             Failed::new(status, Code::Failed, "the caller is unknown")
