@@ -22,7 +22,7 @@ pub(crate) fn problems() -> Vec<String> {
     let documents = files::with_extension("md");
     let mut problems = Vec::new();
     problems.extend(sources.iter().flat_map(|(path, text)| in_source(path, text)));
-    let narrow = sources.iter().chain(&scripts).filter(|(path, _)| has_followed(path));
+    let narrow = sources.iter().chain(&scripts);
     problems.extend(narrow.flat_map(|(path, text)| wide_source_lines(path, text)));
     problems.extend(documents.iter().flat_map(|(path, text)| wide_document_lines(path, text)));
     problems.extend(long_functions(&sources));
@@ -32,17 +32,8 @@ pub(crate) fn problems() -> Vec<String> {
     problems.extend(missing_tests(&with_tests, &documents));
     problems.extend(unexplained_libraries());
     problems.extend(files::all().iter().flat_map(|path| machine_paths(path)));
-    let modules = files::all().into_iter().filter(|path| has_followed(path));
-    problems.extend(modules.filter_map(|path| module_file(&path)));
+    problems.extend(files::all().iter().filter_map(|path| module_file(path)));
     problems
-}
-
-/// Whether a file has the one style of modules and the width of lines already. The crates that have not may only get
-/// fewer.
-fn has_followed(path: &str) -> bool {
-    const LATER: [&str; 7] = ["access", "api", "catalog", "pki", "protocol", "remote", "server"];
-    let inner = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
-    !inner.is_some_and(|(name, _)| LATER.contains(&name))
 }
 
 /// Lines of a source that are too wide. A line with a string is as wide as its string.

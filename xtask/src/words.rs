@@ -6,13 +6,10 @@
 //! so the glossary lists the identifier or the phrase that is meant, never the word alone.
 
 use crate::{files, source, spelling};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 const GLOSSARY: &str = "docs/GLOSSARY.md";
 const HEADING: [&str; 3] = ["word", "meaning", "not used"];
-
-/// Folders in which some of these words still stand, and how many: one a line. The list may only shrink.
-const EXCEPTIONS: &str = "xtask/words-left.txt";
 
 /// A word that is not used.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,26 +32,12 @@ pub(crate) fn problems() -> Vec<String> {
     if unused.is_empty() {
         return vec![format!("{GLOSSARY} has no table with the heading {HEADING:?}")];
     }
-    let mut by_folder = BTreeMap::<String, Vec<String>>::new();
+    let mut problems = Vec::new();
     for path in files::all().iter().filter(|path| is_checked(path)) {
         let Some(text) = files::read(path) else { continue };
-        by_folder.entry(folder_of(path)).or_default().extend(in_file(path, &text, &unused));
+        problems.extend(in_file(path, &text, &unused));
     }
-    let excepted = files::read(EXCEPTIONS).unwrap_or_default();
-    by_folder.retain(|folder, found| found.len() > allowed(&excepted, folder));
-    by_folder.into_values().flatten().collect()
-}
-
-/// The folder of a crate, or the top folder of anything else.
-fn folder_of(path: &str) -> String {
-    let parts = if path.starts_with("crates/") { 2 } else { 1 };
-    path.split('/').take(parts).collect::<Vec<_>>().join("/")
-}
-
-/// How many words of `folder` are excepted.
-fn allowed(exceptions: &str, folder: &str) -> usize {
-    let mut rows = exceptions.lines().filter_map(|line| line.split_once(' '));
-    rows.find(|(name, _)| *name == folder).and_then(|(_, count)| count.parse().ok()).unwrap_or(0)
+    problems
 }
 
 /// Sources, documents and what builds them; not the history, nor what machines wrote.
@@ -205,15 +188,6 @@ mod tests {
     #[test]
     fn the_words_of_the_glossary_are_used_and_no_others() {
         assert_eq!(problems(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn exceptions_are_counted_by_folder() {
-        let exceptions = "# folder count\ncrates/a 3\ndocs 1\n";
-        assert_eq!(allowed(exceptions, &folder_of("crates/a/src/b.rs")), 3);
-        assert_eq!(allowed(exceptions, &folder_of("docs/b.md")), 1);
-        assert_eq!(allowed(exceptions, &folder_of("crates/ab/src/b.rs")), 0);
-        assert_eq!(folder_of("README.md"), "README.md");
     }
 
     #[test]

@@ -29,11 +29,12 @@ struct Pending {
     slot_secret: String,
 }
 
-/// Enrolls this machine as a node, and saves its identity in `folder`. An existing identity is replaced only with `replace`.
+/// Enrolls this machine as a node, and saves its identity in `folder`. An existing identity is replaced only with
+/// `replace`.
 ///
 /// # Errors
-/// [`Error::Token`] for an invalid token; [`Error::Stranger`] when another server issued it; [`Error::Server`] when it was
-/// used or has expired; [`Error::Enrolled`].
+/// [`Error::Token`] for an invalid token; [`Error::Stranger`] when another server issued it; [`Error::Server`] when
+/// it was used or has expired; [`Error::Enrolled`].
 pub async fn enroll(url: &str, token: &str, folder: &Path, replace: bool) -> Result<EnrollReply> {
     enroll_with_privacy(url, token, folder, replace, Privacy::Standard).await
 }

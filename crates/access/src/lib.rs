@@ -1,8 +1,8 @@
 //! How a machine reaches its server: identity, enrollment, renewal, the HTTP API.
 //!
 //! [`enroll::enroll`] enrolls this machine as a node and saves its identity in a folder; [`Identity::load`] reads it.
-//! [`renew::renew_if_due`] renews the certificate, [`LiveIdentity`] that of a running storage server. [`Client`] calls the
-//! API as a node, [`admin::Admin`] as an administrator.
+//! [`renew::renew_if_due`] renews the certificate, [`LiveIdentity`] that of a running storage server. [`Client`]
+//! calls the API as a node, [`admin::Admin`] as an administrator.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -57,8 +57,8 @@ impl LiveIdentity {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).client.clone()
     }
 
-    /// Renews the certificate when it is due, and uses the one that the folder has then. Returns whether the certificate
-    /// changed.
+    /// Renews the certificate when it is due, and uses the one that the folder has then. Returns whether the
+    /// certificate changed.
     ///
     /// # Errors
     /// As [`renew`], and as [`StorageIdentity::load`].
@@ -78,8 +78,8 @@ impl LiveIdentity {
         Ok(true)
     }
 
-    /// Calls [`Self::renew_if_due`] at this interval for as long as the future is polled. Errors are passed to `failed`, and
-    /// it tries again.
+    /// Calls [`Self::renew_if_due`] at this interval for as long as the future is polled. Errors are passed to
+    /// `failed`, and it tries again.
     pub async fn renew_forever(
         self: Arc<Self>,
         every: Duration,

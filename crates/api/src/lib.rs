@@ -1,7 +1,7 @@
 //! Types of the HTTP API: what the server and its clients say to each other in JSON.
 //!
-//! Every path begins with [`BASE`]. Times are RFC 3339 in UTC, as text; durations in seconds end in `_secs`. Fields may be
-//! added; none is ever removed.
+//! Every path begins with [`BASE`]. Times are RFC 3339 in UTC, as text; durations in seconds end in `_secs`. Fields
+//! may be added; none is ever removed.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -4,8 +4,8 @@ use crate::Name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A bandwidth limit for a node or a network, with or without days and hours. A limit for a node takes precedence over one
-/// for a network, a smaller network over a larger one, and a limit with days or hours over one without.
+/// A bandwidth limit for a node or a network, with or without days and hours. A limit for a node takes precedence
+/// over one for a network, a smaller network over a larger one, and a limit with days or hours over one without.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {

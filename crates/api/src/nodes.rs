@@ -58,7 +58,8 @@ pub struct Node {
     pub certificate_expires: Option<i64>,
     /// Whether it is revoked: none of its certificates is accepted.
     pub revoked: bool,
-    /// Why the server stopped it by itself: two machines have shown its certificates. Enrolling it again clears the alarm.
+    /// Why the server stopped it by itself: two machines have shown its certificates. Enrolling it again clears the
+    /// alarm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
     /// Whether it is connected now, here or to a storage server.

@@ -86,7 +86,8 @@ pub struct StorageServer {
     pub version: Option<String>,
     /// Whether it is revoked: none of its certificates is accepted.
     pub revoked: bool,
-    /// Why the control server stopped it by itself: two machines have shown its certificates. Enrolling it again clears the alarm.
+    /// Why the control server stopped it by itself: two machines have shown its certificates. Enrolling it again
+    /// clears the alarm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
     /// Whether it is connected now.

@@ -1,7 +1,7 @@
 //! Tokens: the one string that a person carries from the server to a new machine.
 //!
-//! It contains the fingerprint of the server's certificate authority, so that the first contact is safe against a man in
-//! the middle, and a secret that is valid once.
+//! It contains the fingerprint of the server's certificate authority, so that the first contact is safe against a man
+//! in the middle, and a secret that is valid once.
 
 use data_encoding::BASE32_NOPAD;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The audit log: who did what. Each entry's hash covers the one before, so that a changed or removed entry is detected.
-//! A removed end is detected by whoever kept the newest hash.
+//! The audit log: who did what. Each entry's hash covers the one before, so that a changed or removed entry is
+//! detected. A removed end is detected by whoever kept the newest hash.
 
 use crate::{By, Catalog, Result};
 use api::status::AuditEntry;

@@ -167,10 +167,10 @@ impl Catalog {
         })
     }
 
-    /// Adds the next certificate of a node or storage server. The current one stays valid until the next one is shown: a
-    /// holder that never received it repeats the request with the same key and gets the same. A request with another key
-    /// replaces a certificate that was not shown yet; once it was shown, two machines have the current one, and both are
-    /// stopped.
+    /// Adds the next certificate of a node or storage server. The current one stays valid until the next one is
+    /// shown: a holder that never received it repeats the request with the same key and gets the same. A request with
+    /// another key replaces a certificate that was not shown yet; once it was shown, two machines have the current
+    /// one, and both are stopped.
     ///
     /// # Errors
     /// [`crate::Error::Missing`] when the holder is revoked or does not exist, [`crate::Error::Sqlite`].
@@ -203,8 +203,8 @@ impl Catalog {
         })
     }
 
-    /// Two machines have the certificate `serial`: its holder is revoked with all its certificates until it enrolls again,
-    /// and gets an alarm.
+    /// Two machines have the certificate `serial`: its holder is revoked with all its certificates until it enrolls
+    /// again, and gets an alarm.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].

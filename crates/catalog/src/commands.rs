@@ -76,8 +76,8 @@ impl Catalog {
         })
     }
 
-    /// Fails pending commands that were given before `made`: a forgotten restore must not start when a machine comes back after
-    /// months. Returns how many.
+    /// Fails pending commands that were given before `made`: a forgotten restore must not start when a machine comes
+    /// back after months. Returns how many.
     ///
     /// # Errors
     /// [`Error::Sqlite`].

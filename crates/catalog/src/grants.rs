@@ -95,8 +95,8 @@ impl Catalog {
         })
     }
 
-    /// Records a key slot before it is created: a record without a slot is harmless, a slot without a record would stay for
-    /// ever.
+    /// Records a key slot before it is created: a record without a slot is harmless, a slot without a record would
+    /// stay for ever.
     ///
     /// # Errors
     /// [`Error::Sqlite`].

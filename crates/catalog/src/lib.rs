@@ -1,8 +1,8 @@
 //! What a server knows: nodes, tokens, domains, grants, jobs. SQLite.
 //!
-//! All SQL of the program is here. Each change is one transaction with its entry in the audit log, durable when the call
-//! returns. The progress of jobs is kept in memory; jobs are written when they start and end: a thousand sessions must not
-//! cost a thousand syncs a second.
+//! All SQL of the program is here. Each change is one transaction with its entry in the audit log, durable when the
+//! call returns. The progress of jobs is kept in memory; jobs are written when they start and end: a thousand
+//! sessions must not cost a thousand syncs a second.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

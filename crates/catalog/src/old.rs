@@ -1,7 +1,7 @@
 //! Deletes jobs and commands that ended long ago. The audit log stays complete.
 //!
-//! Numbers rise with time, so the old ones stand at the beginning: a look ends with the first that is young, and no index
-//! is needed. Each batch is one transaction: whoever begins a job meanwhile waits for one of them, not for all.
+//! Numbers rise with time, so the old ones stand at the beginning: a look ends with the first that is young, and no
+//! index is needed. Each batch is one transaction: whoever begins a job meanwhile waits for one of them, not for all.
 
 use crate::audit::note;
 use crate::{By, Catalog, Result};
@@ -46,8 +46,8 @@ struct Batch {
 }
 
 impl Catalog {
-    /// Deletes jobs that ended before `before`, and ended commands that are older. Returns the number of rows. Running jobs and
-    /// pending commands stay, however old.
+    /// Deletes jobs that ended before `before`, and ended commands that are older. Returns the number of rows.
+    /// Running jobs and pending commands stay, however old.
     ///
     /// # Errors
     /// [`crate::Error::Sqlite`].

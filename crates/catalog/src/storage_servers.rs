@@ -138,8 +138,8 @@ impl Catalog {
         self.look(|look| token(look, hash, request, now_secs))
     }
 
-    /// Uses the token and adds the storage server with its certificate, or changes nothing. It replaces one of the same name,
-    /// whose certificates become invalid and whose domains it takes over.
+    /// Uses the token and adds the storage server with its certificate, or changes nothing. It replaces one of the
+    /// same name, whose certificates become invalid and whose domains it takes over.
     ///
     /// # Errors
     /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].

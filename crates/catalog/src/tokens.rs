@@ -97,8 +97,8 @@ impl Catalog {
         self.look(|look| token(look, hash, request, now_secs))
     }
 
-    /// Uses the token and adds the node with its certificate, or changes nothing. It replaces a node of the same name, whose
-    /// certificates become invalid.
+    /// Uses the token and adds the node with its certificate, or changes nothing. It replaces a node of the same
+    /// name, whose certificates become invalid.
     ///
     /// # Errors
     /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].

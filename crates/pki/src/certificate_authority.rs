@@ -165,8 +165,8 @@ impl CertificateAuthority {
         self.issue(params, now_secs, SERVER_SECS, |params, issuer| params.signed_by(&key, issuer))
     }
 
-    /// Issues a certificate for the node `name` from its request (PEM), for 30 days. Only the public key of the request is
-    /// used; anything else in it is ignored.
+    /// Issues a certificate for the node `name` from its request (PEM), for 30 days. Only the public key of the
+    /// request is used; anything else in it is ignored.
     ///
     /// # Errors
     /// [`Error::Unreadable`] and [`Error::Request`] when the request is not like those of agents.
@@ -180,8 +180,8 @@ impl CertificateAuthority {
         })
     }
 
-    /// Issues a certificate for a storage server from its request (PEM), for 30 days: to serve under `names`, and to call the
-    /// control server as `name`. Only the public key of the request is used.
+    /// Issues a certificate for a storage server from its request (PEM), for 30 days: to serve under `names`, and to
+    /// call the control server as `name`. Only the public key of the request is used.
     ///
     /// # Errors
     /// [`Error::Unreadable`], [`Error::Request`]; [`Error::Name`] for an invalid name.

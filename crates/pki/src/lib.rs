@@ -1,9 +1,9 @@
 //! Certificates: the server's certificate authority, requests, and TLS configurations on both sides.
 //!
-//! A server is its own certificate authority ([`CertificateAuthority`]): it trusts no other, and only its nodes and storage
-//! servers trust it. Read in this order: [`certificate_authority`] (issues), [`request`] (what an agent creates), [`inspect`]
-//! (reads a certificate), [`server`] and [`client`] (TLS 1.3 on both sides), [`pinned`] (the first contact, when an agent
-//! knows only a fingerprint).
+//! A server is its own certificate authority ([`CertificateAuthority`]): it trusts no other, and only its nodes and
+//! storage servers trust it. Read in this order: [`certificate_authority`] (issues), [`request`] (what an agent
+//! creates), [`inspect`] (reads a certificate), [`server`] and [`client`] (TLS 1.3 on both sides), [`pinned`] (the
+//! first contact, when an agent knows only a fingerprint).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

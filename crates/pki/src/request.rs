@@ -44,7 +44,8 @@ fn request(key: &KeyPair) -> Result<String> {
 /// Reads a request (PEM) and verifies that its sender has the secret key.
 ///
 /// # Errors
-/// [`Error::Unreadable`] when it is not a request or its signature is wrong; [`Error::Request`] for a key of another kind.
+/// [`Error::Unreadable`] when it is not a request or its signature is wrong; [`Error::Request`] for a key of another
+/// kind.
 pub fn parse(request_pem: &str) -> Result<CertificateSigningRequestParams> {
     if request_pem.len() > REQUEST_BYTES_MAX {
         return Err(Error::Request("it is too long"));

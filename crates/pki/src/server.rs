@@ -17,7 +17,8 @@ pub struct ServerCertificate {
 }
 
 impl ServerCertificate {
-    /// Shows `issued`, and behind it the certificate of the `ca` that issued it: a machine that enrolls knows only its fingerprint.
+    /// Shows `issued`, and behind it the certificate of the `ca` that issued it: a machine that enrolls knows only
+    /// its fingerprint.
     ///
     /// # Errors
     /// [`crate::Error::Unreadable`] for an invalid key.
@@ -57,8 +58,8 @@ fn certified(
     Ok(Arc::new(CertifiedKey::from_der(chain, private_key(key_pem)?, &provider())?))
 }
 
-/// TLS of a server: version 1.3, both protocols; a client's certificate, if shown, is verified against `ca`. Whether one is
-/// needed, and whether it is still accepted, is decided by access control.
+/// TLS of a server: version 1.3, both protocols; a client's certificate, if shown, is verified against `ca`. Whether
+/// one is needed, and whether it is still accepted, is decided by access control.
 ///
 /// # Errors
 /// When the CA certificate is not valid.

@@ -1,5 +1,5 @@
-//! Measures the network to a server: round trip, and throughput in both directions. It needs no domain, only a `Welcome`,
-//! so it works from a node, a storage server and the control server.
+//! Measures the network to a server: round trip, and throughput in both directions. It needs no domain, only a
+//! `Welcome`, so it works from a node, a storage server and the control server.
 
 use crate::dial::dial;
 use crate::driver::ConnectionDriver;
@@ -87,8 +87,8 @@ impl NetworkTest {
         }
     }
 
-    /// Opens a domain, as jobs do: then the server sends its limits. Returns host and port of the storage server when the
-    /// domain lies on one; the caller decides whether to trust that.
+    /// Opens a domain, as jobs do: then the server sends its limits. Returns host and port of the storage server when
+    /// the domain lies on one; the caller decides whether to trust that.
     pub fn open(&self, domain: &str) -> Result<Option<(String, u16)>> {
         match self.stream.call(&StreamRole::Open(Purpose::Measure).request(domain))? {
             // What the server says right behind its answer is here when the next one is.

@@ -1,8 +1,8 @@
 //! The control plane: who may connect, what they may do, and the HTTP API. It holds keys and moves no data.
 //!
 //! [`Control`] joins the catalog, the certificate authority, the sealed secrets and the table of running jobs, and
-//! implements [`crate::access_control::AccessControl`]. Read [`open`] for how a server starts, [`enroll`] for how a machine
-//! becomes a node, [`admission`] for how it is admitted, [`domains`] for keys, [`http`] for the API.
+//! implements [`crate::access_control::AccessControl`]. Read [`open`] for how a server starts, [`enroll`] for how a
+//! machine becomes a node, [`admission`] for how it is admitted, [`domains`] for keys, [`http`] for the API.
 
 mod access_control;
 pub mod admission;

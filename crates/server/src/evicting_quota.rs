@@ -1,5 +1,5 @@
-//! A quota for unauthenticated connections. When it is full, a newcomer still gets a permit: the oldest holder of the largest
-//! group is evicted. So nobody can keep others out by holding permits.
+//! A quota for unauthenticated connections. When it is full, a newcomer still gets a permit: the oldest holder of the
+//! largest group is evicted. So nobody can keep others out by holding permits.
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;

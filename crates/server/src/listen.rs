@@ -68,8 +68,8 @@ impl HandshakeQueues {
     }
 }
 
-/// Quotas for connections: those that wait for a handshake, HTTP with a certificate (in total and for each certificate),
-/// and HTTP without. No kind uses the quota of another.
+/// Quotas for connections: those that wait for a handshake, HTTP with a certificate (in total and for each
+/// certificate), and HTTP without. No kind uses the quota of another.
 struct ConnectionQuotas {
     waiting: Arc<EvictingQuota<IpAddr>>,
     certified: Arc<EvictingQuota<[u8; 32]>>,
@@ -89,7 +89,8 @@ impl Default for ConnectionQuotas {
 }
 
 impl ConnectionQuotas {
-    /// A permit for a connection with this certificate. When all are taken, the certificate with most connections loses one.
+    /// A permit for a connection with this certificate. When all are taken, the certificate with most connections
+    /// loses one.
     fn of(&self, certificate: &[u8]) -> Option<(Permit, EvictablePermit<[u8; 32]>)> {
         let who = pki::fingerprint(certificate);
         Some((self.own.acquire(who)?, self.certified.enter(who)))

@@ -1,5 +1,5 @@
-//! A storage server: it stores repositories of domains, and asks the control server who may do what. It has no key of any
-//! domain, no catalog and no API.
+//! A storage server: it stores repositories of domains, and asks the control server who may do what. It has no key of
+//! any domain, no catalog and no API.
 //!
 //! ```text
 //!  node ──▶ listen ──▶ data ──▶ StorageServer (AccessControl) ──admit, access──▶ control server

@@ -1,6 +1,6 @@
 //! Those who flood, drip, hoard and lie, all at once, while an honest machine backs up: it loses at most a fifth of its
-//! rate. Backups alone and under attack take turns in one run, and the median of the pairs counts: what else the machine
-//! does meets both. While the median is too low, more pairs are made, up to a number, and within a time.
+//! rate. Backups alone and under attack take turns in one run, and the median of the pairs counts: what else the
+//! machine does meets both. While the median is too low, more pairs are made, up to a number, and within a time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,5 +1,5 @@
-//! A stream without its connection, for the fuzz endpoint `remote_stream`: what it does with packets that no server would
-//! send, and what it holds meanwhile.
+//! A stream without its connection, for the fuzz endpoint `remote_stream`: what it does with packets that no server
+//! would send, and what it holds meanwhile.
 
 use super::{Pending, RECORD, REQUESTS_MAX, ServerMessages, Stream, number_of};
 use crate::Failure;

@@ -1,5 +1,5 @@
-//! Records, locations, keys and trees that are not as they should be: no wrong byte is written, and nothing outside of the
-//! target.
+//! Records, locations, keys and trees that are not as they should be: no wrong byte is written, and nothing outside
+//! of the target.
 
 use crate::fake::Reply;
 use crate::lab::{Lab, dial, ends, is_refused, open};

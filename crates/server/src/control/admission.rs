@@ -110,7 +110,8 @@ impl Control {
 }
 
 impl Control {
-    /// Stops a node whose certificates two machines have shown: closes its sessions, removes its key, and raises an alarm.
+    /// Stops a node whose certificates two machines have shown: closes its sessions, removes its key, and raises an
+    /// alarm.
     pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
         self.revocations.revoke_node(node.as_str());
         tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both were stopped");
@@ -122,8 +123,9 @@ impl Control {
     }
 }
 
-/// Whether showing this certificate proves that two machines have it. A certificate that was replaced before it was shown
-/// belongs to nobody, and each handshake shows the newest one: an old one may follow only for handshakes in flight.
+/// Whether showing this certificate proves that two machines have it. A certificate that was replaced before it was
+/// shown belongs to nobody, and each handshake shows the newest one: an old one may follow only for handshakes in
+/// flight.
 pub(super) fn is_forked(known: &CertificateStatus, now_secs: i64) -> bool {
     let is_late = |at: i64| now_secs.saturating_sub(at) > SUCCESSOR_AFTER_SECS;
     known.superseded || known.successor_used.is_some_and(is_late)

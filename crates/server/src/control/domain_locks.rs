@@ -1,5 +1,5 @@
-//! One change of keys at a time in each domain, because a change creates slots before it is certain to succeed. A storage
-//! server that does not answer delays enrollments into its own domains only.
+//! One change of keys at a time in each domain, because a change creates slots before it is certain to succeed. A
+//! storage server that does not answer delays enrollments into its own domains only.
 
 use super::{Error, Result};
 use api::Name;

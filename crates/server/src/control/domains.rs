@@ -22,8 +22,8 @@ use repository::keys::Keys;
 const OWN_LABEL: &str = "server";
 
 impl Control {
-    /// The domain `name`, created if it does not exist, with its repository if the server manages its keys. An interrupted
-    /// creation is completed.
+    /// The domain `name`, created if it does not exist, with its repository if the server manages its keys. An
+    /// interrupted creation is completed.
     pub(crate) fn ensure_domain(
         &self,
         by: By<'_>,
@@ -91,8 +91,9 @@ impl Control {
         Ok(config)
     }
 
-    /// Adds a slot that `secret` opens for the node `label` in the repository of `domain`. If one exists, it comes from an
-    /// interrupted enrollment and is used: with two slots for one secret it would be chance with which one a node signs.
+    /// Adds a slot that `secret` opens for the node `label` in the repository of `domain`. If one exists, it comes
+    /// from an interrupted enrollment and is used: with two slots for one secret it would be chance with which one a
+    /// node signs.
     pub(crate) fn add_slot(
         &self,
         domain: &Domain,
@@ -114,8 +115,8 @@ impl Control {
         Ok(info.id)
     }
 
-    /// Adds a read-only slot. When `before` is such a key in use, the key stays and gets another secret: nobody loses access,
-    /// so no key epoch begins. `note` gets the id before anything is stored.
+    /// Adds a read-only slot. When `before` is such a key in use, the key stays and gets another secret: nobody loses
+    /// access, so no key epoch begins. `note` gets the id before anything is stored.
     pub(crate) fn add_reader(
         &self,
         domain: &Domain,
@@ -139,8 +140,8 @@ impl Control {
         Ok(info.id)
     }
 
-    /// Removes slots: what their keys sign from now on is void, and they cannot read what is stored from now on. One key
-    /// epoch begins for all of them.
+    /// Removes slots: what their keys sign from now on is void, and they cannot read what is stored from now on. One
+    /// key epoch begins for all of them.
     pub(crate) fn remove_slots(&self, domain: &Domain, ids: &[KeyId]) -> Result<()> {
         let repository = self.domain_repository(&domain.name, domain.storage.as_ref())?;
         if repository.config()?.is_none() {

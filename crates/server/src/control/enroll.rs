@@ -201,8 +201,8 @@ impl Control {
     /// Issues the next certificate of an admitted node. Renewals are a chain: see [`catalog::certificates::Renewed`].
     ///
     /// # Errors
-    /// [`Error::Pki`] for a bad request; [`Error::Catalog`] when the node was revoked meanwhile; [`Error::Refused`] when
-    /// two machines renew from one certificate.
+    /// [`Error::Pki`] for a bad request; [`Error::Catalog`] when the node was revoked meanwhile; [`Error::Refused`]
+    /// when two machines renew from one certificate.
     pub fn renew(&self, node: &Node, request: &RenewRequest) -> Result<RenewReply> {
         let name = parse(&node.name)?;
         let version = checked_version(&request.version)?;

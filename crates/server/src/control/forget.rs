@@ -1,5 +1,5 @@
-//! Forget permissions: which node may forget which snapshots. None may unless the administrator permits it, and only with
-//! client-held keys: in a managed domain the administrator forgets with the server's own key.
+//! Forget permissions: which node may forget which snapshots. None may unless the administrator permits it, and only
+//! with client-held keys: in a managed domain the administrator forgets with the server's own key.
 
 use super::access_control::refused;
 use super::{Control, Error, Result};

@@ -156,7 +156,8 @@ impl Control {
         best(&rules, node, address, day, minute)
     }
 
-    /// Reads the limits of the catalog. One that cannot be parsed was written by a newer program: it is logged and ignored.
+    /// Reads the limits of the catalog. One that cannot be parsed was written by a newer program: it is logged and
+    /// ignored.
     pub(crate) fn load_limits(&self) -> Result<()> {
         let understood = self.catalog.limits()?.into_iter().filter_map(|limit| {
             Rule::parse(&limit)

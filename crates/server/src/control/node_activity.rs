@@ -1,5 +1,5 @@
-//! Which nodes are connected, and when the others were last seen. Kept in memory and written from time to time: a node that
-//! reconnects a thousand times does not cost a thousand syncs.
+//! Which nodes are connected, and when the others were last seen. Kept in memory and written from time to time: a
+//! node that reconnects a thousand times does not cost a thousand syncs.
 
 use super::Control;
 use crate::access_control::Node;

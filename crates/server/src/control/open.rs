@@ -19,8 +19,8 @@ const NAMES: &str = "names";
 const NAMES_MAX: usize = 64;
 
 impl Control {
-    /// Opens the server whose files lie in `folder`, and creates it if there is none. `names` are further names and addresses
-    /// under which it is reached; nodes are told the first.
+    /// Opens the server whose files lie in `folder`, and creates it if there is none. `names` are further names and
+    /// addresses under which it is reached; nodes are told the first.
     ///
     /// # Errors
     /// [`Error::InUse`] when it is already running; [`Error::File`], [`Error::Catalog`], [`Error::Pki`].

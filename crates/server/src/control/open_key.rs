@@ -31,8 +31,8 @@ impl Control {
         Ok(Zeroizing::new(crypto::recovery_to_text(&secret)))
     }
 
-    /// The folder of the repository of a managed domain, and what opens the server's own slot there: to forget in it. The
-    /// server whose files lie in `folder` may run or not. It is noted in the audit log.
+    /// The folder of the repository of a managed domain, and what opens the server's own slot there: to forget in it.
+    /// The server whose files lie in `folder` may run or not. It is noted in the audit log.
     ///
     /// # Errors
     /// As [`Control::domain_key`]; [`Error::OnStorageServer`].
@@ -53,8 +53,8 @@ impl Control {
 }
 
 impl Control {
-    /// The folder of the repository of `domain`, for what needs none of its keys. The server whose files lie in `folder`
-    /// may run or not. `action` is noted in the audit log.
+    /// The folder of the repository of `domain`, for what needs none of its keys. The server whose files lie in
+    /// `folder` may run or not. `action` is noted in the audit log.
     ///
     /// # Errors
     /// [`Error::Usage`] when there is no such domain; [`Error::OnStorageServer`]; [`Error::File`], [`Error::Catalog`].

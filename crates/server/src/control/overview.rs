@@ -60,8 +60,8 @@ impl Control {
         Ok(())
     }
 
-    /// Jobs of a revoked node end by themselves within a second or two: then the lease is free. On a storage server it may
-    /// take longer, which this does not wait for.
+    /// Jobs of a revoked node end by themselves within a second or two: then the lease is free. On a storage server
+    /// it may take longer, which this does not wait for.
     fn wait_for_the_end_of(&self, name: &Name) {
         let begun = Instant::now();
         while self.jobs.has_any_of(name.as_str()) && begun.elapsed() < END_WITHIN {

@@ -1,5 +1,5 @@
-//! The repository of a domain on a storage server, as the control server uses it: a few requests of the data protocol, each
-//! on its own connection with a certificate that is issued for it and saved nowhere.
+//! The repository of a domain on a storage server, as the control server uses it: a few requests of the data
+//! protocol, each on its own connection with a certificate that is issued for it and saved nowhere.
 
 use super::repositories::Slot;
 use super::{Control, Error, Result};

@@ -1,7 +1,7 @@
 //! Storage servers: enrollment, renewal, what they may ask, and revocation.
 //!
-//! A storage server stores repositories and has no key of them. It asks the control server who may do what, and only about
-//! domains that it stores.
+//! A storage server stores repositories and has no key of them. It asks the control server who may do what, and only
+//! about domains that it stores.
 
 mod heartbeat;
 mod names;
@@ -125,8 +125,8 @@ impl Control {
     /// Admits the storage server that shows this certificate.
     ///
     /// # Errors
-    /// [`super::Error::Refused`] when the certificate is unknown, expired or revoked, or when another machine has shown a later
-    /// one.
+    /// [`super::Error::Refused`] when the certificate is unknown, expired or revoked, or when another machine has
+    /// shown a later one.
     pub fn admit_storage_server(&self, peer: &Peer) -> Result<AdmittedStorageServer> {
         let facts = pki::inspect(&peer.certificate)?;
         let known = self.catalog.certificate(Holder::StorageServer, &facts.serial)?;
@@ -166,8 +166,8 @@ impl Control {
         refused(message, &enroll_again(storage))
     }
 
-    /// Admits a storage server to a data connection, for measuring. Under its name, which no node can have, it opens nothing.
-    /// `None` for other peers.
+    /// Admits a storage server to a data connection, for measuring. Under its name, which no node can have, it opens
+    /// nothing. `None` for other peers.
     pub(crate) fn admit_to_measure(&self, peer: &Peer) -> Result<Option<Node>> {
         let facts = pki::inspect(&peer.certificate)?;
         if !facts.common_name.starts_with(PREFIX) {
@@ -178,7 +178,8 @@ impl Control {
         Ok(Some(Node { name: facts.common_name, serial: facts.serial, revoked }))
     }
 
-    /// Issues the next certificate of an admitted storage server, under its names. Renewals are a chain, as those of nodes.
+    /// Issues the next certificate of an admitted storage server, under its names. Renewals are a chain, as those of
+    /// nodes.
     ///
     /// # Errors
     /// [`super::Error::Pki`] for a bad request; [`super::Error::Catalog`] when it was revoked meanwhile;

@@ -38,13 +38,15 @@ impl Deleting {
 }
 
 impl Control {
-    /// Returns when [`Control::upkeep`] should be called: after a minute, or at once when something must not wait for it.
+    /// Returns when [`Control::upkeep`] should be called: after a minute, or at once when something must not wait for
+    /// it.
     pub async fn upkeep_is_due(&self) {
         let _ = tokio::time::timeout(UPKEEP_EVERY, self.soon.notified()).await; // a minute is what it is
     }
 
-    /// Renews the server's certificate, removes the keys of expired grants, fails old commands, deletes old jobs once a day,
-    /// writes when nodes were last seen, and drops unused state. A failure is logged and retried the next time. Blocks.
+    /// Renews the server's certificate, removes the keys of expired grants, fails old commands, deletes old jobs once
+    /// a day, writes when nodes were last seen, and drops unused state. A failure is logged and retried the next
+    /// time. Blocks.
     pub fn upkeep(&self) {
         let now_secs = self.now_secs();
         if *self.certificate_expires.lock() - now_secs < RENEW_BEFORE_SECS

@@ -1,6 +1,6 @@
-//! Memory for bodies of large packets. It is taken when a body begins and held while the body arrives, however slowly. So it
-//! has two parts: a base with a share for each node, and more, which goes to whoever needs it. A few nodes that send slowly
-//! can hold all of the second part, but only their own shares of the first.
+//! Memory for bodies of large packets. It is taken when a body begins and held while the body arrives, however
+//! slowly. So it has two parts: a base with a share for each node, and more, which goes to whoever needs it. A few
+//! nodes that send slowly can hold all of the second part, but only their own shares of the first.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

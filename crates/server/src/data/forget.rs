@@ -64,8 +64,8 @@ impl Tombstone {
         Ok(Self { session, record, names })
     }
 
-    /// Forgets the listed snapshots that it names, and returns their number. Those forgotten before are skipped: the reply to
-    /// the same request may have been lost.
+    /// Forgets the listed snapshots that it names, and returns their number. Those forgotten before are skipped: the
+    /// reply to the same request may have been lost.
     pub(super) fn forget(
         &self,
         domain: &Domain,

@@ -245,8 +245,8 @@ impl RequestHandler {
         Ok(packet)
     }
 
-    /// Receipt keys for a node: this server's own first, then those that `repository` names, which are only as good as whoever
-    /// can write its files. A server without a key sends none.
+    /// Receipt keys for a node: this server's own first, then those that `repository` names, which are only as good
+    /// as whoever can write its files. A server without a key sends none.
     fn receipt_keys(&self, repository: Option<&Arc<Repository>>) -> Result<Vec<PathBytes>, Packet> {
         let Some(own) = self.shared.receipts.as_ref().map(Receipts::key) else {
             return Ok(Vec::new());
@@ -397,8 +397,8 @@ impl RequestHandler {
         Ok(Some(answer))
     }
 
-    /// Records reading as a job, whatever its purpose: the list of jobs shows who read which domain, and how much. A backup reads
-    /// pages of the last snapshot first, which is not counted.
+    /// Records reading as a job, whatever its purpose: the list of jobs shows who read which domain, and how much. A
+    /// backup reads pages of the last snapshot first, which is not counted.
     fn note_read(&mut self, bytes: usize) {
         self.reads.records += 1;
         self.reads.bytes += bytes as u64;

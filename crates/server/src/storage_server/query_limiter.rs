@@ -1,5 +1,5 @@
-//! Limits concurrent queries to the control server. Each blocks a thread that nodes need for their data: a control server
-//! that does not answer must not delay running jobs.
+//! Limits concurrent queries to the control server. Each blocks a thread that nodes need for their data: a control
+//! server that does not answer must not delay running jobs.
 
 use super::ControlServerError;
 use parking_lot::Mutex;

@@ -33,8 +33,8 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
-        storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access, storage_servers::forget,
-        storage_servers::heartbeat,
+        storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,
+        storage_servers::forget, storage_servers::heartbeat,
         server::status, server::audit
     ),
     modifiers(&Security)
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_document_in_the_repository_is_the_one_that_the_server_gives() {
         let same = file("openapi.json").trim_end() == text();
-        assert!(same, "make it anew: cargo run -p server --example openapi > docs/openapi.json");
+        assert!(same, "regenerate it: cargo run -p server --example openapi > docs/openapi.json");
     }
 
     #[test]

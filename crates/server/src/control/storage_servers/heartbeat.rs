@@ -1,5 +1,5 @@
-//! Heartbeats of storage servers, once a second: connected nodes and jobs. The reply: which nodes to disconnect, which jobs
-//! to cancel, and bandwidth limits.
+//! Heartbeats of storage servers, once a second: connected nodes and jobs. The reply: which nodes to disconnect,
+//! which jobs to cancel, and bandwidth limits.
 
 use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use crate::control::{Control, Result};

@@ -1,5 +1,5 @@
-//! Names of storage servers: none of the control server's, none of another storage server. A certificate for a name allows
-//! to impersonate whoever is reached by it.
+//! Names of storage servers: none of the control server's, none of another storage server. A certificate for a name
+//! allows to impersonate whoever is reached by it.
 
 use crate::control::{Control, Error, Result};
 use api::Name;
@@ -27,8 +27,9 @@ impl Control {
         Ok(names)
     }
 
-    /// Refuses names that lead each caller to its own machine, or nowhere: a certificate for one allows to impersonate the
-    /// storage server on every machine that uses it. On a server that listens on loopback only, they are accepted.
+    /// Refuses names that lead each caller to its own machine, or nowhere: a certificate for one allows to
+    /// impersonate the storage server on every machine that uses it. On a server that listens on loopback only, they
+    /// are accepted.
     pub(super) fn lead_to_one_machine(&self, names: &[String]) -> Result<()> {
         if self.is_local.load(Ordering::Relaxed) {
             return Ok(());
