@@ -125,7 +125,7 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::RestoreProblem> 
         }
         _ => {
             let file = entry(Kind::File);
-            target.settle_unchanged(&file);
+            target.match_metadata(&file);
             target.compare_metadata(&file);
             target.open_for_verify(&file.path)?;
         }

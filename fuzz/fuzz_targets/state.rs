@@ -1,5 +1,5 @@
 //! Packets in any order: nothing is stored without a session, nothing is read without a domain, and
-//! what is over stays over. And a window, confirmed in any way.
+//! what is over stays over. And a window, acknowledged in any way.
 #![no_main]
 
 use protocol::Packet;
@@ -68,7 +68,7 @@ fn harness(words: &[u8]) {
 
 fn confirm(limit_bytes: usize, steps: &[u8]) {
     let mut window = Window::new(limit_bytes);
-    let (mut sent, mut confirmed) = (Vec::new(), 0u64);
+    let (mut sent, mut acknowledged) = (Vec::new(), 0u64);
     for step in steps {
         let amount = usize::from(step >> 1);
         if step & 1 == 0 {
@@ -77,15 +77,15 @@ fn confirm(limit_bytes: usize, steps: &[u8]) {
                 sent.push(amount);
             }
         } else {
-            let applied = (confirmed + (amount as u64) / 4).saturating_sub(2);
-            let fits = (confirmed..=sent.len() as u64).contains(&applied);
-            assert_eq!(window.confirm(applied).is_ok(), fits);
-            confirmed = if fits { applied } else { confirmed };
+            let applied = (acknowledged + (amount as u64) / 4).saturating_sub(2);
+            let fits = (acknowledged..=sent.len() as u64).contains(&applied);
+            assert_eq!(window.acknowledge(applied).is_ok(), fits);
+            acknowledged = if fits { applied } else { acknowledged };
         }
-        let open = &sent[confirmed as usize..];
+        let open = &sent[acknowledged as usize..];
         assert_eq!(window.bytes(), open.iter().sum::<usize>());
         assert!(window.bytes() <= limit_bytes || open.len() == 1, "one frame always fits");
-        assert!(window.unconfirmed().copied().eq(confirmed as usize..sent.len()));
+        assert!(window.unacknowledged().copied().eq(acknowledged as usize..sent.len()));
         assert_eq!((window.sent_frames(), window.is_empty()), (sent.len() as u64, open.is_empty()));
     }
 }
