@@ -26,7 +26,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// All that a walk told.
+/// Everything that a walk returned.
 #[derive(Default)]
 pub(crate) struct WalkResult {
     pub(crate) paths: Vec<Vec<u8>>,

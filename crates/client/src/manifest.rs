@@ -321,8 +321,8 @@ pub(crate) fn fetch_all(
     names.chunks(AT_ONCE).flat_map(|some| some.iter().copied().zip(store.read_snapshots(some)))
 }
 
-/// The newest snapshot of the source of `node` that may count: for the chain and for change
-/// detection. Newer ones that may not are told to `note`.
+/// The newest trusted snapshot of a source of `node`: the one before in its chain, and the one for
+/// change detection. `note` is called for a newer one that is untrusted.
 pub(crate) fn newest_of(
     repository: &UnlockedRepository,
     source: &ObjectId,

@@ -73,7 +73,7 @@ impl<'a> SignerCache<'a> {
         Ok(signer)
     }
 
-    /// The head in `clear` and who signed it, or why nobody did.
+    /// The head in `clear` and its signer, or why its signature does not count.
     pub(crate) fn verify_head(&self, clear: &[u8]) -> Result<VerifiedHead> {
         let Ok((head, signature)) = Head::decode(clear) else {
             return Ok(Err("its head is invalid".into()));

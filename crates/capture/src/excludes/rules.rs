@@ -90,8 +90,8 @@ impl RuleSet {
     }
 }
 
-/// The crate `ignore` knows the file of a pattern, not its line. So it is told our number of
-/// the rule in place of a file name.
+/// The crate `ignore` reports the file of a pattern, but not its line. So it gets the number of the
+/// rule instead of a file name.
 #[derive(Debug)]
 pub(super) struct RuleSetBuilder {
     builder: GitignoreBuilder,

@@ -156,7 +156,7 @@ impl Directory {
         }
     }
 
-    /// Closes it; whoever needs it later opens it again.
+    /// Closes it; the next use opens it again.
     pub(super) fn close(&self) {
         let handle = self.handle.lock().take();
         drop(handle);

@@ -174,7 +174,7 @@ fn a_rewritten_snapshot_keeps_its_position_and_is_no_anomaly() {
     );
 }
 
-/// Who got hold of a key makes snapshots with the times of days gone by.
+/// The thief of a key creates snapshots with times of past days.
 #[test]
 fn snapshots_dated_into_the_past_push_no_good_one_out() {
     let day = |at: i64| 900 * DAY + at * DAY + 2 * HOUR;

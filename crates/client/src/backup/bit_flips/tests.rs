@@ -91,7 +91,7 @@ fn a_bit_lost_before_the_manifest_is_sealed_publishes_nothing() {
     assert_eq!(repository.local().unwrap().snapshots().unwrap(), []);
 }
 
-/// Who does not look again stores it; nobody ever gets it as what it is not.
+/// Without verification the damage is stored, but never returned as good data.
 #[test]
 fn a_bit_lost_before_sealing_is_found_by_check_and_named_by_a_restore() {
     let place = tempfile::tempdir().unwrap();
