@@ -4,7 +4,11 @@ from statistics import median
 
 # Above these a single run is marked as doubtful.
 FOREIGN_SHARE = 0.10         # CPU time of others, of all the cores had meanwhile
-READ_SHARE = 0.02            # bytes from disk in a warm run, of the bytes of the set
+# Less than this is no disturbance: it is counted in hundredths of a second, and taking the time costs one or two.
+FOREIGN_MIN_S = 0.05
+# Bytes from disk in a warm run, of the bytes of the set. Directories and inodes cannot be locked in memory: of programs
+# that take a minute and more, the kernel takes some back meanwhile (3 to 4 % of `small` in 90 s, in each of three tries).
+READ_SHARE = 0.05
 READS_THE_SET = ("first", "second", "changed")
 
 
@@ -76,7 +80,7 @@ class Figures:
 
     def doubts_of(self, run):
         cores = self.results["machine"]["cores"]
-        if run["foreign_cpu_s"] > FOREIGN_SHARE * run["wall_s"] * cores:
+        if run["foreign_cpu_s"] > max(FOREIGN_MIN_S, FOREIGN_SHARE * run["wall_s"] * cores):
             yield f"others used {run['foreign_cpu_s']} s of CPU"
         if self.read_too_much(run):
             yield f"read {run['read_mib']} MiB from disk"
