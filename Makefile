@@ -12,7 +12,10 @@ endif
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ICECORE := $(TARGET)/release/icecore
-# The binary that the rigs of `make test` use: optimized, and quicker to build.
+# What the rigs of `make test` use: built with the unit tests.
+TESTED := $(TARGET)/debug/icecore
+PROOF := $(TARGET)/debug/proof
+# What the demo uses: as fast as a release, without the long link.
 FAST := $(TARGET)/fast/icecore
 # Tests and rigs record here what they could not test, and why.
 export ICECORE_SKIPS ?= $(abspath $(TARGET))/skipped
@@ -31,7 +34,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench fast second-reader guides crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed prove price
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -43,8 +46,10 @@ build: ## build target/release/icecore
 	@.ci/setup build
 	cargo build --release --package icecore
 
-demo: build ## show every command once, on real files
-	ICECORE="$(ICECORE)" demo/run
+demo: ## show every command once, on real files
+	@.ci/setup build
+	cargo build --profile fast --package icecore
+	ICECORE="$(FAST)" demo/run
 
 # Longer checks are in `nightly`. The last step fails when anything was skipped.
 test: setup no-skips fmt-check lint deny unit test-bench second-reader guides crash-smoke rigs-smoke fuzz-smoke skips ## run everything that CI runs (ALLOW_SKIP=1 accepts skipped tests)
@@ -57,7 +62,7 @@ no-skips:
 skips:
 	@.ci/skips "$(ICECORE_SKIPS)"
 
-nightly: build ## run every rig, sabotage, damage, fuzzing and advisories, for hours; one table (NIGHT=14400)
+nightly: build ## run every rig, sabotage, damage, fuzzing and advisories, for hours; one table; resumes if stopped (NIGHT=14400)
 	cargo proof all --nightly --seconds $(NIGHT) --binary $(ICECORE)
 
 fmt: ## format the sources
@@ -77,33 +82,35 @@ advisories: ## check for known vulnerabilities in the dependencies
 	@.ci/optional advisories timeout 300 cargo deny fetch db -- cargo deny --log-level error check --disable-fetch advisories
 
 # The package xtask is among these tests: layers, tidiness, words and promises.
+# The tests wait for disks, servers and clocks most of the time: more at once than there are cores.
 unit:
-	cargo test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} cargo test --workspace --no-fail-fast
 
 test-bench:
 	python3 -m unittest discover --quiet --start-directory bench --pattern 'test_*.py'
 	python3 proof/sabotage/run.py --check
 
-fast:
-	cargo build --profile fast --package icecore
+# With fewer packages, or without the tests, features differ and much is built twice.
+tested:
+	cargo build --workspace --bins --tests
 
-second-reader: fast ## restore with the reader in Python, which was written from the documents alone
-	proof/reader/run $(FAST)
+second-reader: tested ## restore with the reader in Python, which was written from the documents alone
+	proof/reader/run $(TESTED)
 
-guides: fast ## every command that the documents show is one that the program has
-	demo/guides $(FAST)
+guides: tested ## every command that the documents show is one that the program has
+	demo/guides $(TESTED)
 
 # A short kill -9 loop; `prove-crash` is the long one.
-crash-smoke: fast
-	cargo proof crash --runs 300 --seconds 45 --binary $(FAST)
-	cargo proof inject --seconds 20 --binary $(FAST)
+crash-smoke: tested
+	$(PROOF) crash --runs 300 --seconds 45 --binary $(TESTED)
+	$(PROOF) inject --seconds 20 --binary $(TESTED)
 	@if [ "$$(id -u)" = 0 ] && losetup --find >/dev/null 2>&1; then \
-	    cargo proof crash --shut-down ext4 --runs 100 --seconds 20 --binary $(FAST); \
-	    cargo proof device --seconds 25 --binary $(FAST); \
-	    cargo proof device --target --seconds 15 --binary $(FAST); \
+	    $(PROOF) crash --shut-down ext4 --runs 100 --seconds 20 --binary $(TESTED); \
+	    $(PROOF) device --seconds 25 --binary $(TESTED); \
+	    $(PROOF) device --target --seconds 15 --binary $(TESTED); \
 	    echo "== the same without syncs must fail"; \
-	    ICECORE_BINARY=$(FAST) .ci/must-fail $(LOST) cargo proof device --seconds 20 --binary proof/testdata/icecore-without-sync; \
-	    ICECORE_BINARY=$(FAST) .ci/must-fail $(LOST_TARGET) cargo proof device --target --seconds 20 --binary proof/testdata/icecore-without-sync; \
+	    ICECORE_BINARY=$(TESTED) .ci/must-fail $(LOST) $(PROOF) device --seconds 20 --binary proof/testdata/icecore-without-sync; \
+	    ICECORE_BINARY=$(TESTED) .ci/must-fail $(LOST_TARGET) $(PROOF) device --target --seconds 20 --binary proof/testdata/icecore-without-sync; \
 	else .ci/skip "file systems shut down, power cuts" "need root and loop devices"; fi
 
 # How `proof device` reports that a power cut lost something.
@@ -112,11 +119,11 @@ LOST := 'FAILED: power cut at request .*(was acknowledged and is not there|is no
 LOST_TARGET := 'FAILED: power cut at request .*(reported done, and snapshot|the restore was interrupted and reports success)'
 
 # A short run of each rig: real file systems, full disks, frozen processes, little memory, disconnects.
-rigs-smoke: fast
+rigs-smoke: tested
 	for rig in fidelity full freeze network limits disconnects; do \
-	    cargo proof $$rig --seconds 20 --binary $(FAST); \
+	    $(PROOF) $$rig --seconds 20 --binary $(TESTED); \
 	done
-	cargo proof fleet --nodes 30 --idle 200 --binary $(FAST)
+	$(PROOF) fleet --nodes 30 --idle 200 --binary $(TESTED)
 
 fuzz-smoke:
 	@.ci/fuzz 3
@@ -172,12 +179,20 @@ sabotage-sources: ## remove each protection that has no switch from a copy of th
 
 damage: ## run every command on a repository with every kind of damage to every file
 	mkdir -p $(TARGET)
-	ICECORE_DAMAGE=all cargo test --profile fast --package client --test it damage_matrix -- --nocapture >$(TARGET)/damage.log 2>&1 \
+	ICECORE_DAMAGE=all cargo test --profile fast --package pipeline --test it damage_matrix -- --nocapture >$(TARGET)/damage.log 2>&1 \
 	    || { tail -n 50 $(TARGET)/damage.log; exit 1; }
 	@grep "^cells" $(TARGET)/damage.log
 
 client-on-disk: ## interrupt every command at every operation of the simulated disk
-	ICECORE_SIMULATED=all cargo test --profile fast --package client --test it -- simulated:: power::
+	ICECORE_SIMULATED=all cargo test --profile fast --package pipeline --test it -- simulated:: power::
+
+catalog-speed: ## measure every list of a million jobs, in SQLite and PostgreSQL: 200 ms at most
+	ICECORE_CATALOG=all cargo test --profile fast --package catalog -- speed --nocapture --test-threads 1
+
+MODEL_RUNS ?= 100000
+
+models: ## compare retention and schedules with their models (MODEL_RUNS=100000)
+	ICECORE_MODEL_RUNS=$(MODEL_RUNS) cargo test --profile fast --package retention --package schedule --test model
 
 prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)

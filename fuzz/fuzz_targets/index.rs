@@ -9,7 +9,7 @@ use ids::ObjectId;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use repository::Repository;
 use repository::check::{IdPrefix, containers_in_index, missing_ids};
-use repository::config::Config;
+use repository::config::{self, Config};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -56,7 +56,7 @@ fn run(input: &Input<'_>) -> Vec<u8> {
 fn config() -> Vec<u8> {
     let config = Config::new(ids::RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
     let storage = Memory::with(&[]);
-    config.write(&*storage).expect("memory");
+    config::write(&config, &*storage).expect("memory");
     repository::storage::read_small(&*storage, "config", 1 << 10).expect("it was written")
 }
 

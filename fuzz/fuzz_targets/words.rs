@@ -1,8 +1,8 @@
 //! What people type to name snapshots and files: selectors and patterns of names.
 #![no_main]
 
-use client::browse::glob::Glob;
-use client::select::SnapshotSelector;
+use pipeline::browse::glob::Glob;
+use pipeline::select::SnapshotSelector;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 
 #[derive(Arbitrary, Debug)]

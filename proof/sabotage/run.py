@@ -52,17 +52,52 @@ SABOTAGES = {
         "crates/repository/src/rebuild.rs", "const RUNS_A_LEVEL: usize = 64;",
         "const RUNS_A_LEVEL: usize = 1 << 20;",
         test("simulation", "a_rebuild_that_writes_very_many_runs")),
+    "a lock stands above a name": (
+        "crates/retention/src/evaluate.rs", "Some(until_secs) => State::Locked { until_secs },",
+        "Some(until_secs) if !facts.is_named() => State::Locked { until_secs },\n            Some(_) => State::Expired,",
+        test("retention", "a_lock_outlives_names")),
+    "nothing expires while the clock is in doubt": (
+        "crates/retention/src/evaluate.rs", "let Some(doubt) = now.doubt else {",
+        "let Some(doubt) = now.doubt.filter(|_| false) else {",
+        test("retention", "nothing_goes_while_the_clock_is_in_doubt")),
+    "a source keeps its newest complete snapshot": (
+        "crates/retention/src/evaluate.rs", "(0..minimum.max(1)).zip(complete)", "(0..minimum).zip(complete)",
+        test("retention", "the_newest_complete_snapshot_goes_only_by_name")),
+    "the clock is believed within bounds": (
+        "crates/clock/src/believed.rs", "let is_believed = total <= OFF_SECS_MAX;", "let is_believed = total < i64::MAX;",
+        test("clock", "a_machine_may_be_off_for_weeks")),
+    "a start settles its run": (
+        "crates/schedule/src/decide.rs", "Decision { missed, settled_secs: due_secs, next: Next::Due(start) }",
+        "Decision { missed, settled_secs: settled, next: Next::Due(start) }",
+        test("schedule", "a_run_starts_when_its_window_opens_and_once")),
+    "a source runs once at a time": (
+        "crates/schedule/src/decide.rs", "if known.is_running {", "if known.is_running && now < 0 {",
+        test("schedule", "a_source_never_runs_twice_at_once")),
     "promises of a node are bounded": (
-        "crates/server/src/data/session.rs", "PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)",
+        "crates/server-data/src/session.rs", "PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)",
         "PROMISES_MAX.max(of_others)",
         test("server", "promises_of_all_sessions")),
+    "a change of the catalog without an answer is not repeated": (
+        "crates/catalog/src/sql/postgresql/errors.rs", "_ => Error::OutcomeUnknown,",
+        "_ => failed(error),",
+        test("catalog", "a_connection_that_is_lost_in_a_commit")),
+    "a server writes to the catalog only with its lock": (
+        "crates/catalog/src/sql/writer.rs", "if self.serves {", "if false {",
+        test("catalog", "a_server_whose_lock_another_one_took")),
+    "a catalog is copied before its tables change": (
+        "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
+        test("catalog", "each_step_is_made_on_a_copied_catalog")),
+    "a catalog that moves is compared": (
+        "crates/catalog/src/moving.rs",
+        "if content(&Sql::on(target), table, |_| Ok(()))? != content_of_source {", "if false {",
+        test("catalog", "a_table_that_would_differ")),
     "keys for receipts are remembered": (
         "crates/icecore/src/node.rs",
         "        receipt_keys::believe(&self.folder, &remote, caller.out)?;\n",
         "        let _ = receipt_keys::believe;\n",
         test("icecore", "a_node_remembers_its_servers_keys")),
     "a server tells its own key first": (
-        "crates/server/src/data/request_handler.rs", "[own].into_iter().chain(others)",
+        "crates/server-data/src/request_handler.rs", "[own].into_iter().chain(others)",
         "others.chain([own])",
         test("server", "a_key_for_receipts_that_the_files_name")),
     "sync of a file": (
@@ -96,105 +131,105 @@ SABOTAGES = {
         "crates/repository/src/session.rs",
         "    lease.verify()?;\n    runs.try_for_each",
         "    let _ = lease;\n    runs.try_for_each",
-        test("client", "fences::a_backup", "fences::a_reclaim_looks", "fences::settling")),
+        test("pipeline", "fences::a_backup", "fences::a_reclaim_looks", "fences::settling")),
     "who forgets from afar has a full key": (
-        "crates/server/src/data/forget.rs",
+        "crates/server-data/src/forget.rs",
         "let may = signer.is_live() && signer.role == Role::Full;", "let may = true;",
         test("server", "no_tombstone_removes_anything_but_one_of_a_full_key_in_use")),
     "a node forgets its own alone": (
-        "crates/server/src/control/forget.rs", "ForgetScope::Own if are_own =>",
+        "crates/server-control/src/forget.rs", "ForgetScope::Own if are_own =>",
         "ForgetScope::Own if are_own || !are_own =>",
         test("server", "a_node_forgets_when_it_may_and_what_it_may")),
     "name of a chunk, in a restore": (
-        "crates/client/src/restore/work.rs",
+        "crates/pipeline/src/restore/work.rs",
         "if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {",
         "if !is_as_long {",
-        test("client", "a_chunk_under_the_name_of_another_is_refused")),
+        test("pipeline", "a_chunk_under_the_name_of_another_is_refused")),
     "length of a chunk, in a restore": (
-        "crates/client/src/restore/work.rs", "if !is_as_long ||", "let _ = is_as_long;\n    if",
-        test("client", "a_chunk_of_another_length_than_its_run_is_refused")),
+        "crates/pipeline/src/restore/work.rs", "if !is_as_long ||", "let _ = is_as_long;\n    if",
+        test("pipeline", "a_chunk_of_another_length_than_its_run_is_refused")),
     "records are sent for before they are read": (
-        "crates/client/src/restore/plan.rs", "            self.shared.repository.store.prefetch(*location)?;",
-        "            let _ = place;", test("client", "a_restore_waits_for_few_answers")),
+        "crates/pipeline/src/restore/plan.rs", "            self.shared.repository.store.prefetch(*location)?;",
+        "            let _ = location;", test("pipeline", "a_restore_waits_for_few_answers")),
     "pages are sent for before they are read": (
-        "crates/client/src/restore/entries.rs", "                self.prefetch_pages()?;",
-        "                let _ = Self::send_for_pages;", test("client", "pages_are_sent_for")),
+        "crates/pipeline/src/restore/entries.rs", "                self.prefetch_pages()?;",
+        "                let _ = Self::prefetch_pages;", test("pipeline", "pages_are_sent_for")),
     "what a restore adds to a cache goes": (
-        "crates/client/src/cache.rs",
+        "crates/pipeline/src/cache.rs",
         "let _ = self.pages.set_len(self.saved_length.min(self.length));", "",
-        test("client", "nothing_stays_in_the_cache")),
+        test("pipeline", "nothing_stays_in_the_cache")),
     "keys before the first record": (
         "crates/remote/src/prefetcher.rs", "            self.request_keys(stream, location.container)?;",
         "            let _ = Self::send_for_keys;",
         test("remote", "records_are_asked_for_before_they_are_read")),
     "name of a page": (
-        "crates/client/src/pages.rs",
+        "crates/pipeline/src/pages.rs",
         "if self.ids.page_id(kind as u8, refs, payload) != *id {",
         "if self.ids.page_id(kind as u8, refs, payload) != *id && false {",
-        test("client", "a_page_under_the_name_of_another_is_refused")),
+        test("pipeline", "a_page_under_the_name_of_another_is_refused")),
     "name of a chunk, when it is printed": (
-        "crates/client/src/browse/content.rs",
+        "crates/pipeline/src/browse/content.rs",
         "let bytes = self.repository.blocks()?.object(id, &mut self.scratch, name)?;",
         "let _ = name;\n        let bytes = self.repository.blocks()?.object(id, &mut self.scratch, "
         "|_: &[u8]| *id)?;",
-        test("client", "of_another_length_is_not_printed")),
+        test("pipeline", "of_another_length_is_not_printed")),
     "length of a chunk, when it is printed": (
-        "crates/client/src/browse/content.rs", "if bytes.len() != length as usize {",
+        "crates/pipeline/src/browse/content.rs", "if bytes.len() != length as usize {",
         "if bytes.len() != length as usize && false {",
-        test("client", "of_another_length_is_not_printed")),
+        test("pipeline", "of_another_length_is_not_printed")),
     "name of an object, in a check": (
-        "crates/client/src/blocks.rs", "        name == *id\n", "        name == *id || true\n",
-        test("client", "poison", "a_bit_lost_before_sealing")),
+        "crates/pipeline/src/blocks.rs", "        name == *id\n", "        name == *id || true\n",
+        test("pipeline", "poison", "a_bit_lost_before_sealing")),
     "looking again before storing": (
-        "crates/client/src/backup/compressor.rs",
+        "crates/pipeline/src/backup/compressor.rs",
         "sealer.verify(&self.record, unpacker, |bytes| ids.chunk_id(bytes))?;",
         "let _ = unpacker;",
-        test("client", "a_bit_lost_before_sealing", "a_compressor_that_lies")),
+        test("pipeline", "a_bit_lost_before_sealing", "a_compressor_that_lies")),
     "snapshots in no list come back before a reclaim": (
-        "crates/client/src/reclaim.rs",
+        "crates/pipeline/src/reclaim.rs",
         "            orphans::restore_orphans(repository, lease, options.accept_damage)?\n", "            0\n",
-        test("client", "g3_a_list_that_lacks_snapshots")),
+        test("pipeline", "g3_a_list_that_lacks_snapshots")),
     "nothing is deleted while a page is lost": (
-        "crates/client/src/restore/removal.rs",
+        "crates/pipeline/src/restore/removal.rs",
         "if shared.is_incomplete.load(Ordering::Relaxed) {",
         "if shared.is_incomplete.load(Ordering::Relaxed) && false {",
-        test("client", "pages_that_are_lost_between_the_passes_end_all_removing")),
+        test("pipeline", "pages_that_are_lost_between_the_passes_end_all_removing")),
     "only what is not there is not there": (
         "crates/repository/src/local.rs",
         "Err(error) if error.is_not_found() => self.replace(from, to),",
         'Err(error) if error.operation == "open" => self.replace(from, to),',
         test("repository", "where_a_rename_cannot_refuse")),
     "a removed key signs no more": (
-        "crates/client/src/signers.rs", "self.valid_up_to.is_none_or(|last| number <= last)",
+        "crates/pipeline/src/signers.rs", "self.valid_up_to.is_none_or(|last| number <= last)",
         "self.valid_up_to.is_none_or(|last| number <= last || true)",
-        test("client", "what_a_removed_or_unknown_key_signs_counts_for_nothing")),
+        test("pipeline", "what_a_removed_or_unknown_key_signs_counts_for_nothing")),
     "a removal of a key that reads begins a key epoch": (
         "crates/crypto/src/key_list.rs", "reads |= entry.is_live() && entry.role.reads();",
         "reads |= entry.is_live() && entry.role.reads() && false;",
-        test("client", "a_removed_key_reads_what_was_stored_before_and_nothing_after")),
+        test("pipeline", "a_removed_key_reads_what_was_stored_before_and_nothing_after")),
     "secrets of key epochs go to keys in use": (
         "crates/crypto/src/key_list.rs",
         "entry.is_live() && entry.role.needs_deliveries() && entry.epoch < self.epoch",
         "entry.role.needs_deliveries() && entry.epoch < self.epoch",
-        test("client", "a_removed_slot_that_is_put_back_gets_no_secret_at_the_next_removal")),
+        test("pipeline", "a_removed_slot_that_is_put_back_gets_no_secret_at_the_next_removal")),
     "numbers of key epochs are believed of what opens": (
-        "crates/client/src/rebuild.rs", "blocks.opener().learn_session(sealed).is_ok()",
+        "crates/pipeline/src/rebuild.rs", "blocks.opener().learn_session(sealed).is_ok()",
         "blocks.opener().learn_session(sealed).is_ok() || true",
-        test("client", "numbers_that_the_storage_writes_into_records_are_not_believed")),
+        test("pipeline", "numbers_that_the_storage_writes_into_records_are_not_believed")),
     "a server takes no session of an old key epoch": (
-        "crates/server/src/data/key_list.rs", "Some(list) if list.epoch() != sealed =>",
+        "crates/server-data/src/key_list.rs", "Some(list) if list.epoch() != sealed =>",
         "Some(list) if list.epoch() != sealed && false =>",
         test("server", "a_session_of_an_old_key_epoch_is_refused_and_begun_again")),
     "a bound key signs for its node": (
-        "crates/client/src/signers.rs", "!self.is_bound || self.label == name",
+        "crates/pipeline/src/signers.rs", "!self.is_bound || self.label == name",
         "!self.is_bound || self.label == name || true",
-        test("client", "a_bound_key_signs_for_its_node_alone")),
+        test("pipeline", "a_bound_key_signs_for_its_node_alone")),
     "settings are signed": (
-        "crates/client/src/unlocked.rs",
+        "crates/pipeline/src/unlocked.rs",
         "let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature);",
         "let signed = slot.root.verify_config(&config.signed_bytes(), &config.signature)"
         ".or(Ok::<(), crypto::Error>(()));",
-        test("client", "settings_that_the_root_key_did_not_sign_are_not_believed")),
+        test("pipeline", "settings_that_the_root_key_did_not_sign_are_not_believed")),
     "paths stay below the target": (
         "crates/restore/src/system.rs",
         "ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS",
@@ -202,7 +237,7 @@ SABOTAGES = {
         test("restore", "old_kernels_refuse_symlinks_too")),
     "a repair is synced before it takes the old name": (
         "crates/repository/src/parity/repair.rs", "            file.sync()?;", "",
-        test("client", "repair")),
+        test("pipeline", "repair")),
     "one has the lock": (
         "crates/repository/src/local.rs",
         "match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {",
@@ -245,169 +280,169 @@ SABOTAGES = {
         test("repository", "a_new_folder_and_its_parents")),
     "sync of a container": (
         "crates/repository/src/container/write.rs", "Ok(self.file.sync()?)", "Ok(())",
-        test("client", "nothing_has_its_name_before")),
+        test("pipeline", "nothing_has_its_name_before")),
     "sync of a run of the index": (
         "crates/repository/src/index/run.rs", "        self.file.sync()?;", "",
-        test("client", "nothing_has_its_name_before")),
+        test("pipeline", "nothing_has_its_name_before")),
     "sync of a container that is written again": (
         "crates/repository/src/syncer.rs", "    copy.sync()?;", "",
-        test("client", "written_again")),
+        test("pipeline", "written_again")),
     "sync of what an unfinished container had": (
         "crates/repository/src/recover.rs", "    writer.sync()\n}", "    let _ = writer;\n    Ok(())\n}",
-        test("client", "settling_what_a_dead_writer_left", "interrupted")),
+        test("pipeline", "settling_what_a_dead_writer_left", "interrupted")),
     "sync of what reclaim copied": (
         "crates/repository/src/reclaim/copy.rs", "        writer.sync()?;", "",
-        test("client", "reclaim")),
+        test("pipeline", "reclaim")),
     "sync of a tombstone": (
         "crates/repository/src/repository.rs", "        writer.sync()?;", "",
-        test("client", "forget")),
+        test("pipeline", "forget")),
     "sync of the folder after forgetting": (
         "crates/repository/src/repository.rs",
         "Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)", "Ok(())",
-        test("client", "gone_already")),
+        test("pipeline", "gone_already")),
     "lease before a container has its name": (
         "crates/repository/src/syncer.rs",
         "        lease.verify()?;\n        return writer.publish(",
         "        return writer.publish(",
-        test("client", "fences::a_backup")),
+        test("pipeline", "fences::a_backup")),
     "lease before a container that is written again has its name": (
         "crates/repository/src/syncer.rs",
         "    lease.verify()?;\n    let number = copy.publish(",
         "    let number = copy.publish(",
-        test("client", "fences::a_container_that_is_written_again")),
+        test("pipeline", "fences::a_container_that_is_written_again")),
     "lease before a snapshot is published": (
         "crates/repository/src/session.rs",
         "        self.lease.verify()?;\n        let snapshot = snapshots::write(",
         "        let snapshot = snapshots::write(",
-        test("client", "fences::a_backup")),
+        test("pipeline", "fences::a_backup")),
     "lease before a key comes": (
         "crates/repository/src/keys.rs",
         "        lease.verify()?;\n        Ok(self.storage.put(",
         "        let _ = lease;\n        Ok(self.storage.put(",
-        test("client", "fences::a_key")),
+        test("pipeline", "fences::a_key")),
     "lease before a key goes": (
         "crates/repository/src/keys.rs",
         "        lease.verify()?;\n        Ok(self.storage.remove(",
         "        let _ = lease;\n        Ok(self.storage.remove(",
-        test("client", "fences::a_key")),
+        test("pipeline", "fences::a_key")),
     "lease before a tombstone has its name": (
         "crates/repository/src/repository.rs",
         "        lease.verify()?;\n        writer.publish(", "        writer.publish(",
-        test("client", "fences::forgetting")),
+        test("pipeline", "fences::forgetting")),
     "lease before snapshots are removed": (
         "crates/repository/src/repository.rs",
         "        lease.verify()?;\n        names.iter()", "        names.iter()",
-        test("client", "fences::forgetting")),
+        test("pipeline", "fences::forgetting")),
     "lease asked when settling fails": (
         "crates/repository/src/repository.rs",
         "            lease.verify()?;\n            return Err(error);",
         "            return Err(error);",
         test("repository", "robbed_of_what_it_settles")),
     "lease asked when anything fails": (
-        "crates/client/src/unlocked.rs",
-        "Err(lost @ repository::Error::LeaseLost { .. }) => lost.into(),", "",
+        "crates/pipeline/src/unlocked.rs",
+        "Err(lost @ store::Error::LeaseLost { .. }) => lost.into(),", "",
         test("icecore", "who_was_robbed_of_its_lock")),
     "lease before what was saved has its name": (
         "crates/repository/src/recover.rs",
         "    lease.verify()?;\n    writer.publish(", "    writer.publish(",
-        test("client", "fences::settling")),
+        test("pipeline", "fences::settling")),
     "lease before an unfinished container is removed": (
         "crates/repository/src/recover.rs",
         "    lease.verify()?;\n    Ok(repository.storage.remove(",
         "    Ok(repository.storage.remove(",
-        test("client", "fences::settling")),
+        test("pipeline", "fences::settling")),
     "lease before a copy has its name": (
         "crates/repository/src/reclaim/copy.rs", "        self.lease.verify()?;\n", "",
-        test("client", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
+        test("pipeline", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
     "lease before what reclaim freed is removed": (
         "crates/repository/src/reclaim/rewrite.rs",
         "            self.lease.verify()?;\n            self.repository.storage.remove(&container::name(",
         "            self.repository.storage.remove(&container::name(",
-        test("client", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
+        test("pipeline", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
     "lease before parts of the dead are removed": (
         "crates/repository/src/reclaim.rs",
         "            lease.verify()?;\n            repository.storage.remove(&name)?;",
         "            let _ = lease;\n            repository.storage.remove(&name)?;",
-        test("client", "what_others_did_not_finish")),
+        test("pipeline", "what_others_did_not_finish")),
     "lease before unfinished repairs are removed": (
         "crates/repository/src/parity/repair.rs",
         "        lease.verify()?;\n        repository.storage.remove(&name)",
         "        let _ = lease;\n        repository.storage.remove(&name)",
-        test("client", "what_others_did_not_finish")),
+        test("pipeline", "what_others_did_not_finish")),
     "lease before a repair takes the old name": (
         "crates/repository/src/parity/repair.rs",
         "    lease.verify()?;\n    repository.storage.replace(",
         "    let _ = lease;\n    repository.storage.replace(",
-        test("client", "fences::a_repair")),
+        test("pipeline", "fences::a_repair")),
     "lease before a snapshot comes back": (
         "crates/repository/src/rebuild.rs",
         "        lease.verify()?;\n        snapshots::write_bytes(",
         "        let _ = lease;\n        snapshots::write_bytes(",
-        test("client", "fences::a_rebuild")),
+        test("pipeline", "fences::a_rebuild")),
     "name of a chunk, for a further name": (
-        "crates/client/src/restore/finish.rs",
+        "crates/pipeline/src/restore/finish.rs",
         "let name = |bytes: &[u8]| shared.repository.keys.writer.ids.chunk_id(bytes);",
         "let name = |_: &[u8]| id;",
-        test("client", "a_further_name_gets_no_chunk")),
+        test("pipeline", "a_further_name_gets_no_chunk")),
     "length of a chunk, for a further name": (
-        "crates/client/src/restore/finish.rs",
+        "crates/pipeline/src/restore/finish.rs",
         "Ok(bytes) if bytes.len() == length as usize => {", "Ok(bytes) => {",
-        test("client", "a_further_name_gets_no_chunk")),
+        test("pipeline", "a_further_name_gets_no_chunk")),
     "content of a file, when it is verified": (
-        "crates/client/src/restore/verify.rs",
+        "crates/pipeline/src/restore/verify.rs",
         "same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id)?",
         "same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id || true)?",
-        test("client", "verify_finds")),
+        test("pipeline", "verify_finds")),
     "end of a file, when it is verified": (
-        "crates/client/src/restore/verify.rs",
+        "crates/pipeline/src/restore/verify.rs",
         "Ok((&file).read(&mut one).map_err(|error| error.to_string())? == 0)",
         "Ok((&file).read(&mut one).map_err(|error| error.to_string())? < 2)",
-        test("client", "bytes_that_no_chunk_vouches_for")),
+        test("pipeline", "bytes_that_no_chunk_vouches_for")),
     "name of a chunk that is repacked": (
-        "crates/client/src/reclaim.rs", "check_name(id, ids.chunk_id(&payload))?;", "let _ = ids;",
-        test("client", "reclaim_seals_nothing_anew")),
+        "crates/pipeline/src/reclaim.rs", "check_name(id, ids.chunk_id(&payload))?;", "let _ = ids;",
+        test("pipeline", "reclaim_seals_nothing_anew")),
     "name of a page that is repacked": (
-        "crates/client/src/reclaim.rs",
+        "crates/pipeline/src/reclaim.rs",
         "check_name(id, ids.page_id(kind as u8, &page.refs, &page.payload))?;", "",
-        test("client", "reclaim_seals_nothing_anew")),
+        test("pipeline", "reclaim_seals_nothing_anew")),
     "body of a manifest": (
-        "crates/client/src/manifest.rs", "&plain) != stored.head.body {",
+        "crates/pipeline/src/manifest.rs", "&plain) != stored.head.body {",
         "&plain) != stored.head.body && false {",
-        test("client", "a_head_that_was_made_for_another_body")),
+        test("pipeline", "a_head_that_was_made_for_another_body")),
     "signature of a manifest": (
-        "crates/client/src/signers.rs",
+        "crates/pipeline/src/signers.rs",
         "if signer.verify_key.verify(&message, &signature).is_err() {",
         "if signer.verify_key.verify(&message, &signature).is_err() && false {",
-        test("client", "a_snapshot_that_somebody_else_signed")),
+        test("pipeline", "a_snapshot_that_somebody_else_signed")),
     "signature of a tombstone": (
-        "crates/client/src/orphans.rs",
+        "crates/pipeline/src/orphans.rs",
         "Some(signer) => signer.verify_key.verify(&signed, signature).is_ok(),",
         "Some(signer) => signer.verify_key.verify(&signed, signature).is_ok() || true,",
-        test("client", "a_tombstone_that_somebody_else_signed")),
+        test("pipeline", "a_tombstone_that_somebody_else_signed")),
     "name of a snapshot file": (
-        "crates/repository/src/snapshots.rs",
+        "crates/store/src/snapshot.rs",
         "(RecordKind::Session, RecordKind::Manifest) || !same",
         "(RecordKind::Session, RecordKind::Manifest) || !same && false",
-        test("client", "swaps_a_snapshot")),
+        test("pipeline", "swaps_a_snapshot")),
     "name of a key slot": (
-        "crates/client/src/unlocked.rs", "(info.id == id).then_some(info)",
+        "crates/pipeline/src/unlocked.rs", "(info.id == id).then_some(info)",
         "Some(info)",
-        test("client", "a_slot_under_the_name_of_another")),
+        test("pipeline", "a_slot_under_the_name_of_another")),
     "repository of a key slot": (
-        "crates/client/src/unlocked.rs",
+        "crates/pipeline/src/unlocked.rs",
         "Ok((info, keys)) if info.repository == config.repository => {",
         "Ok((info, keys)) => {",
-        test("client", "a_slot_of_another_repository")),
+        test("pipeline", "a_slot_of_another_repository")),
     "certificate of a key slot": (
-        "crates/client/src/unlocked.rs", "    crypto::verify_slot_certificate(slot, root)?;\n",
+        "crates/pipeline/src/unlocked.rs", "    crypto::verify_slot_certificate(slot, root)?;\n",
         "    let _ = root;\n",
-        test("client", "a_slot_with_keys_of_somebody_else")),
+        test("pipeline", "a_slot_with_keys_of_somebody_else")),
     "a reclaim that failed gives its pardon": (
         "crates/repository/src/reclaim/stages.rs",
         "                rewriter.pardon(&stages.spared(&stage, rewriter.is_as_before));\n", "",
         test("repository", "what_a_reclaim_would_have_moved")),
     "room is kept for a full disk": (
-        "crates/client/src/unlocked.rs", "        writer.finish();\n", "",
+        "crates/pipeline/src/unlocked.rs", "        writer.finish();\n", "",
         test("icecore", "a_full_repository")),
     "a lease to give space back uses that room": (
         "crates/repository/src/lease.rs", "LeasePurpose::Reclaim => reserve::with(&**storage, put)?,",
@@ -416,46 +451,46 @@ SABOTAGES = {
     "what a copy without room left is forgotten": (
         "crates/repository/src/reclaim/rewrite.rs", "            repacker.forget();",
         "            let _ = repacker;",
-        test("client", "stores_nothing_twice")),
+        test("pipeline", "stores_nothing_twice")),
     "what was promised must be stored": (
         "crates/repository/src/session.rs",
         "if let Some(count) = self.missing_objects() {",
         "if let Some(count) = self.missing_objects().filter(|_| false) {",
         test("server", "what_was_promised_and_not_stored")),
     "a stream is of its last connection": (
-        "crates/server/src/data/session.rs", "if stream.generation != attachment.generation {",
+        "crates/server-data/src/session.rs", "if stream.generation != attachment.generation {",
         "if false && stream.generation != attachment.generation {",
         test("server", "a_stream_that_is_taken_over")),
     "a claim is answered as it was": (
-        "crates/server/src/data/session.rs", ".find(|(other, _)| *other == request)",
+        "crates/server-data/src/session.rs", ".find(|(other, _)| *other == request)",
         ".find(|(other, _)| *other == request && false)",
         test("server", "a_claim_that_is_asked_again")),
     "a manifest is signed": (
-        "crates/server/src/data/manifest.rs",
+        "crates/server-data/src/manifest.rs",
         "if !is_signed.map_err(|error| faults::of_engine(&error))? {",
         "if false && !is_signed.map_err(|error| faults::of_engine(&error))? {",
         test("server", "no_manifest_but_an_own_new_one")),
     "a source is of its node": (
-        "crates/server/src/data/manifest.rs", "if let Some(owner) = owner {",
+        "crates/server-data/src/manifest.rs", "if let Some(owner) = owner {",
         "if let Some(owner) = owner.filter(|_| false) {",
         test("server", "nobody_publishes_for_a_source")),
     "who is refused is listened to": (
-        "crates/server/src/data/closing.rs",
+        "crates/server-data/src/closing.rs",
         "reader.discard(bytes_max, rate)", "reader.discard(0 * bytes_max, rate)",
         test("server", "who_is_not_let_in_hears_it")),
     "a manifest has the number that it was given": (
-        "crates/server/src/data/manifest.rs", "if Some(head.sequence) != number {",
+        "crates/server-data/src/manifest.rs", "if Some(head.sequence) != number {",
         "if false && Some(head.sequence) != number {",
         test("server", "no_manifest_but_an_own_new_one")),
     "who may only write is told nothing": (
-        "crates/server/src/data/reading.rs", "_ if !access.may_read =>",
+        "crates/server-data/src/reading.rs", "_ if !access.may_read =>",
         "_ if false && !access.may_read =>",
         test("server", "who_may_only_write_reads_nothing")),
     "a session is of its node": (
-        "crates/server/src/data/sessions.rs", "&& found.node.name == node", "",
+        "crates/server-data/src/sessions.rs", "&& found.node.name == node", "",
         test("server", "another_domain_is_neither")),
     "revocation ends connections": (
-        "crates/server/src/data/hub.rs", "return Some(faults::revoked());",
+        "crates/server-data/src/hub.rs", "return Some(faults::revoked());",
         "let _ = faults::revoked();",
         test("server", "who_is_revoked_in_the_middle")),
     "a grant that was taken back ends on a storage server": (
@@ -463,27 +498,26 @@ SABOTAGES = {
         "        !state.is_withdrawn || true\n",
         test("server", "whatever_reads_on_a_storage_server_by_a_grant")),
     "storage servers learn of no grants elsewhere": (
-        "crates/server/src/control/storage_servers/heartbeat.rs",
-        "self.lies_on(storage, &reader.domain).unwrap_or(true)\n            && ", "",
+        "crates/server-control/src/storage_servers/heartbeat.rs",
+        "self.permissions.lies_on(storage, &reader.domain).unwrap_or(true)\n            && ", "",
         test("server", "learns_of_no_grants_to_domains_elsewhere")),
     "who only says that it is there brings nothing": (
         "crates/remote/src/stream.rs", "            Packet::Pong {} if state.is_reply_due() => {}\n", "",
         test("remote", "who_owes_an_answer_brings_nothing")),
     "a cached page is what its name says": (
-        "crates/client/src/cache.rs",
+        "crates/pipeline/src/cache.rs",
         "if ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",
         "if false && ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",
-        test("client", "a_flipped_bit_anywhere_costs_pages")),
+        test("pipeline", "a_flipped_bit_anywhere_costs_pages")),
     "commands restore only where they may": (
         "crates/icecore/src/commands/agent/node_commands.rs",
         "let is_clean = path.is_absolute() && path.components().all(is_plain);",
         "let is_clean = path.is_absolute() && is_plain(Component::RootDir);",
         test("icecore", "a_restore_goes_only_where")),
     "an unreachable storage is no damage": (
-        "crates/repository/src/error.rs",
-        "Self::Storage(error) => error.is_unreachable(),",
-        "Self::Storage(error) => error.is_unreachable() && false,",
-        test("client", "a_storage_that_cannot_be_reached")),
+        "crates/store/src/storage_error.rs",
+        "            || is_connection_error(self.source.kind())\n", "",
+        test("pipeline", "a_storage_that_cannot_be_reached")),
     "the root of a snapshot is a page": (
         "crates/repository/src/reclaim/live.rs", "        if !root.is_page() {",
         "        if !root.is_page() && false {",
@@ -520,9 +554,9 @@ SABOTAGES = {
         "return Err(Error::Checksum { what: \"parity head\" });", "",
         test("format", "a_parity_head_is_read_back")),
     "checksum of the config": (
-        "crates/repository/src/config.rs",
+        "crates/store/src/config.rs",
         "return Err(format::Error::Checksum { what: \"config\" });", "",
-        test("repository", "a_config_is_read_back")),
+        test("store", "a_config_is_read_back")),
     "checksum of the state of the index": (
         "crates/repository/src/index/state.rs", "if checksum(&[body]) != *sum {",
         "if checksum(&[body]) != *sum && false {",
@@ -549,16 +583,16 @@ SABOTAGES = {
     "a repair leaves alone what is not whole": (
         "crates/repository/src/parity/repair.rs",
         "let is_good = is_copied && is_whole(number, repository)?;", "let is_good = is_copied;",
-        test("client", "parity")),
+        test("pipeline", "parity")),
     "a reclaim stops at what a repair has to see": (
         "crates/repository/src/reclaim/copy.rs",
         "        self.refuse_what_can_be_repaired(&reader)?;\n        reader.header",
         "        reader.header",
-        test("client", "reclaim_drops_nothing")),
+        test("pipeline", "reclaim_drops_nothing")),
     "look at the manifest before it is stored": (
-        "crates/client/src/manifest.rs",
+        "crates/pipeline/src/manifest.rs",
         "    opens_to(&record, sealer, &bytes)?;\n", "",
-        test("client", "a_bit_lost_before_the_manifest")),
+        test("pipeline", "a_bit_lost_before_the_manifest")),
     "checksum of a record that reclaim copies": (
         "crates/repository/src/reclaim/copy.rs",
         "        let record = record::verify(&bytes).map_err(|reason| damaged(reader, reason))?;\n"
@@ -569,7 +603,7 @@ SABOTAGES = {
     "checksum of a record that is written again": (
         "crates/repository/src/syncer.rs", "let record = verify(&buffer)",
         "let record = format::record::split(&buffer)",
-        test("client", "what_a_failed_sync_lost")),
+        test("pipeline", "what_a_failed_sync_lost")),
     "what a restore made itself stays": (
         "crates/restore/src/replace.rs", "if self.0.is_ours(&stat) {",
         "if self.0.is_ours(&stat) && false {",

@@ -1,6 +1,10 @@
-//! Runs all rigs, each for a part of the time, and prints one table of the results.
+//! Runs all rigs, each for a part of the time, and prints one table of the results. With `--nightly`, a run that was
+//! stopped resumes after the last part that ended.
+
+mod record;
 
 use crate::options::Asked;
+use record::Record;
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -35,10 +39,11 @@ const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
 const WITHOUT_END: &str = "1000000000";
 
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 21] = [
+const PARTS: [Part; 22] = [
     whole("sabotage", &["make", "--quiet", "sabotage"]),
     whole("damage matrix", &["make", "--quiet", "damage"]),
     whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
+    whole("models of retention and schedules", &["make", "--quiet", "models"]),
     whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
     whole("a thousand nodes", &["make", "--quiet", "fleet"]),
     Part { name: "simulated disk", share: 13, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
@@ -68,12 +73,13 @@ const PARTS: [Part; 21] = [
 ];
 
 /// What runs only with `--nightly`.
-const NIGHTLY: [Part; 6] = [
+const NIGHTLY: [Part; 7] = [
     whole("second reader", &["make", "--quiet", "second-reader"]),
     whole("advisories", &["make", "--quiet", "advisories"]),
     whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
     whole("packages", &["make", "--quiet", "package-test"]),
     whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"]),
+    whole("a million jobs in the catalog", &["make", "--quiet", "catalog-speed"]),
     large("many names and links, ext4", &["--only", "ext4 > ext4 as root"]),
 ];
 
@@ -92,6 +98,7 @@ fn targets() -> u64 {
     std::fs::read_dir(folder).map_or(1, |files| files.count() as u64).max(1)
 }
 
+#[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     name: &'static str,
     seconds: u64,
@@ -165,23 +172,67 @@ fn asked(arguments: &[String]) -> Result<(u64, String, bool), String> {
 
 fn run(seconds: u64, binary: &str, is_nightly: bool) -> ExitCode {
     let more = if is_nightly { &NIGHTLY[..] } else { &[] };
-    let outcomes: Vec<Outcome> = PARTS
-        .iter()
-        .chain(more)
-        .map(|part| {
-            println!("== {}", part.name);
-            let outcome = outcome(part, (seconds * part.share / 100).max(1), binary);
-            println!("   {}", outcome.said);
-            outcome
-        })
-        .collect();
-    println!("\n{}", table(&outcomes));
+    let parts = PARTS.iter().chain(more);
+    let run = |part: &Part| outcome(part, (seconds * part.share / 100).max(1), binary);
+    let outcomes = match is_nightly {
+        true => resumed(parts, seconds, run),
+        false => Ok(parts.map(|part| run_and_print(part, run)).collect()),
+    };
+    match outcomes {
+        Ok(outcomes) => ended(&outcomes),
+        Err(error) => {
+            eprintln!("all: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the run that was stopped has done, and the rest; keeps the table in the target folder.
+fn resumed<'a>(
+    parts: impl Iterator<Item = &'a Part>,
+    seconds: u64,
+    run: impl Fn(&Part) -> Outcome,
+) -> Result<Vec<Outcome>, String> {
+    let mut record = Record::open(seconds)?;
+    let mut outcomes = Vec::new();
+    for part in parts {
+        let outcome = match record.outcome(part.name) {
+            Some(before) => {
+                println!("== {}: {}, in the run that was stopped", part.name, before.word());
+                before
+            }
+            None => {
+                let outcome = run_and_print(part, &run);
+                record.note(&outcome)?;
+                outcome
+            }
+        };
+        outcomes.push(outcome);
+    }
+    let kept = record.finish(&table(&outcomes))?;
+    println!("\n== the table is kept in {}", kept.display());
+    Ok(outcomes)
+}
+
+fn run_and_print(part: &Part, run: impl Fn(&Part) -> Outcome) -> Outcome {
+    println!("== {}", part.name);
+    let outcome = run(part);
+    println!("   {} ({} min)", outcome.said, minutes(outcome.seconds));
+    outcome
+}
+
+fn ended(outcomes: &[Outcome]) -> ExitCode {
+    println!("\n{}", table(outcomes));
     let may_skip = std::env::var("ALLOW_SKIP").is_ok_and(|value| value == "1");
     if outcomes.iter().all(|outcome| outcome.passes(may_skip)) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
+}
+
+fn minutes(seconds: u64) -> String {
+    format!("{:.1}", seconds as f64 / 60.0)
 }
 
 fn outcome(part: &Part, seconds: u64, binary: &str) -> Outcome {
@@ -248,12 +299,15 @@ fn other(words: &[&str]) -> Result<Command, String> {
 }
 
 fn table(outcomes: &[Outcome]) -> String {
-    let mut text = "| rig | seconds | outcome | what was done |\n|---|---|---|---|\n".to_owned();
+    let mut text = "| rig | minutes | outcome | what was done |\n|---|---|---|---|\n".to_owned();
     for outcome in outcomes {
         let Outcome { name, seconds, skipped, said, .. } = outcome;
         let skipped: String = skipped.iter().map(|reason| format!("; SKIPPED: {reason}")).collect();
-        text.push_str(&format!("| {name} | {seconds} | {} | {said}{skipped} |\n", outcome.word()));
+        let (minutes, word) = (minutes(*seconds), outcome.word());
+        text.push_str(&format!("| {name} | {minutes} | {word} | {said}{skipped} |\n"));
     }
+    let all = outcomes.iter().map(|outcome| outcome.seconds).sum();
+    text.push_str(&format!("| all | {} | | |\n", minutes(all)));
     text
 }
 
@@ -268,7 +322,7 @@ mod tests {
 
     fn outcome(is_well: bool, skipped: &[&str]) -> Outcome {
         let skipped = skipped.iter().map(|reason| (*reason).to_owned()).collect();
-        Outcome { name: "x", seconds: 1, is_well, skipped, said: "fine".into() }
+        Outcome { name: "x", seconds: 90, is_well, skipped, said: "fine".into() }
     }
 
     #[test]
@@ -276,8 +330,9 @@ mod tests {
         let all = [outcome(true, &[]), outcome(true, &["no mkfs.xfs"]), outcome(false, &[])];
         let table = table(&all);
         let words: Vec<_> =
-            table.lines().skip(2).filter_map(|line| line.split(" | ").nth(2)).collect();
+            table.lines().skip(2).take(3).filter_map(|line| line.split(" | ").nth(2)).collect();
         assert_eq!(words, ["well", "**partly skipped**", "**FAILED**"]);
+        assert!(table.ends_with("| all | 4.5 | | |\n"), "{table}");
         assert!(table.contains("fine; SKIPPED: no mkfs.xfs"));
         assert_eq!(all.each_ref().map(|one| one.passes(false)), [true, false, false]);
         assert_eq!(all.each_ref().map(|one| one.passes(true)), [true, true, false]);

@@ -10,11 +10,14 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// The folder that Cargo builds in.
+pub(crate) fn target() -> PathBuf {
+    std::env::var("CARGO_TARGET_DIR").map_or_else(|_| root().join("target"), PathBuf::from)
+}
+
 /// The binary of `cargo build --profile PROFILE`.
 pub(crate) fn binary(profile: &str) -> PathBuf {
-    let target =
-        std::env::var("CARGO_TARGET_DIR").map_or_else(|_| root().join("target"), PathBuf::from);
-    target.join(profile).join("icecore")
+    target().join(profile).join("icecore")
 }
 
 /// This program as it runs: its file is another one once it was built with other features.

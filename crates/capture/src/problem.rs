@@ -55,10 +55,12 @@ impl CaptureProblem {
         CaptureProblem { path, operation: CaptureOperation::Store(what), error: Errno::OVERFLOW }
     }
 
-    fn reason(&self) -> String {
+    /// Why it failed, in words.
+    pub fn reason(&self) -> String {
         match self.operation {
             CaptureOperation::Store(what) => format!("{what} exceeds what a snapshot can hold"),
-            _ => self.error.to_string(),
+            // Without the number of the error.
+            _ => self.error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
         }
     }
 

@@ -1,30 +1,32 @@
 //! The audit log: who did what. Each entry's hash covers the one before, so that a changed or removed entry is
 //! detected. A removed end is detected by whoever kept the newest hash.
 
+use crate::sql::{Row, Sql, storable, values};
 use crate::{By, Catalog, Result};
 use api::status::AuditEntry;
 use blake3::Hash;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 const CONTEXT: &str = "icecore 2026 audit entry v1";
 
 /// Adds an entry to the running transaction.
 pub(crate) fn note(
-    change: &Transaction<'_>,
+    change: &Sql<'_>,
     by: By<'_>,
     action: &str,
     subject: &str,
     detail: &str,
 ) -> Result<()> {
-    let last = change.query_row("SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1", [], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 32]>(1)?))
-    });
-    let (id, before) = last.optional()?.unwrap_or((0, [0; 32]));
+    let newest = "SELECT id, hash FROM audit ORDER BY id DESC LIMIT 1";
+    let last = change.row(newest, &[], |row| Ok((row.get::<i64>(0)?, row.get(1)?)))?;
+    let (id, before) = last.unwrap_or((0, [0; 32]));
+    let texts = [by.who, action, subject, detail].map(storable);
+    let [who, action, subject, detail] = texts.each_ref().map(|text| &**text);
     let id = id + 1;
-    let hash = chained(&before, id, by.now_secs, [by.who, action, subject, detail]);
+    let hash = chained(&before, id, by.now_secs, [who, action, subject, detail]);
     change.execute(
-        "INSERT INTO audit VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        (id, by.now_secs, by.who, action, subject, detail, hash.as_bytes()),
+        "INSERT INTO audit (id, time, who, action, subject, detail, hash)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        values![id, by.now_secs, who, action, subject, detail, hash.as_bytes()],
     )?;
     Ok(())
 }
@@ -54,7 +56,7 @@ impl Catalog {
     /// Adds an entry for an action that changes nothing else in the catalog.
     ///
     /// # Errors
-    /// [`crate::Error::Sqlite`].
+    /// [`crate::Error::Database`].
     pub fn audit_note(&self, by: By<'_>, action: &str, subject: &str, detail: &str) -> Result<()> {
         self.change(|change| note(change, by, action, subject, detail))
     }
@@ -62,31 +64,31 @@ impl Catalog {
     /// The newest entries with numbers below `before`, newest first.
     ///
     /// # Errors
-    /// [`crate::Error::Sqlite`].
+    /// [`crate::Error::Database`].
     pub fn audit_entries(&self, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>> {
         let before = before.map_or(i64::MAX, |id| i64::try_from(id).unwrap_or(i64::MAX));
         self.look_long(|look| {
-            let mut select = look.prepare_cached(
+            look.rows(
                 "SELECT id, time, who, action, subject, detail, hash FROM audit
-                 WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-            )?;
-            let rows = select.query_map((before, limit), entry)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+                 WHERE id < $1 ORDER BY id DESC LIMIT $2",
+                values![before, limit],
+                entry,
+            )
         })
     }
 
     /// Verifies the whole hash chain.
     ///
     /// # Errors
-    /// [`crate::Error::Sqlite`].
+    /// [`crate::Error::Database`].
     pub fn audit_verify(&self) -> Result<Verdict> {
         self.look_long(verify)
     }
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
+fn entry(row: &Row) -> Result<AuditEntry> {
     Ok(AuditEntry {
-        id: row.get::<_, i64>(0)?.unsigned_abs(),
+        id: row.get(0)?,
         time: row.get(1)?,
         who: row.get(2)?,
         action: row.get(3)?,
@@ -96,12 +98,10 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
     })
 }
 
-fn verify(look: &Connection) -> Result<Verdict> {
-    let mut select =
-        look.prepare("SELECT id, time, who, action, subject, detail, hash FROM audit ORDER BY id")?;
-    let mut rows = select.query([])?;
-    let (mut before, mut total, mut broken_at) = ([0; 32], 0, None);
-    while let Some(row) = rows.next()? {
+fn verify(look: &Sql<'_>) -> Result<Verdict> {
+    let select = "SELECT id, time, who, action, subject, detail, hash FROM audit ORDER BY id";
+    let (mut before, mut total, mut broken_at) = ([0; 32], 0_i64, None);
+    look.each(select, &[], |row| {
         let found = entry(row)?;
         total += 1;
         let texts = [&*found.who, &found.action, &found.subject, &found.detail];
@@ -110,7 +110,8 @@ fn verify(look: &Connection) -> Result<Verdict> {
             broken_at = broken_at.or(Some(found.id));
         }
         before = row.get(6)?;
-    }
+        Ok(())
+    })?;
     let head = Hash::from_bytes(before).to_hex().to_string();
     Ok(Verdict { total: total.unsigned_abs(), broken_at, head })
 }
@@ -118,19 +119,18 @@ fn verify(look: &Connection) -> Result<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{BY, catalog};
+    use crate::testing::{BY, On, on_both, run};
 
-    fn with_entries() -> (tempfile::TempDir, Catalog) {
-        let (folder, catalog) = catalog();
+    fn with_entries(on: On) -> (tempfile::TempDir, Catalog) {
+        let (folder, catalog) = on.catalog();
         for subject in ["a", "b", "c"] {
             catalog.audit_note(BY, "test", subject, "").unwrap();
         }
         (folder, catalog)
     }
 
-    #[test]
-    fn a_log_that_nobody_touched_is_whole() {
-        let (_folder, catalog) = with_entries();
+    fn a_log_that_nobody_touched_is_whole(on: On) {
+        let (_folder, catalog) = with_entries(on);
         let verdict = catalog.audit_verify().unwrap();
         assert_eq!((verdict.total, verdict.broken_at), (3, None));
         let entries = catalog.audit_entries(Some(3), 1).unwrap();
@@ -139,19 +139,15 @@ mod tests {
     }
 
     /// Who knows how hashes are made has to make all later ones anew, and then the newest is another.
-    #[test]
-    fn an_entry_with_a_good_hash_of_its_own_does_not_fit_the_next() {
-        let (_folder, catalog) = with_entries();
+    fn an_entry_with_a_good_hash_of_its_own_does_not_fit_the_next(on: On) {
+        let (_folder, catalog) = with_entries(on);
         let hash = chained(&[0; 32], 1, BY.now_secs, ["nobody", "test", "a", ""]);
-        let writer = catalog.writer.lock();
-        let sql = "UPDATE audit SET who = 'nobody', hash = ?1 WHERE id = 1";
-        writer.execute(sql, [hash.as_bytes()]).unwrap();
-        drop(writer);
+        let sql = "UPDATE audit SET who = 'nobody', hash = $1 WHERE id = 1";
+        catalog.change(|change| change.execute(sql, values![hash.as_bytes()])).unwrap();
         assert_eq!(catalog.audit_verify().unwrap().broken_at, Some(2));
     }
 
-    #[test]
-    fn a_changed_or_removed_entry_is_found() {
+    fn a_changed_or_removed_entry_is_found(on: On) {
         let tampering = [
             ("UPDATE audit SET subject = 'x' WHERE id = 2", 2),
             ("UPDATE audit SET who = 'x' WHERE id = 1", 1),
@@ -161,9 +157,15 @@ mod tests {
             ("UPDATE audit SET action = 'tes', subject = 'ta' WHERE id = 1", 1),
         ];
         for (sql, broken_at) in tampering {
-            let (_folder, catalog) = with_entries();
-            catalog.writer.lock().execute_batch(sql).unwrap();
+            let (_folder, catalog) = with_entries(on);
+            run(&catalog, sql);
             assert_eq!(catalog.audit_verify().unwrap().broken_at, Some(broken_at), "{sql}");
         }
     }
+
+    on_both![
+        a_log_that_nobody_touched_is_whole,
+        an_entry_with_a_good_hash_of_its_own_does_not_fit_the_next,
+        a_changed_or_removed_entry_is_found,
+    ];
 }

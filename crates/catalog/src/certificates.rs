@@ -2,10 +2,10 @@
 
 use crate::audit::note;
 use crate::error::found;
-use crate::stored::Word;
+use crate::nodes::{self, Leaving};
+use crate::sql::{Sql, Word, values};
 use crate::{By, Catalog, Result};
 use api::Name;
-use rusqlite::{OptionalExtension, Transaction};
 
 /// An issued certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,40 +129,39 @@ impl Catalog {
     /// Status of the certificate `serial` of a node or storage server; `None` for one that was not issued here.
     ///
     /// # Errors
-    /// [`crate::Error::Sqlite`].
+    /// [`crate::Error::Database`].
     pub fn certificate(&self, of: Holder, serial: &str) -> Result<Option<CertificateStatus>> {
         let Table { name, holder, holders, .. } = of.table();
         self.look(|look| {
-            let mut select = look.prepare_cached(&format!(
-                "SELECT it.{holder}, it.not_after, it.revoked OR {holders}.revoked,
+            let select = format!(
+                "SELECT it.{holder}, it.not_after, it.revoked + {holders}.revoked,
                  it.used IS NOT NULL, it.superseded, later.used
                  FROM {name} it JOIN {holders} ON {holders}.name = it.{holder}
                  LEFT JOIN {name} later ON later.serial = it.successor
-                 WHERE it.serial = ?1"
-            ))?;
-            let status = select.query_row([serial], |row| {
+                 WHERE it.serial = $1"
+            );
+            look.row(&select, values![serial], |row| {
                 Ok(CertificateStatus {
-                    holder: row.get::<_, Word<_>>(0)?.0,
+                    holder: row.get::<Word<_>>(0)?.0,
                     not_after: row.get(1)?,
                     revoked: row.get(2)?,
                     used: row.get(3)?,
                     superseded: row.get(4)?,
                     successor_used: row.get(5)?,
                 })
-            });
-            Ok(status.optional()?)
+            })
         })
     }
 
     /// Records that a certificate was shown for the first time. Not in the audit log.
     ///
     /// # Errors
-    /// [`crate::Error::Sqlite`].
+    /// [`crate::Error::Database`].
     pub fn certificate_used(&self, of: Holder, serial: &str, now_secs: i64) -> Result<()> {
         let name = of.table().name;
         self.change(|change| {
-            let update = format!("UPDATE {name} SET used = ?2 WHERE serial = ?1 AND used IS NULL");
-            change.execute(&update, (serial, now_secs))?;
+            let update = format!("UPDATE {name} SET used = $2 WHERE serial = $1 AND used IS NULL");
+            change.execute(&update, values![serial, now_secs])?;
             Ok(())
         })
     }
@@ -173,14 +172,14 @@ impl Catalog {
     /// one, and both are stopped.
     ///
     /// # Errors
-    /// [`crate::Error::Missing`] when the holder is revoked or does not exist, [`crate::Error::Sqlite`].
+    /// [`crate::Error::Missing`] when the holder is revoked or does not exist, [`crate::Error::Database`].
     pub fn renew(&self, by: By<'_>, asked: Renewal<'_>) -> Result<Renewed> {
         let table = asked.of.table();
         self.change(|change| {
             let holders = table.holders;
             let update =
-                format!("UPDATE {holders} SET version = ?2 WHERE name = ?1 AND revoked = 0");
-            let rows = change.execute(&update, (Word(asked.holder), asked.version))?;
+                format!("UPDATE {holders} SET version = $2 WHERE name = $1 AND revoked = 0");
+            let rows = change.execute(&update, values![Word(asked.holder), asked.version])?;
             found(rows, table.holder, asked.holder)?;
             match after(change, table, asked)? {
                 Some(later) if later.key.as_deref() == Some(&asked.key[..]) => {
@@ -193,8 +192,8 @@ impl Catalog {
                 }
                 Some(later) => {
                     let name = table.name;
-                    let update = format!("UPDATE {name} SET superseded = 1 WHERE serial = ?1");
-                    change.execute(&update, [later.serial])?;
+                    let update = format!("UPDATE {name} SET superseded = 1 WHERE serial = $1");
+                    change.execute(&update, values![later.serial])?;
                 }
                 None => {}
             }
@@ -207,74 +206,65 @@ impl Catalog {
     /// again, and gets an alarm.
     ///
     /// # Errors
-    /// [`crate::Error::Sqlite`].
+    /// [`crate::Error::Database`].
     pub fn forked(&self, by: By<'_>, of: Holder, holder: &Name, serial: &str) -> Result<()> {
         self.change(|change| stop(change, by, of.table(), (holder, serial)))
     }
 }
 
 /// The successor of the certificate that was shown.
-fn after(change: &Transaction<'_>, table: &Table, asked: Renewal<'_>) -> Result<Option<Link>> {
+fn after(change: &Sql<'_>, table: &Table, asked: Renewal<'_>) -> Result<Option<Link>> {
     let Table { name, holder, .. } = table;
-    let is_known = format!("SELECT count(*) FROM {name} WHERE serial = ?1 AND {holder} = ?2");
-    let known: u32 =
-        change.query_row(&is_known, (asked.predecessor, Word(asked.holder)), |row| row.get(0))?;
-    found(known as usize, "certificate", asked.predecessor)?;
-    let mut select = change.prepare_cached(&format!(
+    let known = format!("SELECT 1 FROM {name} WHERE serial = $1 AND {holder} = $2");
+    let is_known = change.exists(&known, values![asked.predecessor, Word(asked.holder)])?;
+    found(is_known.into(), "certificate", asked.predecessor)?;
+    let select = format!(
         "SELECT later.serial, later.key, later.pem, later.not_after, later.used IS NOT NULL
          FROM {name} it JOIN {name} later ON later.serial = it.successor
-         WHERE it.serial = ?1"
-    ))?;
-    let link = select.query_row([asked.predecessor], |row| {
+         WHERE it.serial = $1"
+    );
+    change.row(&select, values![asked.predecessor], |row| {
         let (serial, key, pem) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(Link { serial, key, pem, not_after: row.get(3)?, is_used: row.get(4)? })
-    });
-    Ok(link.optional()?)
+    })
 }
 
-fn append(change: &Transaction<'_>, by: By<'_>, table: &Table, asked: Renewal<'_>) -> Result<()> {
+fn append(change: &Sql<'_>, by: By<'_>, table: &Table, asked: Renewal<'_>) -> Result<()> {
     let Table { name, holder, .. } = table;
-    let old = format!("DELETE FROM {name} WHERE {holder} = ?1 AND not_after < ?2");
-    change.execute(&old, (Word(asked.holder), by.now_secs))?;
+    let old = format!("DELETE FROM {name} WHERE {holder} = $1 AND not_after < $2");
+    change.execute(&old, values![Word(asked.holder), by.now_secs])?;
     add(change, asked.of, asked.holder, asked.next)?;
     let serial = &asked.next.serial;
-    let update = format!("UPDATE {name} SET key = ?2, pem = ?3 WHERE serial = ?1");
-    change.execute(&update, (serial, asked.key, asked.pem))?;
-    let update = format!("UPDATE {name} SET successor = ?2 WHERE serial = ?1");
-    change.execute(&update, (asked.predecessor, serial))?;
+    let update = format!("UPDATE {name} SET key = $2, pem = $3 WHERE serial = $1");
+    change.execute(&update, values![serial, asked.key, asked.pem])?;
+    let update = format!("UPDATE {name} SET successor = $2 WHERE serial = $1");
+    change.execute(&update, values![asked.predecessor, serial])?;
     note(change, by, table.renew, asked.holder.as_str(), serial)
 }
 
-fn stop(
-    change: &Transaction<'_>,
-    by: By<'_>,
-    table: &Table,
-    (whose, serial): (&Name, &str),
-) -> Result<()> {
+fn stop(change: &Sql<'_>, by: By<'_>, table: &Table, (whose, serial): (&Name, &str)) -> Result<()> {
     let Table { name, holder, holders, fork, .. } = table;
     let alarm = format!(
         "two machines have shown what only this {} should have (certificate {serial}, {}): it is stopped until it enrolls again",
         if *holder == "node" { "node" } else { "storage server" },
         by.now_secs
     );
-    let update = format!("UPDATE {holders} SET revoked = 1, alarm = ?2 WHERE name = ?1");
-    change.execute(&update, (Word(whose), alarm))?;
-    let update = format!("UPDATE {name} SET revoked = 1 WHERE {holder} = ?1");
-    change.execute(&update, [Word(whose)])?;
+    if *holder == "node" {
+        nodes::keep_old_key(change, whose, Leaving::Revoked)?;
+    }
+    let update = format!("UPDATE {holders} SET revoked = 1, alarm = $2 WHERE name = $1");
+    change.execute(&update, values![Word(whose), alarm])?;
+    let update = format!("UPDATE {name} SET revoked = 1 WHERE {holder} = $1");
+    change.execute(&update, values![Word(whose)])?;
     note(change, by, fork, whose.as_str(), serial)
 }
 
 /// Adds a certificate of `whose`.
-pub(crate) fn add(
-    change: &Transaction<'_>,
-    of: Holder,
-    whose: &Name,
-    new: &Certificate,
-) -> Result<()> {
+pub(crate) fn add(change: &Sql<'_>, of: Holder, whose: &Name, new: &Certificate) -> Result<()> {
     let Table { name, holder, .. } = of.table();
     let insert = format!(
-        "INSERT INTO {name} (serial, {holder}, not_before, not_after) VALUES (?1, ?2, ?3, ?4)"
+        "INSERT INTO {name} (serial, {holder}, not_before, not_after) VALUES ($1, $2, $3, $4)"
     );
-    change.execute(&insert, (&new.serial, Word(whose), new.not_before, new.not_after))?;
+    change.execute(&insert, values![new.serial, Word(whose), new.not_before, new.not_after])?;
     Ok(())
 }

@@ -2,20 +2,19 @@
 
 use crate::audit::note;
 use crate::error::found;
-use crate::stored::{Json, Word};
+use crate::sql::{Json, Row, Word, values};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::commands::{CommandState, NodeCommand, Task};
-use rusqlite::{OptionalExtension, Row};
 
 const COLUMNS: &str = "id, task, made, state, message";
 
-fn command(row: &Row<'_>) -> rusqlite::Result<NodeCommand> {
+fn command(row: &Row) -> Result<NodeCommand> {
     Ok(NodeCommand {
-        id: row.get::<_, i64>(0)?.unsigned_abs(),
-        task: row.get::<_, Json<_>>(1)?.0,
+        id: row.get(0)?,
+        task: row.get::<Json<_>>(1)?.0,
         made: row.get(2)?,
-        state: row.get::<_, Word<_>>(3)?.0,
+        state: row.get::<Word<_>>(3)?.0,
         message: row.get(4)?,
     })
 }
@@ -24,19 +23,20 @@ impl Catalog {
     /// Adds a command.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the node does not exist or is revoked, [`Error::Sqlite`].
+    /// [`Error::Missing`] when the node does not exist or is revoked, [`Error::Database`].
     pub fn add_command(&self, by: By<'_>, task: &Task) -> Result<NodeCommand> {
         self.change(|change| {
             let node = task.node();
-            let known = "SELECT 1 FROM nodes WHERE name = ?1 AND revoked = 0";
-            if change.query_row(known, [Word(node)], |_| Ok(())).optional()?.is_none() {
+            let known = "SELECT 1 FROM nodes WHERE name = $1 AND revoked = 0";
+            if !change.exists(known, values![Word(node)])? {
                 return Err(Error::Missing { what: "node", name: node.to_string() });
             }
-            change.execute(
-                "INSERT INTO commands (node, task, made, state) VALUES (?1, ?2, ?3, 'pending')",
-                (Word(node), Json(task), by.now_secs),
+            let id: u64 = change.one(
+                "INSERT INTO commands (node, task, made, state) VALUES ($1, $2, $3, 'pending')
+                 RETURNING id",
+                values![Word(node), Json(task), by.now_secs],
+                |row| row.get(0),
             )?;
-            let id = change.last_insert_rowid().unsigned_abs();
             let action = match task {
                 Task::Restore(_) => "command.restore",
                 Task::Backup(_) => "command.backup",
@@ -50,29 +50,25 @@ impl Catalog {
     /// Commands of `node` that have not ended, oldest first.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn open_commands(&self, node: &str) -> Result<Vec<NodeCommand>> {
         self.look(|look| {
-            let mut select = look.prepare_cached(&format!(
+            let select = format!(
                 "SELECT {COLUMNS} FROM commands
-                 WHERE node = ?1 AND state IN ('pending', 'taken') ORDER BY id"
-            ))?;
-            let rows = select.query_map([node], command)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+                 WHERE node = $1 AND state IN ('pending', 'taken') ORDER BY id"
+            );
+            look.rows(&select, values![node], command)
         })
     }
 
     /// The newest commands of all nodes, newest first.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn commands(&self, limit: u32) -> Result<Vec<NodeCommand>> {
         self.look_long(|look| {
-            let mut select = look.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM commands ORDER BY id DESC LIMIT ?1"
-            ))?;
-            let rows = select.query_map([limit], command)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+            let select = format!("SELECT {COLUMNS} FROM commands ORDER BY id DESC LIMIT $1");
+            look.rows(&select, values![limit], command)
         })
     }
 
@@ -80,12 +76,12 @@ impl Catalog {
     /// back after months. Returns how many.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn give_up_commands(&self, by: By<'_>, made: i64) -> Result<usize> {
-        let stale = "FROM commands WHERE state = 'pending' AND made < ?1";
+        let stale = "FROM commands WHERE state = 'pending' AND made < $1";
         let is_none = self.look_long(|look| {
             let sql = format!("SELECT 1 {stale} LIMIT 1");
-            Ok(look.query_row(&sql, [made], |_| Ok(())).optional()?.is_none())
+            Ok(!look.exists(&sql, values![made])?)
         })?;
         if is_none {
             return Ok(0);
@@ -93,18 +89,18 @@ impl Catalog {
         self.change(|change| {
             let rows = change.execute(
                 "UPDATE commands SET state = 'failed', message = 'the node did not take it in time'
-                 WHERE state = 'pending' AND made < ?1",
-                [made],
+                 WHERE state = 'pending' AND made < $1",
+                values![made],
             )?;
             note(change, by, "command.give-up", "", &format!("{rows} commands"))?;
-            Ok(rows)
+            Ok(rows as usize)
         })
     }
 
     /// Records the state that `node` reports for its command. A command that has ended does not change.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the node has no such open command, [`Error::Sqlite`].
+    /// [`Error::Missing`] when the node has no such open command, [`Error::Database`].
     pub fn update_command(
         &self,
         by: By<'_>,
@@ -115,9 +111,9 @@ impl Catalog {
     ) -> Result<()> {
         self.change(|change| {
             let rows = change.execute(
-                "UPDATE commands SET state = ?3, message = ?4
-                 WHERE id = ?1 AND node = ?2 AND state IN ('pending', 'taken')",
-                (i64::try_from(id).unwrap_or(i64::MAX), Word(node), Word(state), message),
+                "UPDATE commands SET state = $3, message = $4
+                 WHERE id = $1 AND node = $2 AND state IN ('pending', 'taken')",
+                values![id, Word(node), Word(state), message],
             )?;
             found(rows, "command", id)?;
             let subject = format!("command {id}");

@@ -2,12 +2,11 @@
 
 use crate::audit::note;
 use crate::error::found;
-use crate::stored::Word;
+use crate::sql::{Row, Word, values};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::domains::Settings;
 use api::enroll::KeyMode;
-use rusqlite::{OptionalExtension, Row};
 
 /// A domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,15 +29,15 @@ pub struct Domain {
 
 const COLUMNS: &str = "name, keys, repository, sealed, made, storage, privacy, parity";
 
-fn domain(row: &Row<'_>) -> rusqlite::Result<Domain> {
+fn domain(row: &Row) -> Result<Domain> {
     Ok(Domain {
-        name: row.get::<_, Word<_>>(0)?.0,
-        keys: row.get::<_, Word<_>>(1)?.0,
+        name: row.get::<Word<_>>(0)?.0,
+        keys: row.get::<Word<_>>(1)?.0,
         repository: row.get(2)?,
         sealed: row.get(3)?,
         made: row.get(4)?,
-        storage: row.get::<_, Option<Word<_>>>(5)?.map(|word| word.0),
-        settings: Settings { privacy: row.get::<_, Word<_>>(6)?.0, parity_percent: row.get(7)? },
+        storage: row.get::<Option<Word<_>>>(5)?.map(|word| word.0),
+        settings: Settings { privacy: row.get::<Word<_>>(6)?.0, parity_percent: row.get(7)? },
     })
 }
 
@@ -46,39 +45,35 @@ impl Catalog {
     /// All domains, by name.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn domains(&self) -> Result<Vec<Domain>> {
         self.look_long(|look| {
-            let mut select =
-                look.prepare_cached(&format!("SELECT {COLUMNS} FROM domains ORDER BY name"))?;
-            let rows = select.query_map([], domain)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+            look.rows(&format!("SELECT {COLUMNS} FROM domains ORDER BY name"), &[], domain)
         })
     }
 
     /// One domain, if it exists.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn domain(&self, name: &Name) -> Result<Option<Domain>> {
         self.look(|look| {
-            let mut select =
-                look.prepare_cached(&format!("SELECT {COLUMNS} FROM domains WHERE name = ?1"))?;
-            Ok(select.query_row([Word(name)], domain).optional()?)
+            let select = format!("SELECT {COLUMNS} FROM domains WHERE name = $1");
+            look.row(&select, values![Word(name)], domain)
         })
     }
 
     /// Adds a domain. Its folder is its name.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Sqlite`].
+    /// [`Error::Exists`], [`Error::Database`].
     pub fn add_domain(&self, by: By<'_>, new: &Domain) -> Result<()> {
         self.change(|change| {
             let added = change.execute(
-                "INSERT OR IGNORE INTO domains
+                "INSERT INTO domains
                  (name, keys, folder, repository, sealed, made, storage, privacy, parity)
-                 VALUES (?1, ?2, ?1, ?3, ?4, ?5, ?6, ?7, ?8)",
-                (
+                 VALUES ($1, $2, $1, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+                values![
                     Word(&new.name),
                     Word(new.keys),
                     &new.repository,
@@ -87,7 +82,7 @@ impl Catalog {
                     new.storage.as_ref().map(Word),
                     Word(new.settings.privacy),
                     new.settings.parity_percent,
-                ),
+                ],
             )?;
             if added == 0 {
                 return Err(Error::Exists { what: "domain", name: new.name.to_string() });
@@ -107,12 +102,12 @@ impl Catalog {
     /// Records the repository of a domain.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Sqlite`].
+    /// [`Error::Missing`], [`Error::Database`].
     pub fn set_domain_repository(&self, name: &Name, repository: &str) -> Result<()> {
         self.change(|change| {
             let rows = change.execute(
-                "UPDATE domains SET repository = ?2 WHERE name = ?1",
-                (Word(name), repository),
+                "UPDATE domains SET repository = $2 WHERE name = $1",
+                values![Word(name), repository],
             )?;
             found(rows, "domain", name)
         })
@@ -122,12 +117,11 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{BY, catalog};
+    use crate::testing::{BY, On, on_both};
     use api::domains::Privacy;
 
-    #[test]
-    fn a_domain_is_read_back_and_none_takes_its_name() {
-        let (_folder, catalog) = catalog();
+    fn a_domain_is_read_back_and_none_takes_its_name(on: On) {
+        let (_folder, catalog) = on.catalog();
         let name: Name = "web".parse().unwrap();
         let (keys, sealed) = (KeyMode::Managed, Some(vec![1, 2]));
         let settings = Settings { privacy: Privacy::Hardened, parity_percent: 3 };
@@ -141,4 +135,6 @@ mod tests {
         assert_eq!(catalog.domains().unwrap(), [stored]);
         assert_eq!(catalog.audit_verify().unwrap().total, 1, "what failed left no entry");
     }
+
+    on_both![a_domain_is_read_back_and_none_takes_its_name,];
 }

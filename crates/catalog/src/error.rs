@@ -6,11 +6,58 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Errors of the catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// SQLite failed.
-    #[error("the catalog: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    /// The database failed.
+    #[error("the catalog: {what}")]
+    Database {
+        /// What that means for the program.
+        failure: Failure,
+        /// What the database said. Never a password.
+        what: String,
+    },
+    /// The connection was lost while a change was being committed. The change is not repeated: it may be there.
+    #[error(
+        "the connection to the catalog was lost while a change was being stored: it may be in effect or not. Look whether it is, and repeat it if not"
+    )]
+    OutcomeUnknown,
+    /// What names a catalog is no path and no address of a database.
+    #[error("the location of the catalog: {0}")]
+    Location(String),
+    /// Another server uses the catalog, or another program is changing its tables.
+    #[error("another server is using the catalog {place}: stop it first")]
+    Serving {
+        /// The catalog, without a password.
+        place: String,
+    },
+    /// The catalog was moved to another database.
+    #[error(
+        "the catalog {place} was moved to {to}, and is out of date since: use the new one, or restore the server's folder as it was before the move"
+    )]
+    Moved {
+        /// The catalog, without a password.
+        place: String,
+        /// Where it was moved to, without a password.
+        to: String,
+    },
+    /// The database holds something else.
+    #[error("{place} holds no catalog of this program ({why}): choose an empty database")]
+    Foreign {
+        /// The database, without a password.
+        place: String,
+        /// What was found.
+        why: String,
+    },
+    /// A catalog cannot be moved there.
+    #[error("the catalog cannot be moved to {place}: {why}. Nothing was changed")]
+    Target {
+        /// The database, without a password.
+        place: String,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// A newer program created the catalog.
-    #[error("the catalog has version {found}; this program supports up to {known}")]
+    #[error(
+        "the catalog has version {found}; this program supports up to {known}: install a newer one"
+    )]
     Newer {
         /// Its version.
         found: u32,
@@ -38,6 +85,47 @@ pub enum Error {
     Token(TokenRefusal),
 }
 
+/// What a failure of the database means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Somebody else was in the way: repeating it helps.
+    Busy,
+    /// There is no connection, and nothing was committed: repeating it on another one helps.
+    Disconnected,
+    /// Repeating it does not help.
+    Lasting,
+}
+
+impl Error {
+    /// A failure that lasts.
+    pub(crate) fn database(what: impl ToString) -> Self {
+        Self::failed(Failure::Lasting, what)
+    }
+
+    pub(crate) fn failed(failure: Failure, what: impl ToString) -> Self {
+        Self::Database { failure, what: what.to_string() }
+    }
+
+    /// With the place where it happened.
+    pub(crate) fn at(self, place: &impl std::fmt::Display) -> Self {
+        match self {
+            Self::Database { failure, what } => Self::failed(failure, format!("{place}: {what}")),
+            other => other,
+        }
+    }
+
+    /// Whether the same may succeed when it is repeated.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::Database { failure: Failure::Busy | Failure::Disconnected, .. })
+    }
+
+    /// Whether the connection is of no more use.
+    pub(crate) fn is_disconnect(&self) -> bool {
+        let is_lost = matches!(self, Self::Database { failure: Failure::Disconnected, .. });
+        is_lost || matches!(self, Self::OutcomeUnknown)
+    }
+}
+
 /// Why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenRefusal {
@@ -60,6 +148,6 @@ impl std::fmt::Display for TokenRefusal {
 }
 
 /// Checks that exactly one row was changed.
-pub(crate) fn found(rows: usize, what: &'static str, name: impl ToString) -> Result<()> {
+pub(crate) fn found(rows: u64, what: &'static str, name: impl ToString) -> Result<()> {
     if rows == 0 { Err(Error::Missing { what, name: name.to_string() }) } else { Ok(()) }
 }

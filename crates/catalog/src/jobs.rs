@@ -1,12 +1,13 @@
 //! Jobs: written when they begin and when they end.
 
-use crate::stored::Word;
+use crate::sql::{Row, Sql, ToValue, Value, Word, values};
 use crate::{Catalog, Error, Result};
 use api::jobs::{Job, JobFilter, JobState, Progress};
-use rusqlite::{OptionalExtension, Row};
 
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
+/// So many jobs are read quickly, in whatever order.
+const FEW: i64 = 2 * PAGE_MAX as i64;
 const COLUMNS: &str = "id, node, domain, kind, what, begun, ended, state, objects, bytes,
     bytes_read, bytes_wire, stage, path, snapshot, error, cancelled";
 
@@ -48,38 +49,37 @@ impl Catalog {
     /// Adds a job and returns its number.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn begin_job(&self, new: NewJob<'_>) -> Result<u64> {
         self.change(|change| {
-            change.execute(
+            change.one(
                 "INSERT INTO jobs (node, domain, kind, what, begun, state)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 'running')",
-                (new.node, new.domain, new.kind, new.what, new.begun),
-            )?;
-            Ok(change.last_insert_rowid().unsigned_abs())
+                 VALUES ($1, $2, $3, $4, $5, 'running') RETURNING id",
+                values![new.node, new.domain, new.kind, new.what, new.begun],
+                |row| row.get(0),
+            )
         })
     }
 
     /// Records the end of a job. A job that has ended does not change.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn end_job(&self, id: u64, end: Ending<'_>) -> Result<()> {
         let Progress { objects, bytes, bytes_read, bytes_wire, stage, path } = end.progress;
-        let number = |value: &u64| i64::try_from(*value).unwrap_or(i64::MAX);
         self.change(|change| {
             change.execute(
-                "UPDATE jobs SET ended = ?2, state = ?3, objects = ?4, bytes = ?5,
-                 bytes_read = ?6, bytes_wire = ?7, stage = ?8, path = ?9, snapshot = ?10,
-                 error = ?11, cancelled = ?12, report = ?13 WHERE id = ?1 AND state = 'running'",
-                rusqlite::params![
-                    number(&id),
+                "UPDATE jobs SET ended = $2, state = $3, objects = $4, bytes = $5,
+                 bytes_read = $6, bytes_wire = $7, stage = $8, path = $9, snapshot = $10,
+                 error = $11, cancelled = $12, report = $13 WHERE id = $1 AND state = 'running'",
+                values![
+                    id,
                     end.ended,
                     Word(end.state),
-                    number(objects),
-                    number(bytes),
-                    number(bytes_read),
-                    number(bytes_wire),
+                    objects,
+                    bytes,
+                    bytes_read,
+                    bytes_wire,
                     stage,
                     path,
                     end.snapshot,
@@ -95,58 +95,39 @@ impl Catalog {
     /// Marks jobs as lost that were running when the server stopped. Returns how many.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn lose_running_jobs(&self, now_secs: i64) -> Result<usize> {
         self.change(|change| {
             let rows = change.execute(
-                "UPDATE jobs SET state = 'lost', ended = ?1, error = 'the server stopped'
+                "UPDATE jobs SET state = 'lost', ended = $1, error = 'the server stopped'
                  WHERE state = 'running'",
-                [now_secs],
+                values![now_secs],
             )?;
-            Ok(rows)
+            Ok(rows as usize)
         })
     }
 
     /// Jobs, newest first.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn jobs(&self, filter: &JobFilter) -> Result<Vec<Job>> {
-        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         self.look_long(|look| {
-            let mut select = look.prepare_cached(&format!(
-                "SELECT {COLUMNS}, NULL FROM jobs WHERE id < ?1
-                 AND (?2 IS NULL OR node = ?2) AND (?3 IS NULL OR domain = ?3)
-                 AND (?4 IS NULL OR kind = ?4) AND (?5 IS NULL OR state = ?5)
-                 AND (?6 IS NULL OR begun >= ?6) ORDER BY id DESC LIMIT ?7"
-            ))?;
-            let rows = select.query_map(
-                (
-                    filter.before.map_or(i64::MAX, number),
-                    &filter.node,
-                    &filter.domain,
-                    &filter.kind,
-                    Word(filter.state),
-                    filter.since,
-                    page(filter),
-                ),
-                job,
-            )?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
+            let first = filter.since.map(|since| first_since(look, since)).transpose()?;
+            let (select, values) = wanted(filter, first)?;
+            look.rows(&select, &values, job)
         })
     }
 
     /// One job with its report.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Sqlite`].
+    /// [`Error::Missing`], [`Error::Database`].
     pub fn job(&self, id: u64) -> Result<Job> {
         let missing = || Error::Missing { what: "job", name: id.to_string() };
         self.look(|look| {
-            let mut select =
-                look.prepare_cached(&format!("SELECT {COLUMNS}, report FROM jobs WHERE id = ?1"))?;
-            let number = i64::try_from(id).unwrap_or(i64::MAX);
-            select.query_row([number], job).optional()?.ok_or_else(missing)
+            let select = format!("SELECT {COLUMNS}, report FROM jobs WHERE id = $1");
+            look.row(&select, values![id], job)?.ok_or_else(missing)
         })
     }
 }
@@ -156,22 +137,63 @@ pub fn page(filter: &JobFilter) -> u32 {
     filter.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
 }
 
-fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
-    let number = |at: usize| -> rusqlite::Result<u64> { Ok(row.get::<_, i64>(at)?.unsigned_abs()) };
+/// No job that began at `since` or later has a lower number than this. Of many jobs it is 0: then reading from the
+/// newest on finds a page of them soon. Of few it is exact, or reading would go on to the first job there is.
+fn first_since(look: &Sql<'_>, since: i64) -> Result<i64> {
+    let select = format!(
+        "SELECT count(*), coalesce(min(id), {}) FROM (
+           SELECT id FROM jobs WHERE begun >= $1 ORDER BY begun LIMIT {}) AS later",
+        i64::MAX,
+        FEW + 1
+    );
+    let read = |row: &Row| Ok((row.get::<i64>(0)?, row.get(1)?));
+    let (count, first) = look.one(&select, values![since], read)?;
+    Ok(if count > FEW { 0 } else { first })
+}
+
+/// The query for what `filter` names. Each combination of conditions is a text of its own, so that the database chooses
+/// its index.
+fn wanted(filter: &JobFilter, first: Option<i64>) -> Result<(String, Vec<Value>)> {
+    let mut values = vec![filter.before.unwrap_or(u64::MAX).to_value()?];
+    let mut conditions = String::from("id < $1");
+    let texts = [("node", &filter.node), ("domain", &filter.domain), ("kind", &filter.kind)];
+    let texts = texts.map(|(column, text)| (column, text.to_value()));
+    for (column, value) in texts.into_iter().chain([("state", filter.state.map(Word).to_value())]) {
+        let value = value?;
+        if value != Value::Null {
+            values.push(value);
+            conditions += &format!(" AND {column} = ${}", values.len());
+        }
+    }
+    for (column, least) in [("begun", filter.since), ("id", first)] {
+        if let Some(least) = least {
+            values.push(least.to_value()?);
+            conditions += &format!(" AND {column} >= ${}", values.len());
+        }
+    }
+    values.push(page(filter).to_value()?);
+    let limit = values.len();
+    let select = format!(
+        "SELECT {COLUMNS}, NULL FROM jobs WHERE {conditions} ORDER BY id DESC LIMIT ${limit}"
+    );
+    Ok((select, values))
+}
+
+fn job(row: &Row) -> Result<Job> {
     Ok(Job {
-        id: number(0)?,
+        id: row.get(0)?,
         node: row.get(1)?,
         domain: row.get(2)?,
         kind: row.get(3)?,
         what: row.get(4)?,
         begun: row.get(5)?,
         ended: row.get(6)?,
-        state: row.get::<_, Word<_>>(7)?.0,
+        state: row.get::<Word<_>>(7)?.0,
         progress: Progress {
-            objects: number(8)?,
-            bytes: number(9)?,
-            bytes_read: number(10)?,
-            bytes_wire: number(11)?,
+            objects: row.get(8)?,
+            bytes: row.get(9)?,
+            bytes_read: row.get(10)?,
+            bytes_wire: row.get(11)?,
             stage: row.get(12)?,
             path: row.get(13)?,
         },

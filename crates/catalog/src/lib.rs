@@ -1,8 +1,11 @@
-//! What a server knows: nodes, tokens, domains, grants, jobs. SQLite.
+//! What a server knows: nodes, tokens, domains, grants, jobs. SQLite or PostgreSQL.
 //!
-//! All SQL of the program is here. Each change is one transaction with its entry in the audit log, durable when the
-//! call returns. The progress of jobs is kept in memory; jobs are written when they start and end: a thousand
-//! sessions must not cost a thousand syncs a second.
+//! All SQL of the program is here, written once for both databases (`docs/adr/0021-one-catalog-two-databases.md`). Each
+//! change is one transaction with its entry in the audit log, durable when the call returns. The progress of jobs is
+//! kept in memory; jobs are written when they start and end: a thousand sessions must not cost a thousand syncs a
+//! second.
+//!
+//! Calls wait for the database: an asynchronous program makes them on threads that may block.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -14,28 +17,39 @@ mod error;
 pub mod grants;
 pub mod jobs;
 pub mod limits;
+mod location;
+mod moving;
 pub mod nodes;
 mod old;
 mod schema;
+mod settings;
+mod sql;
 pub mod storage_servers;
-mod stored;
 pub mod tokens;
 
-pub use error::{Error, Result};
+pub use error::{Error, Failure, Result};
+pub use location::Location;
+pub use moving::Move;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
-use std::path::Path;
-use std::time::Duration;
+use sql::{Pool, Sql, Writer};
 
-/// How long to wait for another process that holds the file, such as a backup of it.
-const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// Connections for short reads, such as some rows by their key. Those of SQLite share one file and its cache: one is
+/// as fast as several.
+const fn readers(location: &Location) -> usize {
+    if location.is_file() { 1 } else { 4 }
+}
+/// Connections for reads that may take long, such as history and whole tables: short reads do not wait for them.
+const fn historians(location: &Location) -> usize {
+    if location.is_file() { 1 } else { 2 }
+}
 
 /// An open catalog. Readers do not wait for a writer's sync, and short reads do not wait for long ones.
 pub struct Catalog {
-    writer: Mutex<Connection>,
-    reader: Mutex<Connection>,
-    historian: Mutex<Connection>,
+    location: Location,
+    writer: Mutex<Writer>,
+    readers: Pool,
+    historians: Pool,
 }
 
 /// Who changes something, and when: for the audit log.
@@ -48,62 +62,64 @@ pub struct By<'a> {
 }
 
 impl Catalog {
-    /// Opens the catalog at `path`, and creates it if it does not exist.
+    /// Opens the catalog at `location`, and creates it if it does not exist. It can be open several times, and a
+    /// server can be using it.
     ///
     /// # Errors
-    /// [`Error::Newer`] for the catalog of a newer program; [`Error::Sqlite`].
-    pub fn open(path: &Path) -> Result<Self> {
-        let mut writer = Connection::open(path)?;
-        writer.busy_timeout(BUSY_WAIT)?;
-        writer.pragma_update(None, "journal_mode", "WAL")?;
-        writer.pragma_update(None, "synchronous", "FULL")?;
-        writer.pragma_update(None, "foreign_keys", true)?;
-        schema::migrate(&mut writer)?;
-        let (reader, historian) = (reader(path)?, reader(path)?);
-        let (reader, historian) = (Mutex::new(reader), Mutex::new(historian));
-        Ok(Self { writer: Mutex::new(writer), reader, historian })
+    /// [`Error::Newer`] for the catalog of a newer program, [`Error::Moved`] for one that was moved, [`Error::Foreign`]
+    /// for a database with other tables, [`Error::Serving`] when its tables must change first while a server uses it;
+    /// [`Error::Database`].
+    pub fn open(location: &Location) -> Result<Self> {
+        let catalog = Self::open_at(location, schema::STEPS)?;
+        match catalog.look(|look| settings::get(look, settings::MOVED_TO))? {
+            Some(to) => Err(Error::Moved { place: location.to_string(), to }),
+            None => Ok(catalog),
+        }
     }
 
-    /// One transaction: everything is durable, or nothing changed.
-    fn change<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
-        let mut writer = self.writer.lock();
-        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = work(&transaction)?;
-        transaction.commit()?;
-        Ok(done)
+    /// Opens the catalog with the tables of `steps`, also one that was moved.
+    fn open_at(location: &Location, steps: &[&str]) -> Result<Self> {
+        let mut writer = Writer::new(location);
+        writer.begin_with(steps)?;
+        Ok(Self {
+            location: location.clone(),
+            writer: Mutex::new(writer),
+            readers: Pool::new(location, readers(location)),
+            historians: Pool::new(location, historians(location)),
+        })
+    }
+
+    /// Keeps other servers away from the catalog until it is closed.
+    ///
+    /// # Errors
+    /// [`Error::Serving`] when another server uses it; [`Error::Database`].
+    pub fn serve(&self) -> Result<()> {
+        self.writer.lock().serve()
+    }
+
+    /// Where it lies.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// One transaction: everything is durable, or nothing changed. `work` is repeated when another change was in its
+    /// way, or when the connection was lost before the commit: it must do nothing but change the catalog.
+    fn change<T>(&self, work: impl FnMut(&Sql<'_>) -> Result<T>) -> Result<T> {
+        self.writer.lock().change(work)
     }
 
     /// Reads committed data: some rows by their key.
-    fn look<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        work(&self.reader.lock())
+    fn look<T>(&self, work: impl Fn(&Sql<'_>) -> Result<T>) -> Result<T> {
+        self.readers.look(work)
     }
 
     /// The same for reads that may take long, such as history and whole tables. Connecting nodes do not wait for them.
-    fn look_long<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        work(&self.historian.lock())
+    fn look_long<T>(&self, work: impl Fn(&Sql<'_>) -> Result<T>) -> Result<T> {
+        self.historians.look(work)
     }
-}
-
-fn reader(path: &Path) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let reader = Connection::open_with_flags(path, flags)?;
-    reader.busy_timeout(BUSY_WAIT)?;
-    Ok(reader)
 }
 
 #[cfg(test)]
-mod testing {
-    use super::*;
-
-    pub(crate) const BY: By<'static> = By { who: "admin", now_secs: 1_000 };
-
-    /// A catalog with the domain and node `web`.
-    pub(crate) fn catalog() -> (tempfile::TempDir, Catalog) {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(&folder.path().join("catalog.sqlite")).unwrap();
-        (folder, catalog)
-    }
-}
-
+mod testing;
 #[cfg(test)]
 mod tests;

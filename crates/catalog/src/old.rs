@@ -4,8 +4,8 @@
 //! index is needed. Each batch is one transaction: whoever begins a job meanwhile waits for one of them, not for all.
 
 use crate::audit::note;
+use crate::sql::{Sql, values};
 use crate::{By, Catalog, Result};
-use rusqlite::Connection;
 
 /// Rows that are looked at, and deleted, at a time.
 const BATCH: i64 = 500;
@@ -15,7 +15,7 @@ struct Table {
     name: &'static str,
     /// When a row was made.
     made: &'static str,
-    /// Whether it ended before `?1`.
+    /// Whether it ended before `$1`.
     is_old: &'static str,
     action: &'static str,
 }
@@ -23,7 +23,7 @@ struct Table {
 const JOBS: Table = Table {
     name: "jobs",
     made: "begun",
-    is_old: "ended < ?1 AND state <> 'running'",
+    is_old: "ended < $1 AND state <> 'running'",
     action: "job.delete",
 };
 
@@ -31,7 +31,7 @@ const JOBS: Table = Table {
 const COMMANDS: Table = Table {
     name: "commands",
     made: "made",
-    is_old: "made < ?1 AND state IN ('done', 'failed')",
+    is_old: "made < $1 AND state IN ('done', 'failed')",
     action: "command.delete",
 };
 
@@ -50,7 +50,7 @@ impl Catalog {
     /// Running jobs and pending commands stay, however old.
     ///
     /// # Errors
-    /// [`crate::Error::Sqlite`].
+    /// [`crate::Error::Database`].
     pub fn delete_old(&self, by: By<'_>, before: i64) -> Result<u64> {
         Ok(self.delete_old_of(&JOBS, by, before)? + self.delete_old_of(&COMMANDS, by, before)?)
     }
@@ -78,28 +78,29 @@ impl Catalog {
     ) -> Result<u64> {
         let Table { name, is_old, action, .. } = table;
         self.change(|change| {
-            let sql = format!("DELETE FROM {name} WHERE id > ?2 AND id <= ?3 AND {is_old}");
-            let rows = change.execute(&sql, (before, after, last))?;
+            let sql = format!("DELETE FROM {name} WHERE id > $2 AND id <= $3 AND {is_old}");
+            let rows = change.execute(&sql, values![before, after, last])?;
             note(change, by, action, name, &format!("{rows} from before {before}"))?;
-            Ok(rows as u64)
+            Ok(rows)
         })
     }
 }
 
 impl Table {
     /// The rows that follow number `after`.
-    fn batch(&self, look: &Connection, before: i64, after: i64) -> Result<Batch> {
+    fn batch(&self, look: &Sql<'_>, before: i64, after: i64) -> Result<Batch> {
         let Self { name, made, is_old, .. } = self;
-        let mut select = look.prepare_cached(&format!(
-            "SELECT coalesce(max(id), 0), coalesce(sum(old), 0), count(*), coalesce(max(made), 0)
-             FROM (SELECT id, {is_old} AS old, {made} AS made
-                   FROM {name} WHERE id > ?2 ORDER BY id LIMIT {BATCH})"
-        ))?;
-        Ok(select.query_row((before, after), |row| {
+        let select = format!(
+            "SELECT coalesce(max(id), 0), CAST(coalesce(sum(old), 0) AS BIGINT), count(*),
+                    coalesce(max(made), 0)
+             FROM (SELECT id, CASE WHEN {is_old} THEN 1 ELSE 0 END AS old, {made} AS made
+                   FROM {name} WHERE id > $2 ORDER BY id LIMIT {BATCH}) AS batch"
+        );
+        look.one(&select, values![before, after], |row| {
             let (rows, youngest): (i64, i64) = (row.get(2)?, row.get(3)?);
             let is_last = rows < BATCH || youngest >= before;
             Ok(Batch { last: row.get(0)?, old: row.get(1)?, is_last })
-        })?)
+        })
     }
 }
 
@@ -107,7 +108,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::jobs::{Ending, NewJob};
-    use crate::testing::{BY, catalog};
+    use crate::testing::{BY, On, on_both};
     use api::jobs::{JobFilter, JobState, Progress};
 
     fn begin(catalog: &Catalog, begun: i64) -> u64 {
@@ -129,9 +130,8 @@ mod tests {
         left
     }
 
-    #[test]
-    fn jobs_go_when_they_ended_long_ago_and_never_while_they_run() {
-        let (_folder, catalog) = catalog();
+    fn jobs_go_when_they_ended_long_ago_and_never_while_they_run(on: On) {
+        let (_folder, catalog) = on.catalog();
         let [running, long, old, young] = [10, 20, 30, 500].map(|begun| begin(&catalog, begun));
         end(&catalog, long, 600);
         end(&catalog, old, 40);
@@ -146,16 +146,15 @@ mod tests {
         assert_eq!(catalog.audit_verify().unwrap().broken_at, None);
     }
 
-    #[test]
-    fn more_than_a_batch_goes_batch_by_batch() {
-        let (_folder, catalog) = catalog();
+    fn more_than_a_batch_goes_batch_by_batch(on: On) {
+        let (_folder, catalog) = on.catalog();
         catalog
             .change(|change| {
                 for id in 1..=2 * BATCH + 10 {
                     change.execute(
                         "INSERT INTO jobs (id, node, domain, kind, what, begun, ended, state)
-                         VALUES (?1, 'web', 'web', 'backup', '', ?1, ?1, 'complete')",
-                        [id],
+                         VALUES ($1, 'web', 'web', 'backup', '', $1, $1, 'complete')",
+                        values![id],
                     )?;
                 }
                 Ok(())
@@ -165,4 +164,9 @@ mod tests {
         assert_eq!(left(&catalog).len(), 10);
         assert_eq!(catalog.audit_entries(None, 10).unwrap().len(), 2);
     }
+
+    on_both![
+        jobs_go_when_they_ended_long_ago_and_never_while_they_run,
+        more_than_a_batch_goes_batch_by_batch,
+    ];
 }

@@ -3,12 +3,11 @@
 use crate::audit::note;
 use crate::certificates::{self, Certificate, Holder};
 use crate::error::{TokenRefusal, found};
-use crate::stored::{Json, Word};
+use crate::sql::{Json, Row, Sql, Word, values};
 use crate::tokens::TokenHash;
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::storage_servers::EnrollStorageServerReply;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 /// A storage server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,19 +63,17 @@ pub struct StorageServerEnrollment<'a> {
 const SELECT: &str = "SELECT name, names, port, made, last_seen, version, free_bytes, total_bytes,
     revoked, (SELECT count(*) FROM domains WHERE storage = storage_servers.name), alarm FROM storage_servers";
 
-fn storage(row: &Row<'_>) -> rusqlite::Result<StorageServer> {
-    let bytes =
-        |at| -> rusqlite::Result<_> { Ok(row.get::<_, Option<i64>>(at)?.map(i64::unsigned_abs)) };
+fn storage(row: &Row) -> Result<StorageServer> {
     Ok(StorageServer {
-        name: row.get::<_, Word<_>>(0)?.0,
-        names: row.get::<_, Json<_>>(1)?.0,
+        name: row.get::<Word<_>>(0)?.0,
+        names: row.get::<Json<_>>(1)?.0,
         port: row.get(2)?,
         made: row.get(3)?,
         last_seen: row.get(4)?,
         version: row.get(5)?,
-        bytes: [bytes(6)?, bytes(7)?],
+        bytes: [row.get(6)?, row.get(7)?],
         revoked: row.get(8)?,
-        domains: row.get::<_, i64>(9)?.unsigned_abs(),
+        domains: row.get(9)?,
         alarm: row.get(10)?,
     })
 }
@@ -85,30 +82,25 @@ impl Catalog {
     /// All storage servers, by name.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn storage_servers(&self) -> Result<Vec<StorageServer>> {
-        self.look_long(|look| {
-            let mut select = look.prepare_cached(&format!("{SELECT} ORDER BY name"))?;
-            let rows = select.query_map([], storage)?;
-            Ok(rows.collect::<rusqlite::Result<_>>()?)
-        })
+        self.look_long(|look| look.rows(&format!("{SELECT} ORDER BY name"), &[], storage))
     }
 
     /// One storage server, if it exists.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn storage_server(&self, name: &Name) -> Result<Option<StorageServer>> {
         self.look(|look| {
-            let mut select = look.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
-            Ok(select.query_row([Word(name)], storage).optional()?)
+            look.row(&format!("{SELECT} WHERE name = $1"), values![Word(name)], storage)
         })
     }
 
     /// Adds a token for the storage server `name`.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn add_storage_server_token(
         &self,
         by: By<'_>,
@@ -118,8 +110,8 @@ impl Catalog {
     ) -> Result<()> {
         self.change(|change| {
             change.execute(
-                "INSERT INTO storage_tokens (hash, storage, made, expires) VALUES (?1, ?2, ?3, ?4)",
-                (hash, Word(name), by.now_secs, expires),
+                "INSERT INTO storage_tokens (hash, storage, made, expires) VALUES ($1, $2, $3, $4)",
+                values![hash, Word(name), by.now_secs, expires],
             )?;
             note(change, by, "storage-token.make", name.as_str(), "")
         })
@@ -128,7 +120,7 @@ impl Catalog {
     /// What the token allows at `now_secs`, for the machine that sends `request`.
     ///
     /// # Errors
-    /// [`Error::Token`], [`Error::Sqlite`].
+    /// [`Error::Token`], [`Error::Database`].
     pub fn storage_server_token(
         &self,
         hash: &TokenHash,
@@ -142,7 +134,7 @@ impl Catalog {
     /// same name, whose certificates become invalid and whose domains it takes over.
     ///
     /// # Errors
-    /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
+    /// [`Error::Token`] when it was used meanwhile; [`Error::Database`].
     pub fn enroll_storage_server(
         &self,
         by: By<'_>,
@@ -150,9 +142,9 @@ impl Catalog {
     ) -> Result<()> {
         self.change(|change| {
             let used = change.execute(
-                "UPDATE storage_tokens SET used_at = ?2, request = ?3, answer = ?4
-                 WHERE hash = ?1 AND used_at IS NULL AND expires > ?2",
-                (new.token, by.now_secs, new.request, Json(new.answer)),
+                "UPDATE storage_tokens SET used_at = $2, request = $3, answer = $4
+                 WHERE hash = $1 AND used_at IS NULL AND expires > $2",
+                values![new.token, by.now_secs, new.request, Json(new.answer)],
             )?;
             if used == 0 {
                 return Err(Error::Token(TokenRefusal::Used));
@@ -167,13 +159,13 @@ impl Catalog {
     /// Revokes a storage server with all its certificates; it can enroll again with a new token.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Sqlite`].
+    /// [`Error::Missing`], [`Error::Database`].
     pub fn revoke_storage_server(&self, by: By<'_>, name: &Name) -> Result<()> {
         self.change(|change| {
-            let revoke = "UPDATE storage_servers SET revoked = 1 WHERE name = ?1";
-            found(change.execute(revoke, [Word(name)])?, "storage", name)?;
-            let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = ?1";
-            change.execute(revoke, [Word(name)])?;
+            let revoke = "UPDATE storage_servers SET revoked = 1 WHERE name = $1";
+            found(change.execute(revoke, values![Word(name)])?, "storage", name)?;
+            let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = $1";
+            change.execute(revoke, values![Word(name)])?;
             note(change, by, "storage.revoke", name.as_str(), "")
         })
     }
@@ -181,21 +173,21 @@ impl Catalog {
     /// Records the last heartbeat of a storage server. Not in the audit log.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn storage_server_seen(&self, seen: &StorageServer) -> Result<()> {
         let number = |bytes: Option<u64>| bytes.and_then(|bytes| i64::try_from(bytes).ok());
         self.change(|change| {
             change.execute(
-                "UPDATE storage_servers SET port = ?2, last_seen = ?3, version = ?4, free_bytes = ?5,
-                 total_bytes = ?6 WHERE name = ?1",
-                (
+                "UPDATE storage_servers SET port = $2, last_seen = $3, version = $4, free_bytes = $5,
+                 total_bytes = $6 WHERE name = $1",
+                values![
                     Word(&seen.name),
                     seen.port,
                     seen.last_seen,
-                    &seen.version,
+                    seen.version,
                     number(seen.bytes[0]),
                     number(seen.bytes[1]),
-                ),
+                ],
             )?;
             Ok(())
         })
@@ -204,13 +196,13 @@ impl Catalog {
     /// Marks a lost job as running again.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn resume_job(&self, id: u64) -> Result<()> {
         self.change(|change| {
             change.execute(
                 "UPDATE jobs SET state = 'running', ended = NULL, error = NULL
-                 WHERE id = ?1 AND state = 'lost'",
-                [i64::try_from(id).unwrap_or(i64::MAX)],
+                 WHERE id = $1 AND state = 'lost'",
+                values![id],
             )?;
             Ok(())
         })
@@ -218,19 +210,17 @@ impl Catalog {
 }
 
 fn token(
-    look: &Connection,
+    look: &Sql<'_>,
     hash: &TokenHash,
     request: &[u8; 32],
     now_secs: i64,
 ) -> Result<StorageServerTokenUse> {
-    let mut select = look.prepare_cached(
-        "SELECT storage, expires, request, answer FROM storage_tokens WHERE hash = ?1",
-    )?;
-    let row = select.query_row([hash], |row| {
-        let (name, answer) = (row.get::<_, Word<Name>>(0)?.0, row.get::<_, Option<Json<_>>>(3)?);
-        Ok((name, row.get::<_, i64>(1)?, row.get::<_, Option<[u8; 32]>>(2)?, answer))
-    });
-    match row.optional()? {
+    let select = "SELECT storage, expires, request, answer FROM storage_tokens WHERE hash = $1";
+    let row = look.row(select, values![hash], |row| {
+        let (name, answer) = (row.get::<Word<Name>>(0)?.0, row.get::<Option<Json<_>>>(3)?);
+        Ok((name, row.get::<i64>(1)?, row.get::<Option<[u8; 32]>>(2)?, answer))
+    })?;
+    match row {
         None => Err(Error::Token(TokenRefusal::Unknown)),
         Some((_, expires, _, _)) if expires <= now_secs => Err(Error::Token(TokenRefusal::Expired)),
         Some((_, _, Some(sent), Some(Json(answer)))) if sent == *request => {
@@ -241,15 +231,15 @@ fn token(
     }
 }
 
-fn put(change: &Transaction<'_>, by: By<'_>, new: StorageServerEnrollment<'_>) -> Result<()> {
+fn put(change: &Sql<'_>, by: By<'_>, new: StorageServerEnrollment<'_>) -> Result<()> {
     let name = &new.answer.storage;
-    let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = ?1";
-    change.execute(revoke, [Word(name)])?;
+    let revoke = "UPDATE storage_certificates SET revoked = 1 WHERE storage = $1";
+    change.execute(revoke, values![Word(name)])?;
     change.execute(
-        "INSERT INTO storage_servers (name, names, made, version) VALUES (?1, ?2, ?3, ?4)
+        "INSERT INTO storage_servers (name, names, made, version) VALUES ($1, $2, $3, $4)
          ON CONFLICT (name) DO UPDATE SET names = excluded.names, made = excluded.made,
          version = excluded.version, port = NULL, revoked = 0, alarm = NULL",
-        (Word(name), Json(new.names), by.now_secs, new.version),
+        values![Word(name), Json(new.names), by.now_secs, new.version],
     )?;
     Ok(())
 }
@@ -257,7 +247,7 @@ fn put(change: &Transaction<'_>, by: By<'_>, new: StorageServerEnrollment<'_>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{BY, catalog};
+    use crate::testing::{BY, On, on_both};
 
     fn enroll(catalog: &Catalog, token: u8, serial: &str) -> Result<()> {
         let name: Name = "disk".parse().unwrap();
@@ -280,9 +270,8 @@ mod tests {
         catalog.enroll_storage_server(BY, new)
     }
 
-    #[test]
-    fn a_storage_server_is_enrolled_replaced_and_revoked() {
-        let (_folder, catalog) = catalog();
+    fn a_storage_server_is_enrolled_replaced_and_revoked(on: On) {
+        let (_folder, catalog) = on.catalog();
         let name: Name = "disk".parse().unwrap();
         enroll(&catalog, 1, "aa").unwrap();
         let used = catalog.storage_server_token(&[1; 32], &[8; 32], 1_000).unwrap_err();
@@ -307,12 +296,16 @@ mod tests {
         assert!(catalog.renew(BY, asked).is_err());
     }
 
-    #[test]
-    fn a_token_of_a_storage_server_makes_no_node_and_the_other_way_round() {
-        let (_folder, catalog) = catalog();
+    fn a_token_of_a_storage_server_makes_no_node_and_the_other_way_round(on: On) {
+        let (_folder, catalog) = on.catalog();
         let name: Name = "disk".parse().unwrap();
         catalog.add_storage_server_token(BY, &[1; 32], &name, 2_000).unwrap();
         assert!(catalog.token(&[1; 32], &[9; 32], 1_000).is_err());
         assert!(catalog.storage_server_token(&[2; 32], &[9; 32], 1_000).is_err());
     }
+
+    on_both![
+        a_storage_server_is_enrolled_replaced_and_revoked,
+        a_token_of_a_storage_server_makes_no_node_and_the_other_way_round,
+    ];
 }

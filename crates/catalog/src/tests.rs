@@ -1,11 +1,14 @@
-//! Nodes, tokens, grants, jobs and commands together; and a catalog that is closed in the middle.
+//! Nodes, tokens, grants, jobs and commands together.
+
+mod changes;
+mod speed;
 
 use crate::certificates::{Certificate, Holder, Renewal, Renewed};
 use crate::domains::Domain;
 use crate::error::TokenRefusal;
 use crate::grants::GrantedKey;
 use crate::jobs::{Ending, NewJob};
-use crate::testing::{BY, catalog};
+use crate::testing::{BY, On, on_both};
 use crate::tokens::{Enrollment, TokenTerms, TokenUse};
 use crate::{By, Catalog, Error};
 use api::Name;
@@ -64,14 +67,18 @@ fn enroll(catalog: &Catalog, token: u8, node: &str, serial: &str) -> Result<(), 
 }
 
 /// A catalog with the nodes `web` and `db`, each in a domain of its own.
-fn with_nodes() -> (tempfile::TempDir, Catalog) {
-    let (folder, catalog) = catalog();
-    for (token, node) in [(1, "web"), (2, "db")] {
-        domain(&catalog, node);
-        catalog.add_token(BY, &[token; 32], &terms(node)).unwrap();
-        enroll(&catalog, token, node, node).unwrap();
-    }
+fn with_nodes(on: On) -> (tempfile::TempDir, Catalog) {
+    let (folder, catalog) = on.catalog();
+    fill(&catalog);
     (folder, catalog)
+}
+
+pub(crate) fn fill(catalog: &Catalog) {
+    for (token, node) in [(1, "web"), (2, "db")] {
+        domain(catalog, node);
+        catalog.add_token(BY, &[token; 32], &terms(node)).unwrap();
+        enroll(catalog, token, node, node).unwrap();
+    }
 }
 
 fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> TokenRefusal {
@@ -81,9 +88,8 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Error>) -> TokenRefusal {
     }
 }
 
-#[test]
-fn a_token_is_good_once_until_it_ends_and_answers_the_same_again() {
-    let (_folder, catalog) = catalog();
+fn a_token_is_good_once_until_it_ends_and_answers_the_same_again(on: On) {
+    let (_folder, catalog) = on.catalog();
     domain(&catalog, "web");
     catalog.add_token(BY, &[1; 32], &terms("web")).unwrap();
     assert_eq!(refusal(catalog.token(&[2; 32], &[9; 32], 1_000)), TokenRefusal::Unknown);
@@ -98,26 +104,23 @@ fn a_token_is_good_once_until_it_ends_and_answers_the_same_again() {
     assert!(catalog.certificate(Holder::Node, "b").unwrap().is_none(), "what failed left nothing");
 }
 
-#[test]
-fn a_token_that_ends_before_it_is_used_is_not_used() {
-    let (_folder, catalog) = catalog();
+fn a_token_that_ends_before_it_is_used_is_not_used(on: On) {
+    let (_folder, catalog) = on.catalog();
     domain(&catalog, "web");
     catalog.add_token(BY, &[1; 32], &TokenTerms { expires: 1_000, ..terms("web") }).unwrap();
     assert!(enroll(&catalog, 1, "web", "a").is_err());
     assert!(catalog.node(&name("web")).unwrap().is_none());
 }
 
-#[test]
-fn an_enrollment_without_its_domain_leaves_the_token_as_it_was() {
-    let (_folder, catalog) = catalog();
+fn an_enrollment_without_its_domain_leaves_the_token_as_it_was(on: On) {
+    let (_folder, catalog) = on.catalog();
     catalog.add_token(BY, &[1; 32], &terms("web")).unwrap();
-    assert!(matches!(enroll(&catalog, 1, "web", "a"), Err(Error::Sqlite(_))));
+    assert!(matches!(enroll(&catalog, 1, "web", "a"), Err(Error::Database { .. })));
     assert!(matches!(catalog.token(&[1; 32], &[9; 32], 1_000), Ok(TokenUse::Good(_))));
 }
 
-#[test]
-fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token() {
-    let (_folder, catalog) = with_nodes();
+fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     assert_eq!(renew(&catalog, "web", 1, "next").unwrap(), Renewed::New);
     catalog.revoke_node(BY, &name("web")).unwrap();
     for serial in ["web", "next"] {
@@ -132,9 +135,8 @@ fn a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token()
     assert!(matches!(catalog.revoke_node(BY, &name("x")), Err(Error::Missing { .. })));
 }
 
-#[test]
-fn a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants() {
-    let (_folder, catalog) = with_nodes();
+fn a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     let grant = Grant { node: name("web"), domain: name("db"), until: None };
     catalog.add_grant(BY, &grant).unwrap();
     catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
@@ -144,9 +146,8 @@ fn a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants() {
     assert!(catalog.grants().unwrap().is_empty());
 }
 
-#[test]
-fn a_removed_node_is_unknown_and_its_domain_stays() {
-    let (_folder, catalog) = with_nodes();
+fn a_removed_node_is_unknown_and_its_domain_stays(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     let grant = Grant { node: name("web"), domain: name("db"), until: None };
     catalog.add_grant(BY, &grant).unwrap();
     catalog.remove_node(BY, &name("web")).unwrap();
@@ -155,9 +156,8 @@ fn a_removed_node_is_unknown_and_its_domain_stays() {
     assert!(catalog.domain(&name("web")).unwrap().is_some());
 }
 
-#[test]
-fn a_grant_ends_by_time_by_withdrawal_and_with_its_node() {
-    let (_folder, catalog) = with_nodes();
+fn a_grant_ends_by_time_by_withdrawal_and_with_its_node(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     let (web, db) = (name("web"), name("db"));
     let grant = Grant { node: web.clone(), domain: db.clone(), until: Some(1_500) };
     let key = GrantedKey { key: "k".into(), node: web.clone(), domain: db.clone() };
@@ -176,7 +176,7 @@ fn a_grant_ends_by_time_by_withdrawal_and_with_its_node() {
     assert!(matches!(catalog.remove_grant(BY, &db, &web), Err(Error::Missing { .. })));
 }
 
-fn begin(catalog: &Catalog, node: &str, begun: i64) -> u64 {
+pub(crate) fn begin(catalog: &Catalog, node: &str, begun: i64) -> u64 {
     let new = NewJob { node, domain: node, kind: "backup", what: "/etc", begun };
     catalog.begin_job(new).unwrap()
 }
@@ -195,13 +195,13 @@ fn end(catalog: &Catalog, id: u64, state: JobState) {
     catalog.end_job(id, ending).unwrap();
 }
 
-#[test]
-fn jobs_that_ran_when_the_server_stopped_are_lost_and_stay_so() {
-    let (folder, catalog) = catalog();
+fn jobs_that_ran_when_the_server_stopped_are_lost_and_stay_so(on: On) {
+    let (_folder, catalog) = on.catalog();
     let (ended, running) = (begin(&catalog, "web", 1), begin(&catalog, "web", 2));
     end(&catalog, ended, JobState::Complete);
+    let location = catalog.location().clone();
     drop(catalog);
-    let catalog = Catalog::open(&folder.path().join("catalog.sqlite")).unwrap();
+    let catalog = Catalog::open(&location).unwrap();
     assert_eq!(catalog.lose_running_jobs(99).unwrap(), 1);
     let lost = catalog.job(running).unwrap();
     assert_eq!((lost.state, lost.ended), (JobState::Lost, Some(99)));
@@ -213,9 +213,8 @@ fn jobs_that_ran_when_the_server_stopped_are_lost_and_stay_so() {
     assert_eq!(complete.progress.bytes, i64::MAX as u64, "as much as a column holds");
 }
 
-#[test]
-fn jobs_are_found_by_what_they_are_a_page_at_a_time() {
-    let (_folder, catalog) = catalog();
+fn jobs_are_found_by_what_they_are_a_page_at_a_time(on: On) {
+    let (_folder, catalog) = on.catalog();
     for n in 0..10 {
         let id = begin(&catalog, if n % 2 == 0 { "web" } else { "db" }, n);
         end(&catalog, id, if n < 3 { JobState::Failed } else { JobState::Complete });
@@ -233,9 +232,8 @@ fn jobs_are_found_by_what_they_are_a_page_at_a_time() {
     assert!(matches!(catalog.job(11), Err(Error::Missing { .. })));
 }
 
-#[test]
-fn a_command_goes_to_its_node_and_ends_once() {
-    let (_folder, catalog) = with_nodes();
+fn a_command_goes_to_its_node_and_ends_once(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     let task = Task::Backup(NewBackup { node: name("web"), paths: vec!["/etc".into()] });
     let command = catalog.add_command(BY, &task).unwrap();
     assert_eq!(catalog.open_commands("web").unwrap(), std::slice::from_ref(&command));
@@ -252,9 +250,8 @@ fn a_command_goes_to_its_node_and_ends_once() {
     assert!(matches!(catalog.add_command(BY, &task), Err(Error::Missing { .. })));
 }
 
-#[test]
-fn a_command_that_no_node_takes_is_given_up() {
-    let (_folder, catalog) = with_nodes();
+fn a_command_that_no_node_takes_is_given_up(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     let command = |node: &str| {
         let task = Task::Backup(NewBackup { node: name(node), paths: vec![] });
         catalog.add_command(BY, &task).unwrap().id
@@ -268,9 +265,8 @@ fn a_command_that_no_node_takes_is_given_up() {
     assert_eq!(catalog.commands(9).unwrap()[1].id, pending);
 }
 
-#[test]
-fn commands_are_deleted_when_they_ended_and_are_old() {
-    let (_folder, catalog) = with_nodes();
+fn commands_are_deleted_when_they_ended_and_are_old(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     let command = |made, state| {
         let task = Task::Backup(NewBackup { node: name("web"), paths: vec![] });
         let command = catalog.add_command(By { now_secs: made, ..BY }, &task).unwrap().id;
@@ -286,34 +282,6 @@ fn commands_are_deleted_when_they_ended_and_are_old() {
     assert_eq!(catalog.delete_old(BY, 100).unwrap(), 2);
     let left: Vec<_> = catalog.commands(9).unwrap().iter().map(|command| command.id).collect();
     assert_eq!(left, [young, runs, waits]);
-}
-
-/// The files as they lie while a change is under way are what a killed process leaves behind.
-#[test]
-fn killed_before_a_commit_nothing_happened_and_after_it_all() {
-    let (folder, catalog) = with_nodes();
-    let copied = tempfile::tempdir().unwrap();
-    let copy = |to: &str| {
-        let to = copied.path().join(to);
-        std::fs::create_dir(&to).unwrap();
-        for entry in std::fs::read_dir(folder.path()).unwrap() {
-            let name = entry.unwrap().file_name();
-            std::fs::copy(folder.path().join(&name), to.join(&name)).unwrap();
-        }
-        Catalog::open(&to.join("catalog.sqlite")).unwrap()
-    };
-    catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
-    let before = catalog.change(|change| {
-        change.execute("UPDATE certificates SET revoked = 1", [])?;
-        change.execute("UPDATE tokens SET used_at = 5", [])?;
-        Ok(copy("before"))
-    });
-    let before = before.unwrap();
-    assert!(!before.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
-    assert!(matches!(before.token(&[3; 32], &[9; 32], 1_000), Ok(TokenUse::Good(_))));
-    assert_eq!(before.audit_verify().unwrap().broken_at, None);
-    let after = copy("after");
-    assert!(after.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
 }
 
 /// The node `web` shows `with` and asks for the key number `key`; `next` is what it would get.
@@ -332,9 +300,8 @@ fn renew(catalog: &Catalog, with: &str, key: u8, next: &str) -> Result<Renewed, 
     )
 }
 
-#[test]
-fn who_asks_again_with_the_same_key_gets_the_same_certificate() {
-    let (_folder, catalog) = with_nodes();
+fn who_asks_again_with_the_same_key_gets_the_same_certificate(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     assert_eq!(renew(&catalog, "web", 1, "a").unwrap(), Renewed::New);
     let again = Renewed::Before { pem: "a".into(), not_after: certificate("a").not_after };
     assert_eq!(renew(&catalog, "web", 1, "b").unwrap(), again);
@@ -349,9 +316,8 @@ fn who_asks_again_with_the_same_key_gets_the_same_certificate() {
     assert!(renew(&catalog, "db", 1, "c").is_err(), "that of another node");
 }
 
-#[test]
-fn a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork() {
-    let (_folder, catalog) = with_nodes();
+fn a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork(on: On) {
+    let (_folder, catalog) = with_nodes(on);
     assert_eq!(renew(&catalog, "web", 1, "a").unwrap(), Renewed::New);
     assert_eq!(renew(&catalog, "web", 2, "b").unwrap(), Renewed::New);
     let status = |serial: &str| catalog.certificate(Holder::Node, serial).unwrap().unwrap();
@@ -365,3 +331,20 @@ fn a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork() 
     enroll(&catalog, 7, "web", "new").unwrap();
     assert_eq!(catalog.node(&name("web")).unwrap().unwrap().alarm, None);
 }
+
+on_both![
+    a_token_is_good_once_until_it_ends_and_answers_the_same_again,
+    a_token_that_ends_before_it_is_used_is_not_used,
+    an_enrollment_without_its_domain_leaves_the_token_as_it_was,
+    a_revoked_node_is_out_with_all_its_certificates_and_comes_back_with_a_token,
+    a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants,
+    a_removed_node_is_unknown_and_its_domain_stays,
+    a_grant_ends_by_time_by_withdrawal_and_with_its_node,
+    jobs_that_ran_when_the_server_stopped_are_lost_and_stay_so,
+    jobs_are_found_by_what_they_are_a_page_at_a_time,
+    a_command_goes_to_its_node_and_ends_once,
+    a_command_that_no_node_takes_is_given_up,
+    commands_are_deleted_when_they_ended_and_are_old,
+    who_asks_again_with_the_same_key_gets_the_same_certificate,
+    a_certificate_that_nobody_has_shown_is_superseded_and_one_in_use_is_a_fork,
+];

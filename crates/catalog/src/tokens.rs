@@ -3,12 +3,12 @@
 use crate::audit::note;
 use crate::certificates::{self, Certificate, Holder};
 use crate::error::TokenRefusal;
-use crate::stored::{Json, Word};
+use crate::nodes::{self, Leaving};
+use crate::sql::{Json, Sql, Word, values};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::domains::WantedSettings;
 use api::enroll::{EnrollReply, KeyMode, Role};
-use rusqlite::{Connection, OptionalExtension, Transaction};
 
 /// How long used and expired tokens are kept: 30 days. Later they are unknown.
 const REMEMBER_SECS: i64 = 30 * 86_400;
@@ -63,15 +63,15 @@ impl Catalog {
     /// Adds a token.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Database`].
     pub fn add_token(&self, by: By<'_>, hash: &TokenHash, terms: &TokenTerms) -> Result<()> {
         self.change(|change| {
-            let old = "DELETE FROM tokens WHERE expires < ?1";
-            change.execute(old, [by.now_secs.saturating_sub(REMEMBER_SECS)])?;
+            let old = "DELETE FROM tokens WHERE expires < $1";
+            change.execute(old, values![by.now_secs.saturating_sub(REMEMBER_SECS)])?;
             change.execute(
                 "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage, privacy, parity)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                (
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                values![
                     hash,
                     Word(&terms.node),
                     Word(&terms.domain),
@@ -82,7 +82,7 @@ impl Catalog {
                     terms.storage.as_ref().map(Word),
                     terms.settings.privacy.map(Word),
                     terms.settings.parity_percent,
-                ),
+                ],
             )?;
             let detail = format!("domain {}, {:?}", terms.domain, terms.role);
             note(change, by, "token.make", terms.node.as_str(), &detail)
@@ -92,7 +92,7 @@ impl Catalog {
     /// What the token allows at `now_secs`, for the machine that sends `request`.
     ///
     /// # Errors
-    /// [`Error::Token`], [`Error::Sqlite`].
+    /// [`Error::Token`], [`Error::Database`].
     pub fn token(&self, hash: &TokenHash, request: &[u8; 32], now_secs: i64) -> Result<TokenUse> {
         self.look(|look| token(look, hash, request, now_secs))
     }
@@ -101,13 +101,13 @@ impl Catalog {
     /// name, whose certificates become invalid.
     ///
     /// # Errors
-    /// [`Error::Token`] when it was used meanwhile; [`Error::Sqlite`].
+    /// [`Error::Token`] when it was used meanwhile; [`Error::Database`].
     pub fn enroll(&self, by: By<'_>, new: Enrollment<'_>) -> Result<()> {
         self.change(|change| {
             let used = change.execute(
-                "UPDATE tokens SET used_at = ?2, request = ?3, answer = ?4
-                 WHERE hash = ?1 AND used_at IS NULL AND expires > ?2",
-                (new.token, by.now_secs, new.request, Json(new.answer)),
+                "UPDATE tokens SET used_at = $2, request = $3, answer = $4
+                 WHERE hash = $1 AND used_at IS NULL AND expires > $2",
+                values![new.token, by.now_secs, new.request, Json(new.answer)],
             )?;
             if used == 0 {
                 return Err(Error::Token(TokenRefusal::Used));
@@ -120,33 +120,27 @@ impl Catalog {
     }
 }
 
-fn token(
-    look: &Connection,
-    hash: &TokenHash,
-    request: &[u8; 32],
-    now_secs: i64,
-) -> Result<TokenUse> {
-    let mut select = look.prepare_cached(
+fn token(look: &Sql<'_>, hash: &TokenHash, request: &[u8; 32], now_secs: i64) -> Result<TokenUse> {
+    let select =
         "SELECT node, domain, role, keys, expires, request, answer, storage, privacy, parity
-         FROM tokens WHERE hash = ?1",
-    )?;
-    let row = select.query_row([hash], |row| {
+         FROM tokens WHERE hash = $1";
+    let row = look.row(select, values![hash], |row| {
         let terms = TokenTerms {
-            node: row.get::<_, Word<_>>(0)?.0,
-            domain: row.get::<_, Word<_>>(1)?.0,
-            role: row.get::<_, Word<_>>(2)?.0,
-            keys: row.get::<_, Word<_>>(3)?.0,
+            node: row.get::<Word<_>>(0)?.0,
+            domain: row.get::<Word<_>>(1)?.0,
+            role: row.get::<Word<_>>(2)?.0,
+            keys: row.get::<Word<_>>(3)?.0,
             expires: row.get(4)?,
-            storage: row.get::<_, Option<Word<_>>>(7)?.map(|word| word.0),
+            storage: row.get::<Option<Word<_>>>(7)?.map(|word| word.0),
             settings: WantedSettings {
-                privacy: row.get::<_, Option<Word<_>>>(8)?.map(|word| word.0),
+                privacy: row.get::<Option<Word<_>>>(8)?.map(|word| word.0),
                 parity_percent: row.get(9)?,
             },
         };
         let answer: Option<Json<EnrollReply>> = row.get(6)?;
-        Ok((terms, row.get::<_, Option<[u8; 32]>>(5)?, answer))
-    });
-    match row.optional()? {
+        Ok((terms, row.get::<Option<[u8; 32]>>(5)?, answer))
+    })?;
+    match row {
         None => Err(Error::Token(TokenRefusal::Unknown)),
         Some((terms, _, _)) if terms.expires <= now_secs => {
             Err(Error::Token(TokenRefusal::Expired))
@@ -159,18 +153,19 @@ fn token(
     }
 }
 
-fn put_node(change: &Transaction<'_>, by: By<'_>, new: Enrollment<'_>) -> Result<()> {
+fn put_node(change: &Sql<'_>, by: By<'_>, new: Enrollment<'_>) -> Result<()> {
     let EnrollReply { node, domain, role, key, .. } = new.answer;
-    change.execute("UPDATE certificates SET revoked = 1 WHERE node = ?1", [Word(node)])?;
+    nodes::keep_old_key(change, node, Leaving::Replaced(key.as_deref()))?;
+    change.execute("UPDATE certificates SET revoked = 1 WHERE node = $1", values![Word(node)])?;
     change.execute(
         "INSERT INTO nodes (name, domain, role, key, made, version)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         VALUES ($1, $2, $3, $4, $5, $6)
          ON CONFLICT (name) DO UPDATE SET domain = excluded.domain, role = excluded.role,
          key = excluded.key, made = excluded.made, version = excluded.version, revoked = 0,
          alarm = NULL, forget = 'none'",
-        (Word(node), Word(domain), Word(role), key, by.now_secs, new.version),
+        values![Word(node), Word(domain), Word(role), key, by.now_secs, new.version],
     )?;
     // What was granted to the machine that had this name was not granted to this one.
-    change.execute("DELETE FROM grants WHERE node = ?1", [Word(node)])?;
+    change.execute("DELETE FROM grants WHERE node = $1", values![Word(node)])?;
     Ok(())
 }

@@ -10,6 +10,7 @@
 pub mod check;
 pub mod container;
 pub mod entry;
+pub mod escape;
 pub mod inner;
 pub mod leaf;
 pub mod limits;

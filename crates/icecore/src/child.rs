@@ -7,7 +7,7 @@
 //! | are killed (-9)                 | SIGTERM from the kernel, and SIGPIPE when it prints      |
 #![allow(unsafe_code, reason = "pre_exec: only the child can ask to be told of its parent's end")]
 
-use client::backup::Progress;
+use pipeline::backup::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::ffi::OsString;

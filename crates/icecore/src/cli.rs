@@ -2,7 +2,8 @@
 
 use crate::commands::Command;
 use crate::options::Global;
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use std::ffi::OsString;
 
 /// Back up files to an encrypted, deduplicated repository, and restore them.
 #[derive(Parser, Debug)]
@@ -21,4 +22,65 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The commands by what they are for, as the help lists them: one list of them all helps nobody.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Back up and restore", &["init", "backup", "restore"]),
+    ("Look into snapshots", &["snapshots", "ls", "find", "diff", "cat", "dump", "map"]),
+    ("Maintain a repository", &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag"]),
+    ("Servers and nodes", &["server", "agent", "storage", "net"]),
+    (
+        "Other commands",
+        &["explain", "bench", "version", "completions", "man", "exit-codes", "help"],
+    ),
+];
+/// Columns of the names.
+const NAME_WIDTH: usize = 13;
+
+impl Cli {
+    /// Reads a command line.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::described();
+        let mut matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// The whole command line, with its help in groups.
+    pub(crate) fn described() -> clap::Command {
+        let command = Self::command();
+        let heading = *command.get_styles().get_header();
+        let text =
+            |name: &str| match command.find_subcommand(name).and_then(clap::Command::get_about) {
+                Some(about) => about.to_string(),
+                None => "Show this help, or that of a command".to_owned(), // clap adds `help` later
+            };
+        let groups = GROUPS.map(|(title, names)| {
+            let rows = names.iter().map(|name| format!("  {name:<NAME_WIDTH$}{}\n", text(name)));
+            format!("{heading}{title}:{heading:#}\n{}\n", rows.collect::<String>())
+        });
+        let template = format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{heading}Options:{heading:#}\n{{options}}{{after-help}}",
+            groups.concat()
+        );
+        command.help_template(template)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_command_once() {
+        let mut command = Cli::command();
+        command.build();
+        let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let mut shown: Vec<_> = shown.map(|it| it.get_name().to_owned()).collect();
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.to_vec()).collect();
+        shown.sort();
+        grouped.sort_unstable();
+        assert_eq!(shown, grouped);
+        assert!(grouped.iter().all(|name| name.len() + 2 <= NAME_WIDTH));
+    }
 }

@@ -11,20 +11,20 @@ use crate::out::Out;
 use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
 use crate::signals::Signalled;
-use client::UnlockedRepository;
-use client::backup::Progress;
-use client::manifest::{ManifestReader, Snapshot};
-use client::select::{self, SnapshotFilter, SnapshotSelector};
+use pipeline::UnlockedRepository;
+use pipeline::backup::Progress;
+use pipeline::manifest::{ManifestReader, Snapshot};
+use pipeline::select::{self, SnapshotFilter, SnapshotSelector};
 use remote::{Purpose, Remote};
 use repository::local::LocalStorage;
-use repository::snapshots::SnapshotRef;
-use repository::storage::{Storage, StorageError};
+use repository::storage::Storage;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use store::{SnapshotRef, StorageError};
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -131,7 +131,7 @@ impl Context {
         let opened = node.open(&self.caller(), purpose)?;
         opened.doubts.into_iter().for_each(|doubt| self.doubt(doubt));
         let _ = self.remote.set(opened.remote); // one command opens once
-        Ok(opened.archive)
+        Ok(opened.repository)
     }
 
     /// A job that reports to the server, if there is one.
@@ -201,7 +201,7 @@ impl Context {
         let repo = self.repo()?;
         let storage = LocalStorage::open(&repo).map_err(|error| {
             let location = repo.display().to_string();
-            let missing = is_absent(&error).then_some(repository::Error::NoRepository { location });
+            let missing = is_absent(&error).then_some(store::Error::NoRepository { location });
             Failure::from(missing.unwrap_or(error.into())).at(&self.location())
         })?;
         Ok(Arc::new(storage))
@@ -233,9 +233,9 @@ impl Context {
     /// As [`Context::open`], for commands that look at `progress.cancel`.
     pub(crate) fn open_cancellable(&self, purpose: Purpose) -> Result<UnlockedRepository> {
         // Until it is open there is nothing to be ended in order, and the server may be away for long.
-        let archive = self.open_for(purpose)?;
+        let repository = self.open_for(purpose)?;
         self.signalled.listen();
-        Ok(archive)
+        Ok(repository)
     }
 
     /// For a command that looks at [`Context::is_cancelled`] by itself.
@@ -263,10 +263,10 @@ impl Context {
     }
 
     /// The error of a command on the repository, with what to type.
-    pub(crate) fn failure(&self, error: client::Error) -> Failure {
+    pub(crate) fn failure(&self, error: pipeline::Error) -> Failure {
         // Whatever it was at: it was asked to stop.
         if self.is_cancelled() && self.remote().is_some() {
-            return Failure::from(client::Error::Cancelled);
+            return Failure::from(pipeline::Error::Cancelled);
         }
         let failure = Failure::from(error);
         if self.remote().is_some() || self.named_repo().is_none() {
@@ -278,21 +278,21 @@ impl Context {
     /// The snapshot that `text` names, and the path in it.
     pub(crate) fn snapshot_and_path(
         &self,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         text: &OsStr,
         filter: &Filter,
     ) -> Result<(Snapshot, Vec<u8>)> {
         let parsed = SnapshotSelector::parse_with_path(text.as_bytes(), &crate::time::parse_point);
         let (selector, path) = parsed.ok_or_else(|| no_selector(text))?;
         let fits = SnapshotFilter { snapshot: &|snapshot| filter.takes(snapshot), path: &path };
-        Ok((self.find(archive, &selector, fits)?, path))
+        Ok((self.find(repository, &selector, fits)?, path))
     }
 
     /// The snapshot that `text` names.
-    pub(crate) fn snapshot(&self, archive: &UnlockedRepository, text: &str) -> Result<Snapshot> {
+    pub(crate) fn snapshot(&self, repository: &UnlockedRepository, text: &str) -> Result<Snapshot> {
         let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
         self.find(
-            archive,
+            repository,
             &selector.ok_or_else(|| no_selector(text.as_ref()))?,
             SnapshotFilter::ANY,
         )
@@ -301,9 +301,9 @@ impl Context {
     /// All usable snapshots, oldest first, and the unusable ones, which are reported.
     pub(crate) fn snapshots(
         &self,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
     ) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
-        let (all, unread) = self.listed(archive)?;
+        let (all, unread) = self.listed(repository)?;
         unread.iter().for_each(|unread| self.out.note(&unread_text(unread)));
         Ok((all, unread))
     }
@@ -311,19 +311,19 @@ impl Context {
     /// The same without reporting.
     pub(crate) fn listed(
         &self,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
     ) -> Result<(Vec<Snapshot>, Vec<Unread>)> {
         let failed = |error| self.failure(error);
-        archive.reader_keys().map_err(failed)?;
+        repository.reader_keys().map_err(failed)?;
         let mut unread = Vec::new();
-        let all = ManifestReader::new(archive).map_err(failed)?.all(|name, error| {
+        let all = ManifestReader::new(repository).map_err(failed)?.all(|name, error| {
             // What another process forgot meanwhile is not damaged.
-            if !matches!(error, client::Error::Repository(repository::Error::SnapshotMissing(_))) {
+            if !matches!(error, pipeline::Error::Repository(store::Error::SnapshotMissing(_))) {
                 unread.push((name, error));
             }
         });
         let mut all = all.map_err(failed)?;
-        all.sort_by_key(|snapshot| client::effective_time::creation_order(&snapshot.head));
+        all.sort_by_key(|snapshot| pipeline::effective_time::creation_order(&snapshot.head));
         Ok((all, unread))
     }
 
@@ -331,16 +331,19 @@ impl Context {
     /// readable, or nobody could get rid of it.
     pub(crate) fn to_forget(
         &self,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         text: &str,
-    ) -> Result<(SnapshotRef, std::result::Result<Snapshot, client::Error>)> {
+    ) -> Result<(SnapshotRef, std::result::Result<Snapshot, pipeline::Error>)> {
         let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
         let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
-        match select::find(archive, &selector, SnapshotFilter::ANY, &mut |text| self.out.note(text))
-        {
+        match select::find(repository, &selector, SnapshotFilter::ANY, &mut |text| {
+            self.out.note(text)
+        }) {
             Ok(snapshot) => Ok((snapshot.name, Ok(snapshot))),
             Err(error) if error.concerns_one_snapshot() => {
-                match select::resolve_id(archive, &selector).map_err(|error| self.failure(error))? {
+                match select::resolve_id(repository, &selector)
+                    .map_err(|error| self.failure(error))?
+                {
                     Some(name) => Ok((name, Err(error))),
                     None => Err(self.failure(error)),
                 }
@@ -352,11 +355,11 @@ impl Context {
     /// Every use of a partial snapshot says that it is one.
     fn find(
         &self,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         selector: &SnapshotSelector,
         fits: SnapshotFilter<'_>,
     ) -> Result<Snapshot> {
-        let found = select::find(archive, selector, fits, &mut |text| self.out.note(text))
+        let found = select::find(repository, selector, fits, &mut |text| self.out.note(text))
             .map_err(|error| self.failure(error))?;
         if found.body.partial {
             self.out.note(&partial_text(&found));
@@ -370,16 +373,18 @@ fn partial_text(snapshot: &Snapshot) -> String {
         0 => "the backup could not read everything that was named".to_owned(),
         failed => format!("the backup could not read {}", crate::units::many(failed, "object")),
     };
-    let id = snapshot.id();
-    format!("snapshot {id} is partial: {what}. Other snapshots: icecore snapshots")
+    let id = snapshot.id().to_string();
+    format!(
+        "snapshot {id} is partial: {what}: icecore map --failed {id:.8}. Other snapshots: icecore snapshots"
+    )
 }
 
 /// A snapshot that does not count, and why.
-pub(crate) type Unread = (SnapshotRef, client::Error);
+pub(crate) type Unread = (SnapshotRef, pipeline::Error);
 
 fn unread_text((name, error): &Unread) -> String {
     match error {
-        client::Error::Untrusted { .. } => error.to_string(),
+        pipeline::Error::Untrusted { .. } => error.to_string(),
         _ => format!("snapshot {} cannot be read: {error}", name.id),
     }
 }

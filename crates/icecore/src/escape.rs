@@ -1,43 +1,8 @@
 //! Showing names that are bytes: nothing in them is ever obeyed by a terminal.
 
+pub(crate) use format::escape::escape;
+use format::escape::{push_byte, push_char};
 use serde::{Serialize, Serializer};
-
-/// Bytes as text to show: invalid UTF-8 and every control character as `\xNN`; a backslash
-/// twice, so that no two names look alike. Characters that turn the direction of text or take no
-/// room count as control characters.
-pub(crate) fn escape(bytes: &[u8]) -> String {
-    let mut shown = String::with_capacity(bytes.len());
-    for part in bytes.utf8_chunks() {
-        part.valid().chars().for_each(|char| push(&mut shown, char));
-        part.invalid().iter().for_each(|byte| push_byte(&mut shown, *byte));
-    }
-    shown
-}
-
-fn push(shown: &mut String, char: char) {
-    match char {
-        '\\' => shown.push_str("\\\\"),
-        '\n' => shown.push_str("\\n"),
-        '\t' => shown.push_str("\\t"),
-        '\r' => shown.push_str("\\r"),
-        char if is_dangerous(char) => {
-            let mut buffer = [0; 4];
-            char.encode_utf8(&mut buffer).bytes().for_each(|byte| push_byte(shown, byte));
-        }
-        char => shown.push(char),
-    }
-}
-
-fn push_byte(shown: &mut String, byte: u8) {
-    shown.push_str(&format!("\\x{byte:02x}"));
-}
-
-/// Control characters (C0, DEL, C1), line separators, and marks that reorder or hide text.
-fn is_dangerous(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
-        || matches!(char, '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-}
 
 /// Bytes as text that can be given back on the command line: with a leading `/`.
 pub(crate) fn path(bytes: &[u8]) -> String {
@@ -48,7 +13,7 @@ pub(crate) fn path(bytes: &[u8]) -> String {
 pub(crate) fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     text.chars()
-        .for_each(|char| if char == '\\' { shown.push(char) } else { push(&mut shown, char) });
+        .for_each(|char| if char == '\\' { shown.push(char) } else { push_char(&mut shown, char) });
     shown
 }
 
@@ -103,9 +68,9 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     for three in bytes.chunks(3) {
         let at = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
         let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+        for (position, shift) in [18, 12, 6, 0].into_iter().enumerate() {
             let letter = LETTERS[(bits >> shift & 63) as usize];
-            text.push(if place <= three.len() { char::from(letter) } else { '=' });
+            text.push(if position <= three.len() { char::from(letter) } else { '=' });
         }
     }
     text
@@ -114,28 +79,6 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_terminal_obeys_nothing_in_a_name() {
-        let table: &[(&[u8], &str)] = &[
-            (b"plain name", "plain name"),
-            ("gr\u{fc}n".as_bytes(), "gr\u{fc}n"),
-            (b"\x1b[31mred", "\\x1b[31mred"),
-            (b"a\nb\tc\rd", "a\\nb\\tc\\rd"),
-            (b"\xff\xfe", "\\xff\\xfe"),
-            (b"back\\slash", "back\\\\slash"),
-            ("\u{9b}31m".as_bytes(), "\\xc2\\x9b31m"),
-            ("\u{202e}txt.exe".as_bytes(), "\\xe2\\x80\\xaetxt.exe"),
-            (b"\x7f\x00", "\\x7f\\x00"),
-        ];
-        table.iter().for_each(|(bytes, shown)| assert_eq!(escape(bytes), *shown));
-    }
-
-    #[test]
-    fn two_names_never_look_alike() {
-        assert_ne!(escape(b"\xff"), escape(b"\\xff"));
-        assert_ne!(escape(b"\n"), escape(b"\\n"));
-    }
 
     #[test]
     fn base64_is_that_of_the_rfc() {

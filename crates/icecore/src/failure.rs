@@ -1,10 +1,10 @@
 //! What the user reads when something fails: what happened, why, and what to type next.
 
 use crate::codes::Code;
-use client::Error;
-use repository::storage::{StorageError, is_connection_error};
+use pipeline::Error;
 use serde::Serialize;
 use std::io::{self, ErrorKind};
+use store::{StorageError, is_connection_error};
 
 /// What the text of every failure begins with.
 pub(crate) const ERROR: &str = "error:";
@@ -89,8 +89,8 @@ impl Failure {
     }
 
     /// Output that nobody reads changes nothing about what was done.
-    pub(crate) fn heard_or_not(told: Result<()>) -> Result<()> {
-        told.or_else(|failure| if failure.is_quiet { Ok(()) } else { Err(failure) })
+    pub(crate) fn ignore_broken_pipe(printed: Result<()>) -> Result<()> {
+        printed.or_else(|failure| if failure.is_quiet { Ok(()) } else { Err(failure) })
     }
 
     /// As a line of JSON shows it.
@@ -180,6 +180,8 @@ impl From<Error> for Failure {
                 .hint("Whoever has a full key can add a new one: icecore key add"),
             Error::OldKeyList { .. } => Self::new(Code::Damage, message)
                 .hint("Rebuild it with a full key: icecore rebuild"),
+            Error::StaleKeyList { .. } => Self::new(Code::Damage, message)
+                .hint("Ask the administrator of the server whether an older copy of the repository was restored."),
             Error::NoKeyList => Self::new(Code::Damage, message)
                 .hint("Rebuild it from the key slots, with a full key: icecore rebuild"),
             Error::ForgedConfig => Self::new(Code::Damage, message)
@@ -203,9 +205,15 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        of_repository(&error)
+    }
+}
+
 impl From<repository::Error> for Failure {
     fn from(error: repository::Error) -> Self {
-        of_repository(&error)
+        store::Error::from(error).into()
     }
 }
 
@@ -215,8 +223,8 @@ impl From<crypto::Error> for Failure {
     }
 }
 
-fn of_repository(error: &repository::Error) -> Failure {
-    use repository::Error::*;
+fn of_repository(error: &store::Error) -> Failure {
+    use store::Error::*;
     let code = match error {
         Storage(error) => return of_storage(error),
         NoRepository { .. } => Code::NoRepository,
@@ -229,7 +237,7 @@ fn of_repository(error: &repository::Error) -> Failure {
             let failure = Failure::new(Code::Damage, error.to_string());
             return failure.hint("Rebuild it from the containers: icecore rebuild");
         }
-        Damaged { .. } | ContainerMissing(_) | ObjectMissing(_) | UncertainData(_) => Code::Damage,
+        Damaged { .. } | ContainerMissing(_) | ObjectMissing(_) => Code::Damage,
         Exists { .. } => {
             let failure = Failure::new(Code::Failed, error.to_string());
             return failure.hint(
@@ -250,7 +258,10 @@ fn of_repository(error: &repository::Error) -> Failure {
             return Failure::new(Code::Failed, error.to_string())
                 .hint("Use a newer version of icecore.");
         }
-        _ => Code::Failed,
+        _ => match error.specific() {
+            Some(repository::Error::UncertainData(_)) => Code::Damage,
+            _ => Code::Failed,
+        },
     };
     Failure::new(code, error.to_string())
 }
@@ -285,13 +296,14 @@ fn of_crypto(error: &crypto::Error) -> Failure {
 mod tests {
     use super::*;
     use ids::KeyEpoch;
+    use pipeline::KeyListAge;
     use std::io::Error as Io;
 
     #[test]
     fn every_error_has_the_code_that_the_documentation_says() {
         let storage = |kind: ErrorKind| {
             let error = StorageError::new("open", "x", Io::from(kind));
-            Error::Repository(repository::Error::Storage(error))
+            Error::Repository(store::Error::Storage(error))
         };
         let table = [
             (storage(ErrorKind::StorageFull), Code::NoSpace),
@@ -306,16 +318,22 @@ mod tests {
             (Error::NoKeyList, Code::Damage),
             (Error::LaterEpoch { epoch: KeyEpoch(1), newest: KeyEpoch(0) }, Code::NotAllowed),
             (Error::OldKeyList { epoch: KeyEpoch(0), made_in: KeyEpoch(1) }, Code::Damage),
+            (
+                Error::StaleKeyList { shown: KeyListAge::default(), seen: KeyListAge::default() },
+                Code::Damage,
+            ),
             (Error::ForgedConfig, Code::Damage),
             (Error::Cancelled, Code::Cancelled),
             (Error::Usage("x".into()), Code::Usage),
             (Error::SnapshotNotFound("x".into()), Code::Failed),
             (Error::Crypto(crypto::Error::BadSignature), Code::Damage),
-            (Error::Repository(repository::Error::InUse { holder: "x".into() }), Code::InUse),
+            (Error::Repository(store::Error::InUse { holder: "x".into() }), Code::InUse),
             (
-                Error::Repository(repository::Error::NoRepository { location: "x".into() }),
+                Error::Repository(store::Error::NoRepository { location: "x".into() }),
                 Code::NoRepository,
             ),
+            (repository::Error::UncertainData("x".into()).into(), Code::Damage),
+            (repository::Error::WriterStopped.into(), Code::Failed),
         ];
         for (error, code) in table {
             let message = error.to_string();

@@ -1,7 +1,7 @@
 //! The options that choose snapshots: by node, tag and path.
 
 use crate::escape;
-use client::manifest::Snapshot;
+use pipeline::manifest::Snapshot;
 
 /// Which snapshots to look at.
 #[derive(clap::Args, Debug, Default, Clone)]

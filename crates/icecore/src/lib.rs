@@ -1,4 +1,4 @@
-//! All of the binary but its `main`: flags, wiring, printing. What a command does is in `client`; this crate reads the
+//! All of the binary but its `main`: flags, wiring, printing. What a command does is in `pipeline`; this crate reads the
 //! command line ([`cli`]), opens the repository ([`context`], [`secret`], [`profile`]), runs one
 //! of [`commands`], and shows what it says ([`out`], [`failure`], [`codes`]).
 
@@ -31,20 +31,23 @@ mod terminal;
 mod time;
 mod units;
 mod wait;
+mod width;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::FromArgMatches;
+use clap::error::ErrorKind;
 use cli::Cli;
 use codes::Code;
 use context::Context;
 use failure::Failure;
 use out::Out;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    let code = match Cli::try_parse() {
+    let code = match Cli::read(std::env::args_os()) {
         Ok(cli) => run(cli),
         Err(error) => not_parsed(&error),
     };
@@ -57,7 +60,7 @@ pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
     // Describing the command line takes longer than reading it, and so does copying what was
     // described: it is asked again and again.
     static COMMAND: LazyLock<Mutex<clap::Command>> = LazyLock::new(|| {
-        let mut command = Cli::command();
+        let mut command = Cli::described();
         command.build();
         Mutex::new(command)
     });
@@ -69,8 +72,8 @@ pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
 fn run(cli: Cli) -> Code {
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
     let result = Context::new(cli.global, &out)
-        .and_then(|context| commands::run(&cli.command, &context, Cli::command));
-    let result = result.and_then(|code| Failure::heard_or_not(out.flush()).map(|()| code));
+        .and_then(|context| commands::run(&cli.command, &context, Cli::described));
+    let result = result.and_then(|code| Failure::ignore_broken_pipe(out.flush()).map(|()| code));
     result.unwrap_or_else(|failure| out.fail(&failure))
 }
 
@@ -85,7 +88,11 @@ fn not_parsed(error: &clap::Error) -> Code {
         return Out::new(wants_json, false).fail(&answer);
     }
     if !wants_json {
-        let _ = error.print();
+        let _ = match error.kind() {
+            // Clap lists all commands in one line, hidden ones too.
+            ErrorKind::MissingSubcommand => write!(std::io::stderr(), "{}", typed().render_help()),
+            _ => error.print(),
+        };
         return Code::Usage;
     }
     let text = error.render().to_string();
@@ -98,10 +105,22 @@ fn first_paragraph(text: &str) -> String {
     lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
+/// The command that was typed, as far as it is one.
+fn typed() -> clap::Command {
+    let mut command = Cli::described();
+    command.build();
+    for word in std::env::args_os().skip(1) {
+        if let Some(found) = command.find_subcommand(word) {
+            command = found.clone();
+        }
+    }
+    command
+}
+
 /// The help of the command that was typed.
 fn help() -> String {
     let typed = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
-    let mut known = typed.filter(|word| Cli::command().find_subcommand(word).is_some());
+    let mut known = typed.filter(|word| Cli::described().find_subcommand(word).is_some());
     known.next().map_or_else(|| "icecore help".into(), |name| format!("icecore {name} --help"))
 }
 
@@ -131,11 +150,11 @@ mod tests {
     fn commands_of_other_programs_are_answered_and_none_of_them_is_ours() {
         use commands::words::{COMMANDS, answer};
         for (word, _) in COMMANDS {
-            assert!(Cli::command().find_subcommand(word).is_none(), "{word}");
-            let error = Cli::try_parse_from(["icecore", word]).unwrap_err();
+            assert!(Cli::described().find_subcommand(word).is_none(), "{word}");
+            let error = Cli::read(["icecore", word].map(OsString::from)).unwrap_err();
             assert!(answer(&error).unwrap().hint.unwrap().starts_with("Use "), "{word}");
         }
-        let error = Cli::try_parse_from(["icecore", "bakcup"]).unwrap_err();
+        let error = Cli::read(["icecore", "bakcup"].map(OsString::from)).unwrap_err();
         assert!(answer(&error).is_none());
         assert!(error.to_string().contains("backup"), "{error}");
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod job;
+mod key_lists;
 pub(crate) mod keys;
 pub(crate) mod memory;
 pub(crate) mod network;
@@ -17,9 +18,9 @@ use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
 use api::domains::{Privacy, Settings};
 use api::enroll::{KeyMode, Role};
-use client::UnlockedRepository;
 use crypto::SlotSecret;
 use memory::Memory;
+use pipeline::UnlockedRepository;
 use remote::{Endpoint, Purpose, Remote};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(crate) struct Caller<'a> {
 
 /// The repository of a domain, opened.
 pub(crate) struct Opened {
-    pub(crate) archive: UnlockedRepository,
+    pub(crate) repository: UnlockedRepository,
     pub(crate) remote: Arc<Remote>,
     /// What the server shows that is older or other than what this machine remembers.
     pub(crate) doubts: Vec<String>,
@@ -121,9 +122,9 @@ impl Node {
             }
             _ => Remote::connect(&endpoint, purpose),
         };
-        let remote = remote.map_err(client::Error::Repository).map_err(failed)?;
+        let remote = remote.map_err(pipeline::Error::Repository).map_err(failed)?;
         tell_limits(&remote, caller.out);
-        let archive = match &secret {
+        let repository = match &secret {
             Own::Key(secret) => {
                 let own =
                     UnlockedRepository::open_store(remote.clone(), SlotSecret::Recovery(**secret));
@@ -137,19 +138,20 @@ impl Node {
             Own::Typed(secret) => UnlockedRepository::open_store(remote.clone(), secret.slot()),
         };
         let is_typed = matches!(secret, Own::Typed(_));
-        let archive = archive.map_err(|error| of_typed(failed(error), is_typed))?;
+        let repository = repository.map_err(|error| of_typed(failed(error), is_typed))?;
         if self.domain(caller).is_none() {
-            self.check_repository(&archive)?;
+            self.check_repository(&repository)?;
         }
+        key_lists::remember(&self.folder, &repository, caller.out)?;
         receipt_keys::believe(&self.folder, &remote, caller.out)?;
-        let doubts = Memory::load(&self.folder, &archive).doubts(&archive)?;
-        Ok(Opened { archive, remote, doubts })
+        let doubts = Memory::load(&self.folder, &repository).doubts(&repository)?;
+        Ok(Opened { repository, remote, doubts })
     }
 
     /// The repository of the node's own domain is always the same one.
-    fn check_repository(&self, archive: &UnlockedRepository) -> Result<()> {
-        self.check_settings(archive)?;
-        let shown = archive.store.config().repository.to_string();
+    fn check_repository(&self, repository: &UnlockedRepository) -> Result<()> {
+        self.check_settings(repository)?;
+        let shown = repository.store.config().repository.to_string();
         match &self.identity.agent.repository {
             None => Ok(access::identity::note_repository(&self.folder, &shown)?),
             Some(known) if *known == shown => Ok(()),
@@ -177,9 +179,10 @@ impl Node {
 
     /// A server that shows other privacy or parity than at enrollment would make the node store in a form that
     /// tells more.
-    fn check_settings(&self, archive: &UnlockedRepository) -> Result<()> {
+    fn check_settings(&self, repository: &UnlockedRepository) -> Result<()> {
         let wanted = self.identity.agent.settings;
-        let (privacy, parity) = (archive.slot.privacy, archive.store.config().parity_percent());
+        let (privacy, parity) =
+            (repository.slot.privacy, repository.store.config().parity_percent());
         if privacy == privacy_of(wanted.privacy) && parity == wanted.parity_percent {
             return Ok(());
         }
@@ -225,7 +228,7 @@ impl Node {
     /// A key of the domain that the server makes and this node knows alone.
     fn granted_key(&self, domain: &str) -> Result<Zeroizing<[u8; 32]>> {
         let mut secret = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *secret).map_err(client::Error::from)?;
+        getrandom::fill(&mut *secret).map_err(pipeline::Error::from)?;
         let name = domain.parse().map_err(|_| {
             Failure::usage(format!("'{domain}' is not a domain name"))
                 .hint("To list domains, on the server: icecore server domains")

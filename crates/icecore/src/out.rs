@@ -79,7 +79,7 @@ impl Out {
 
     /// A line for people only.
     pub(crate) fn line(&self, text: &str) -> Result<()> {
-        if self.json || self.quiet { Ok(()) } else { Failure::heard_or_not(self.print(text)) }
+        if self.json || self.quiet { Ok(()) } else { Failure::ignore_broken_pipe(self.print(text)) }
     }
 
     /// A line for people that is the result itself: printed even when quiet.
@@ -96,7 +96,7 @@ impl Out {
         if self.json {
             let (number, name) = (code.number(), code.name());
             let line = Summary { message_type: "summary", code: number, name, value };
-            Failure::heard_or_not(self.write_json(&line))?;
+            Failure::ignore_broken_pipe(self.write_json(&line))?;
         }
         Ok(code)
     }

@@ -56,6 +56,7 @@ pub(crate) struct Retention {
     pub(crate) within_monthly: Option<String>,
     pub(crate) within_yearly: Option<String>,
     pub(crate) tags: Option<Vec<String>>,
+    pub(crate) group_by: Option<String>,
 }
 
 /// A number, or a word such as `unlimited`.
@@ -111,7 +112,7 @@ impl Profile {
         })
     }
 
-    fn parse(text: &str, name: Option<&str>) -> std::result::Result<Self, String> {
+    pub(crate) fn parse(text: &str, name: Option<&str>) -> std::result::Result<Self, String> {
         let said = |error: toml::de::Error| said(text, &error);
         let config: Config = toml::from_str(text).map_err(said)?;
         let defaults = toml::Table::from_iter(config.defaults);
@@ -195,6 +196,17 @@ fn said(text: &str, error: &toml::de::Error) -> String {
         None => error.to_string(), // names the key instead
     };
     said.trim_end().replace('\n', ", ")
+}
+
+/// The blocks of TOML in the guides.
+#[cfg(test)]
+pub(crate) fn blocks_of_guides() -> Vec<&'static str> {
+    let guides = [
+        include_str!("../../../docs/GUIDE-ONE-MACHINE.md"),
+        include_str!("../../../docs/GUIDE-SERVER.md"),
+    ];
+    let blocks = guides.iter().flat_map(|text| text.split("```toml\n").skip(1));
+    blocks.filter_map(|block| block.split("```").next()).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Showing how far a backup, restore or check is: on a terminal a line that is redrawn, elsewhere a line a minute.
 
 use crate::out::Out;
-use crate::{escape, terminal, units};
-use client::backup::Progress;
+use crate::{escape, terminal, units, width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pipeline::backup::Progress;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -22,7 +22,9 @@ const EVERY_MAX: u64 = 86_400;
 const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// The time left is shown only after this part is done: before, it would jump about.
 const PART_MIN: f64 = 0.02;
-/// A path is shown where this many characters are left for it.
+/// Less time left is not counted out: the end takes some itself.
+const SECS_LEFT_MIN: f64 = 10.0;
+/// A path is shown where this many columns are left for it.
 const PATH_MIN: usize = 16;
 /// Columns of the spinner, and one that stays free so that no terminal breaks the line.
 const SPINNER_WIDTH: usize = 3;
@@ -47,7 +49,8 @@ impl Shown {
     /// Shows `progress` until the result is dropped; `expected` is what the job has about, if that is known.
     pub(crate) fn start(progress: &Arc<Progress>, out: &Arc<Out>, expected: Option<Total>) -> Self {
         let asked = asked(std::env::var(EVERY).ok().as_deref());
-        let bar = (is_on_terminal() && !out.quiet && !out.json).then(bar);
+        let is_drawn = is_on_terminal() && !terminal::is_dumb();
+        let bar = (is_drawn && !out.quiet && !out.json).then(bar);
         if out.quiet || (out.json && asked.is_none()) {
             return Self { stop: None, thread: None, out: out.clone() };
         }
@@ -185,15 +188,18 @@ impl Now {
         }
     }
 
-    /// In at most `width` characters: what says least is left out first.
-    fn text(&self, width: usize) -> String {
+    /// In at most `columns` columns: what says least is left out first.
+    fn text(&self, columns: usize) -> String {
         let part = self.total.map(|total| self.done.bytes as f64 / total.bytes.max(1) as f64);
         let part = part.filter(|part| *part < 1.0);
-        let percent = part.map(|part| format!("{:.0} %", 100.0 * part));
+        // Never 100 % of what is not done.
+        let percent = part.map(|part| format!("{:.0} %", (100.0 * part).floor()));
         let rate = (self.bytes_read > 0).then(|| units::rate(self.bytes_per_sec));
         let left = part.filter(|part| *part >= PART_MIN).map(|part| {
-            let secs = self.secs * (1.0 - part) / part;
-            format!("about {} left", units::duration(secs.max(10.0)))
+            match self.secs * (1.0 - part) / part {
+                ..SECS_LEFT_MIN => "a few seconds left".to_owned(),
+                secs => format!("about {} left", units::duration(secs)),
+            }
         });
         let all =
             [Some(units::stopwatch(self.secs)), percent, self.objects(), self.bytes(), rate, left];
@@ -204,9 +210,9 @@ impl Now {
                 .filter_map(|at| all[at].clone())
                 .collect();
             let text = parts.join("  ");
-            let length = text.chars().count();
-            if length <= width {
-                return self.with_path(text, width - length);
+            let length = width::columns(&text);
+            if length <= columns {
+                return self.with_path(text, columns - length);
             }
         }
         units::stopwatch(self.secs)
@@ -217,7 +223,7 @@ impl Now {
         if path.is_empty() || room < PATH_MIN + 3 {
             return text;
         }
-        format!("{text}   {}", shortened(&path, room - 3))
+        format!("{text}   {}", width::shorten(&path, room - 3))
     }
 
     fn about(&self) -> &'static str {
@@ -250,19 +256,6 @@ impl Now {
     }
 }
 
-/// The beginning and the end of a path: the end tells more.
-fn shortened(path: &str, width: usize) -> String {
-    let length = path.chars().count();
-    if length <= width {
-        return path.to_owned();
-    }
-    let begin = width / 3;
-    let end = width - begin - 1;
-    let head: String = path.chars().take(begin).collect();
-    let tail: String = path.chars().skip(length - end).collect();
-    format!("{head}…{tail}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,14 +270,6 @@ mod tests {
             is_about: true,
             current: b"usr/lib/python3/dist-packages/some/long/folder/base.py".to_vec(),
         }
-    }
-
-    #[test]
-    fn both_ends_of_a_long_path_are_shown() {
-        assert_eq!(shortened("short", 10), "short");
-        assert_eq!(shortened("usr/lib/python3/base.py", 14), "usr/…3/base.py");
-        let long = shortened(&"é/".repeat(60), 20);
-        assert_eq!(long.chars().count(), 20);
     }
 
     #[test]
@@ -316,7 +301,9 @@ mod tests {
     fn a_line_fits_into_the_terminal() {
         for width in 5..160 {
             let text = now().text(width);
-            assert!(text.chars().count() <= width, "{width}: {text}");
+            assert!(width::columns(&text) <= width, "{width}: {text}");
+            let wide = Now { current: "写真/夏休み/".repeat(9).into(), ..now() }.text(width);
+            assert!(width::columns(&wide) <= width, "{width}: {wide}");
         }
         assert_eq!(
             now().text(80),
@@ -331,6 +318,13 @@ mod tests {
             Now { done, total: Some(Total { objects: 1, bytes: 100 }), ..now() }.text(200)
         };
         assert!(left(50).contains("  about 72 s left"), "{}", left(50));
+        assert!(left(99).contains("  99 %  ") && left(99).contains("  a few seconds left"));
+        let nearly = Now {
+            done: Total { objects: 1, bytes: 9_999 },
+            total: Some(Total { objects: 1, bytes: 10_000 }),
+            ..now()
+        };
+        assert!(nearly.text(200).contains("  99 %  "), "{}", nearly.text(200));
         for bytes in [0, 1, 100, 120] {
             assert!(!left(bytes).contains("left"), "{bytes}: {}", left(bytes));
         }

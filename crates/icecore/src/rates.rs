@@ -125,7 +125,7 @@ fn text_like(length: usize) -> Vec<u8> {
 
 /// Writes `size` bytes below `directory` as a backup does, and removes them again.
 pub(crate) fn storage(directory: &Path, size: u64) -> Result<Vec<Rate>> {
-    let failed = |error| Failure::from(repository::Error::from(error));
+    let failed = |error| Failure::from(store::Error::from(error));
     let storage = LocalStorage::open(directory).map_err(failed)?;
     let name = format!("bench-{}", std::process::id());
     let result = write(&storage, &name, size);

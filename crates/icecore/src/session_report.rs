@@ -1,13 +1,15 @@
 //! The report of a backup for people: a summary of a few lines, or every field.
 
-use crate::escape;
 use crate::units::{bytes, clock, count, duration, exact_bytes, many, percent, rate};
-use client::report::BackupReport;
+use crate::{escape, width};
+use pipeline::report::BackupReport;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 /// Failed paths that the summary names; all of them were reported when they failed.
 const FAILED_MAX: usize = 3;
+/// Nobody needs advice on how a shorter backup would be faster.
+const BOTTLENECK_SECS_MIN: f64 = 5.0;
 /// Width of the labels of the summary.
 const SHORT_WIDTH: usize = 12;
 
@@ -29,19 +31,24 @@ impl Failed {
         }
     }
 
-    /// The heading that `heading` makes of their number, and the first of them; nothing when there are none.
-    pub(crate) fn lines(&self, heading: impl FnOnce(u64) -> String) -> Vec<String> {
+    /// The heading that `heading` makes of their number, and the first of them; `others` says where the rest is.
+    /// Nothing when there are none.
+    pub(crate) fn lines(&self, heading: impl FnOnce(u64) -> String, others: &str) -> Vec<String> {
         let all = self.count.load(Relaxed);
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         if all == 0 {
             return Vec::new();
         }
-        let width = first.iter().map(|(path, _)| path.chars().count()).max().unwrap_or(0);
+        let widest = first.iter().map(|(path, _)| width::columns(path)).max().unwrap_or(0);
         let mut lines = vec![heading(all)];
-        lines.extend(first.iter().map(|(path, reason)| format!("    {path:<width$}  {reason}")));
+        lines.extend(
+            first
+                .iter()
+                .map(|(path, reason)| format!("    {}  {reason}", width::pad_right(path, widest))),
+        );
         let more = all - first.len() as u64;
         if more > 0 {
-            lines.push(format!("    and {} more: each was reported above", count(more)));
+            lines.push(format!("    and {} more: {others}", count(more)));
         }
         lines
     }
@@ -72,11 +79,13 @@ impl Saved<'_> {
         lines.push(row("objects", self.objects()));
         lines.push(row("data", data(report)));
         lines.extend(also(report).map(|text| row("also", text)));
-        lines.extend(report.bottleneck().map(|text| row("bottleneck", text)));
+        let is_long = report.elapsed_secs >= BOTTLENECK_SECS_MIN;
+        let bottleneck = report.bottleneck().filter(|_| is_long);
+        lines.extend(bottleneck.map(|text| row("bottleneck", text)));
         lines.extend(self.network.clone().map(|text| row("network", text)));
-        lines.extend(self.failed.lines(|count| {
-            format!("  {} could not be read completely (exit 3):", many(count, "object"))
-        }));
+        let failed =
+            |count| format!("  {} could not be read completely (exit 3):", many(count, "object"));
+        lines.extend(self.failed.lines(failed, &format!("icecore map --failed {}", self.id)));
         if !self.is_skipped {
             lines.push(row("report", format!("icecore stats --report {}", self.id)));
         }
@@ -348,7 +357,7 @@ mod tests {
             bytes_after_dedup: 63_963_136,
             bytes_transferred: 25_165_824,
             elapsed_secs: 112.0,
-            stages: client::report::StageTimes { read_secs: 9.0, ..Default::default() },
+            stages: pipeline::report::StageTimes { read_secs: 9.0, ..Default::default() },
             ..BackupReport::default()
         };
         let lines = saved(&report);
@@ -364,7 +373,8 @@ mod tests {
         );
         let failed = lines.iter().position(|line| line.contains("7 objects could not be read"));
         assert_eq!(lines[failed.unwrap() + 1], "    /srv/0  permission denied");
-        assert!(lines.iter().any(|line| line.contains("and 4 more")), "{lines:#?}");
+        let more = "and 4 more: icecore map --failed 0703513b";
+        assert!(lines.iter().any(|line| line.ends_with(more)), "{lines:#?}");
     }
 
     #[test]
@@ -379,7 +389,7 @@ mod tests {
 
     #[test]
     fn the_full_report_has_every_field() {
-        let stages = client::report::StageTimes { read_secs: 9.0, ..Default::default() };
+        let stages = pipeline::report::StageTimes { read_secs: 9.0, ..Default::default() };
         let text = lines(&BackupReport {
             bytes_inspected: 470_469_000_000,
             stages,

@@ -5,7 +5,7 @@ use crate::child;
 use crate::codes::Code;
 use crate::failure::Failure;
 use crate::out::Out;
-use client::backup::Progress;
+use pipeline::backup::Progress;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Signalled {
                 child::end_now();
                 std::process::exit(Code::Cancelled.number().into());
             }
-            let code = out.fail(&Failure::from(client::Error::Cancelled));
+            let code = out.fail(&Failure::from(pipeline::Error::Cancelled));
             std::process::exit(code.number().into());
         });
     }
@@ -67,7 +67,7 @@ fn ignored_in(status: &str) -> u64 {
 fn end(out: &Out) {
     std::thread::sleep(GRACE);
     child::end_now();
-    let code = out.fail(&Failure::from(client::Error::Cancelled));
+    let code = out.fail(&Failure::from(pipeline::Error::Cancelled));
     std::process::exit(code.number().into());
 }
 

@@ -3,6 +3,7 @@
 use crate::failure::Result;
 use crate::out::Out;
 use crate::terminal::{self, Paint};
+use crate::width;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
@@ -93,15 +94,15 @@ impl Table {
         all.map(line).collect()
     }
 
-    fn cell(&self, text: &str, column: usize, width: usize) -> String {
-        let text = cut(text, width);
-        let pad = " ".repeat(width - text.chars().count());
-        if self.columns[column].is_right { pad + &text } else { text + &pad }
+    fn cell(&self, text: &str, column: usize, columns: usize) -> String {
+        let text = width::cut(text, columns);
+        let pad = if self.columns[column].is_right { width::pad_left } else { width::pad_right };
+        pad(&text, columns)
     }
 
     /// Of each column; 0 for one that has no values.
     fn widths(&self, width: Option<usize>) -> Vec<usize> {
-        let longest = |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max();
+        let longest = |at: usize| self.rows.iter().map(|row| width::columns(&row[at])).max();
         let mut widths: Vec<_> = (0..self.columns.len())
             .map(|at| match longest(at).unwrap_or(0) {
                 0 => 0,
@@ -130,15 +131,6 @@ fn total(widths: &[usize]) -> usize {
     shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// The beginning of `text`, in at most `width` characters.
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let begin: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{begin}…")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,10 +157,26 @@ mod tests {
     #[test]
     fn a_table_is_no_wider_than_the_terminal() {
         let lines = plain(Some(40));
-        assert!(lines.iter().all(|line| line.chars().count() <= 40), "{lines:#?}");
+        assert!(lines.iter().all(|line| width::columns(line) <= 40), "{lines:#?}");
         assert!(lines[2].ends_with('…'), "{}", lines[2]);
         // Numbers and names are never cut off.
         assert!(plain(Some(5))[1].starts_with("web-01       1 B  /home"));
+    }
+
+    #[test]
+    fn wide_and_combining_characters_stand_in_their_columns() {
+        let mut table = Table::new(&[left("NODE"), right("SIZE"), flexible("PATH")]);
+        for node in ["ascii-01", "日本語", "e\u{301}te\u{301}", "🦀🦀"] {
+            table.row([node.into(), "1 B".into(), "/サーバー".repeat(4)]);
+        }
+        for width in [None, Some(40), Some(33)] {
+            let lines = table.lines(width, |_, text| text.to_owned());
+            let before = |line: &str, mark| line.find(mark).map(|at| width::columns(&line[..at]));
+            let starts: Vec<_> = lines[1..].iter().map(|line| before(line, "/サ")).collect();
+            assert_eq!(starts, [before(&lines[0], "PATH"); 4], "{lines:#?}");
+            let fits = |line: &String| width.is_none_or(|width| width::columns(line) <= width);
+            assert!(lines.iter().all(fits), "{width:?} {lines:#?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Writing entries as a tar archive: ustar headers, with what does not fit into them in PAX
 //! records in front (long and odd names, times before the second, extended attributes).
 
-use client::browse::content::ContentReader;
-use client::{Error, Result};
 use format::entry::{Content, Entry, Kind, LinkGroup};
+use pipeline::browse::content::ContentReader;
+use pipeline::{Error, Result};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use tar::{EntryType, Header};

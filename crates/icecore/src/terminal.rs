@@ -39,6 +39,10 @@ fn columns(stream: impl AsFd + IsTerminal) -> Option<usize> {
 /// Whether `stream` shows colors, and nobody objects (<https://no-color.org>).
 pub(crate) fn has_colors(stream: &impl IsTerminal) -> bool {
     let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    !is_refused && !is_dumb && stream.is_terminal()
+    !is_refused && !is_dumb() && stream.is_terminal()
+}
+
+/// Whether the terminal obeys no escape sequences: no line can be drawn again.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }

@@ -111,11 +111,11 @@ pub(crate) fn json(time: Time) -> String {
 }
 
 /// What a calendar here shows, for policies.
-pub(crate) fn calendar(time: Time) -> client::retention::CalendarTime {
+pub(crate) fn calendar(time: Time) -> pipeline::retention::CalendarTime {
     let stamp = Timestamp::new(time.secs, time.nanos as i32).unwrap_or_default();
     let local = stamp.to_zoned(TimeZone::system());
     let week = local.date().iso_week_date();
-    client::retention::CalendarTime {
+    pipeline::retention::CalendarTime {
         year: local.year().into(),
         month: local.month().unsigned_abs(),
         day: local.day().unsigned_abs(),

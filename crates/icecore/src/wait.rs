@@ -22,8 +22,8 @@ impl Wait {
     pub(crate) fn patiently<T>(
         self,
         context: &Context,
-        mut work: impl FnMut() -> client::Result<T>,
-    ) -> client::Result<T> {
+        mut work: impl FnMut() -> pipeline::Result<T>,
+    ) -> pipeline::Result<T> {
         let end = self.wait.map(|wait| Instant::now() + wait);
         let mut is_told = false;
         loop {
@@ -44,18 +44,18 @@ impl Wait {
 }
 
 /// The process that holds the repository, if that is why the work failed.
-fn holder(error: &client::Error) -> Option<&str> {
+fn holder(error: &pipeline::Error) -> Option<&str> {
     match error {
-        client::Error::Repository(repository::Error::InUse { holder }) => Some(holder),
+        pipeline::Error::Repository(store::Error::InUse { holder }) => Some(holder),
         _ => None,
     }
 }
 
-fn pause(context: &Context, end: Instant) -> client::Result<()> {
+fn pause(context: &Context, end: Instant) -> pipeline::Result<()> {
     let until = end.min(Instant::now() + AGAIN);
     while Instant::now() < until {
         if context.is_cancelled() {
-            return Err(client::Error::Cancelled);
+            return Err(pipeline::Error::Cancelled);
         }
         std::thread::sleep(LOOK.min(until.saturating_duration_since(Instant::now())));
     }

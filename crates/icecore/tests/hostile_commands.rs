@@ -63,8 +63,8 @@ fn commands(outside: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn commands_that_go_too_far_are_refused_and_the_agent_goes_on() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = place.path().canonicalize().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().canonicalize().unwrap();
     let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     for name in ["outside", "allowed"] {
         std::fs::create_dir(path(name)).unwrap();

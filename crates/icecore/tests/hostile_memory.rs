@@ -7,21 +7,21 @@
 #[allow(dead_code, reason = "other tests need more of it")]
 mod fake;
 
-use client::UnlockedRepository;
-use client::unlocked::InitOptions;
 use crypto::SlotSecret;
 use fake::{Asked, Fake, Reply};
 use format::manifest::{Head, SIGNATURE_BYTES, snapshot_id};
 use format::record::{self, HEADER_BYTES, SealedRecord};
 use ids::KeyId;
 use parking_lot::Mutex;
+use pipeline::UnlockedRepository;
+use pipeline::unlocked::InitOptions;
 use protocol::Packet;
 use protocol::packet::{PathBytes, SnapshotName};
 use repository::local::LocalStorage;
-use repository::snapshots::StoredSnapshot;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
+use store::StoredSnapshot;
 
 /// What opens the slot of the node.
 const SECRET: [u8; 32] = [7; 32];
@@ -42,12 +42,12 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let archive = UnlockedRepository::init(
+        let repository = UnlockedRepository::init(
             Arc::new(LocalStorage::create(&folder.path().join("repository")).unwrap()),
             SlotSecret::Recovery(SECRET),
             InitOptions::default(),
         );
-        let (shown, repository) = (Shown::default(), archive.unwrap().local().unwrap().clone());
+        let (shown, repository) = (Shown::default(), repository.unwrap().local().unwrap().clone());
         let (says, told) = (shown.clone(), Told::default());
         let tells = told.clone();
         let fake = Fake::start(Some(repository), move |asked| match asked.packet {
@@ -120,9 +120,9 @@ impl Lab {
 
     /// The snapshots of a repository, oldest first.
     fn snapshots(&self, repository: &str) -> Vec<StoredSnapshot> {
-        let archive = open(&self.path(repository));
-        let names = archive.store.snapshots().unwrap();
-        names.into_iter().map(|name| archive.store.snapshot(name).unwrap()).collect()
+        let repository = open(&self.path(repository));
+        let names = repository.store.snapshots().unwrap();
+        names.into_iter().map(|name| repository.store.snapshot(name).unwrap()).collect()
     }
 }
 

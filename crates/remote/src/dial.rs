@@ -116,7 +116,7 @@ fn stranger(endpoint: &Endpoint, error: &io::Error) -> Failure {
 /// A kind that says: the server cannot be reached.
 fn kind_of(error: &io::Error) -> ErrorKind {
     match error.kind() {
-        kind if repository::storage::is_connection_error(kind) => kind,
+        kind if store::is_connection_error(kind) => kind,
         _ => ErrorKind::NotConnected,
     }
 }

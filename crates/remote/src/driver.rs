@@ -403,9 +403,7 @@ impl ConnectionDriver {
         let kind = match &error {
             Error::Protocol(error) => return Failure::ProtocolError(error.to_string()),
             Error::Io(error) if is_ended(error) => return ended(),
-            Error::Io(error) if repository::storage::is_connection_error(error.kind()) => {
-                error.kind()
-            }
+            Error::Io(error) if store::is_connection_error(error.kind()) => error.kind(),
             Error::TooSlow { .. } => ErrorKind::TimedOut,
             Error::Io(_) | Error::Closed => ErrorKind::ConnectionReset,
         };

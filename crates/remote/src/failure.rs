@@ -1,12 +1,11 @@
-//! Why a stream or a request failed, and the same as an error of the repository engine.
+//! Why a stream or a request failed, and the same as an error of a repository.
 
 use format::wire::Reader;
 use ids::{ContainerNo, ObjectId, SnapshotId};
 use protocol::Packet;
 use protocol::fault::Code;
-use repository::Error;
-use repository::storage::StorageError;
 use std::io::{self, ErrorKind};
+use store::{Error, StorageError};
 
 /// Why a stream or a request failed.
 #[derive(Clone, Debug)]
@@ -77,7 +76,7 @@ impl Failure {
         matches!(self, Self::Fault { code: Code::NoSession, .. })
     }
 
-    /// The same as an error of the repository engine.
+    /// The same as an error of a repository.
     pub fn into_error(self) -> Error {
         match self {
             Self::Fault { code, message, hint, about } => of_fault(code, message, hint, &about),

@@ -1,4 +1,4 @@
-//! A repository on a server, as pipelines use it: [`Remote`] is a [`repository::store::Store`].
+//! A repository on a server, as pipelines use it: [`Remote`] is a [`store::Store`].
 //!
 //! ```text
 //!  threads of pipelines ──▶ stream: requests, window ◀──▶ driver (one thread): TLS, frames, coming
@@ -9,6 +9,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod as_store;
 mod dial;
 mod driver;
 mod endpoint;
@@ -20,7 +21,6 @@ mod remote;
 mod route;
 mod runtime;
 mod server_messages;
-mod store;
 mod stream;
 mod stream_scaler;
 mod wait_control;

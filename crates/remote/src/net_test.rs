@@ -12,12 +12,12 @@ use crate::stream::{Pending, Stream};
 use crate::{Endpoint, Failure, Purpose};
 use parking_lot::Mutex;
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
-use repository::Result;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use store::Result;
 use tokio::sync::oneshot;
 
 /// Noise is sent in packets of this size.

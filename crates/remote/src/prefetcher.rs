@@ -6,11 +6,11 @@ use crate::stream::{Pending, Stream};
 use ids::{ContainerNo, RecordLocation};
 use parking_lot::Mutex;
 use protocol::Packet;
-use repository::Result;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use store::Result;
 
 /// Bytes in flight or waiting to be read: a minimum that keeps a nearby server busy, and a maximum that
 /// is small beside a restore's own queues. Between them, twice the bandwidth-delay product: replies to

@@ -13,13 +13,10 @@ use parking_lot::Mutex;
 use protocol::Packet;
 pub use protocol::packet::Purpose;
 use protocol::packet::{PathBytes, Slot};
-use repository::config::Config;
-use repository::keys::Keys;
-use repository::receipts::ReceiptKey;
-use repository::{Error, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use store::{Config, Error, Keys, ReceiptKey, Result};
 use tokio::sync::oneshot;
 use transport::socket::Buffers;
 

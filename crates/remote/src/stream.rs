@@ -8,11 +8,11 @@ use crate::server_messages::ServerMessages;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use protocol::window::Window;
 use protocol::{Packet, packet};
-use repository::Result;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use store::Result;
 use tokio::sync::Notify;
 use transport::waits::Waits;
 
@@ -354,7 +354,7 @@ impl State {
 
     fn check_in(&self, epoch: u64) -> Result<()> {
         self.check()?;
-        if self.epoch == epoch { Ok(()) } else { Err(repository::Error::SessionLost) }
+        if self.epoch == epoch { Ok(()) } else { Err(store::Error::SessionLost) }
     }
 
     fn check(&self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! A session on a server.
 
 use crate::Remote;
-use crate::store::bad_reply;
+use crate::as_store::bad_reply;
 use crate::stream::{Pending, Stream};
 use crate::stream_scaler::{STREAMS_MAX, Step, StreamScaler};
 use format::manifest::{Head, snapshot_id};
@@ -12,14 +12,11 @@ use protocol::frame::{HEADER_BYTES, Header};
 use protocol::limits::IDS_MAX;
 use protocol::packet::{PathBytes, SnapshotName, kind};
 use protocol::{Packet, flags};
-use repository::Result;
-use repository::session::CommittedSnapshot;
-use repository::snapshots::SnapshotRef;
-use repository::store::{Claim, PendingReply, WriteSession};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use store::{Claim, CommittedSnapshot, PendingReply, Result, SnapshotRef, WriteSession};
 
 /// Maximum number of ids that are remembered, so that they are not claimed again: about 16 MB.
 const SEEN_MAX: usize = 1 << 18;
@@ -120,7 +117,7 @@ fn begun(remote: &Remote, begin: &Packet) -> Result<Packet> {
     let start = Instant::now();
     loop {
         match remote.first.call(begin) {
-            Err(repository::Error::InUse { .. }) if start.elapsed() < remote.endpoint.patience => {
+            Err(store::Error::InUse { .. }) if start.elapsed() < remote.endpoint.patience => {
                 std::thread::sleep(TURN_EVERY);
             }
             begun => return begun,
@@ -211,7 +208,7 @@ impl WriteSession for RemoteWriteSession {
 
 /// The name of the snapshot of `manifest`, computed here.
 fn own_name(manifest: &SealedRecord) -> Result<SnapshotName> {
-    let damaged = |reason| repository::Error::damaged("the manifest", reason);
+    let damaged = |reason| store::Error::damaged("the manifest", reason);
     let record = record::head_only(&manifest.associated).map_err(damaged)?;
     let (head, _) = Head::decode(record.clear).map_err(damaged)?;
     Ok(SnapshotName { sequence: head.sequence, id: snapshot_id(record.clear) })

@@ -30,7 +30,7 @@ mod redirects;
 mod sessions;
 #[path = "hostile/snapshots.rs"]
 mod snapshots;
-#[path = "../../client/tests/it/testkit/mod.rs"]
+#[path = "../../pipeline/tests/it/testkit/mod.rs"]
 #[allow(
     dead_code,
     unused_imports,

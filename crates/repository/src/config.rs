@@ -1,246 +1,76 @@
-//! The file `config`: the settings of a repository, written by `init` and never changed. `config.copy` holds the same.
-//! The root key signs it; without a key only its checksum can be verified.
+//! The file `config`: the settings of a repository. `config.copy` holds the same.
 
 use crate::duplicated_file::DuplicatedFile;
 use crate::storage::Storage;
 use crate::{Error, Result};
-use format::limits::PARITY_PERCENT_MAX;
-use format::wire::{Reader, checksum};
-use ids::RepositoryId;
+pub use store::Config;
 
 /// Its two names.
 pub const NAMES: [&str; 2] = ["config", "config.copy"];
-const MAGIC: [u8; 8] = *b"ICEREPO2";
-/// Feature bit 0: containers have parity (`docs/FORMAT.md`, F-5.6). Bits 8 to 15 hold the percentage.
-const FEATURE_PARITY: u64 = 1;
-const PARITY_SHIFT: u32 = 8;
-/// Bytes reserved for optional features.
-pub const EXTENSION_BYTES: usize = 64;
-const SIGNED_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 12 + 32 + EXTENSION_BYTES;
-const SIGNATURE_BYTES: usize = 64;
-const BYTES: usize = SIGNED_BYTES + SIGNATURE_BYTES + 16;
 const FILES: DuplicatedFile = DuplicatedFile {
     name: NAMES[0],
     copy: NAMES[1],
-    bytes_max: BYTES,
+    bytes_max: Config::BYTES,
     is_good: |bytes| Config::decode(bytes).map(drop),
 };
 
-/// The settings of a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Its name.
-    pub repository: RepositoryId,
-    /// Features that a program must support to open it: see [`Config::with_parity`].
-    pub features: u64,
-    /// Features that a program may ignore.
-    pub optional: u64,
-    /// When it was created, in seconds since 1970.
-    pub created_secs: i64,
-    /// Privacy level: 1 standard, 2 hardened, as in key slots.
-    pub privacy: u8,
-    /// Smallest, average and largest chunk in bytes.
-    pub chunk_bytes: [u32; 3],
-    /// Public key that vouches for key slots, signers, and this.
-    pub root_key: [u8; 32],
-    /// Data of optional features; zeros when there are none.
-    pub extension: [u8; EXTENSION_BYTES],
-    /// Signature of the root key over all of this.
-    pub signature: [u8; SIGNATURE_BYTES],
+/// Reads the config, or its copy when it is lost or damaged.
+pub fn read(storage: &dyn Storage) -> Result<Config> {
+    let missing = || Error::NoRepository { location: storage.describe() };
+    let bytes = FILES.read(storage)?.ok_or_else(missing)?;
+    let config = Config::decode(&bytes).map_err(|reason| Error::damaged(NAMES[0], reason))?;
+    match config.unknown_features() {
+        Some(features) => Err(Error::UnknownFeatures(features)),
+        None => Ok(config),
+    }
 }
 
-impl Config {
-    /// Settings without features and signature.
-    pub fn new(
-        repository: RepositoryId,
-        root_key: [u8; 32],
-        created_secs: i64,
-        privacy: u8,
-        chunk_bytes: [u32; 3],
-    ) -> Self {
-        let (features, optional) = (0, 0);
-        let (extension, signature) = ([0; EXTENSION_BYTES], [0; SIGNATURE_BYTES]);
-        Self {
-            repository,
-            features,
-            optional,
-            created_secs,
-            privacy,
-            chunk_bytes,
-            root_key,
-            extension,
-            signature,
-        }
-    }
+/// Whether there is a config.
+pub fn exists(storage: &dyn Storage) -> Result<bool> {
+    FILES.exists(storage)
+}
 
-    /// This with `percent` of parity in every container; 0 for none.
-    pub fn with_parity(self, percent: u32) -> Self {
-        let features = match percent {
-            0 => 0,
-            percent => FEATURE_PARITY | u64::from(percent) << PARITY_SHIFT,
-        };
-        Self { features, ..self }
-    }
+/// Durably writes the config, twice.
+pub fn write(config: &Config, storage: &dyn Storage) -> Result<()> {
+    Ok(FILES.write(storage, &config.encode())?)
+}
 
-    /// This with the signature that `sign` makes.
-    pub fn signed(self, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_BYTES]) -> Self {
-        Self { signature: sign(&self.signed_bytes()), ..self }
-    }
+/// Durably writes the config as the last step of `init`. When that fails, neither file stays: the user runs `init`
+/// again, perhaps with another password.
+pub(crate) fn write_first(config: &Config, storage: &dyn Storage) -> Result<()> {
+    write(config, storage).inspect_err(|_| FILES.remove(storage))
+}
 
-    /// Parity of the containers in per cent; 0 for none.
-    pub fn parity_percent(&self) -> u32 {
-        (self.features >> PARITY_SHIFT) as u32
-    }
-
-    /// What an older program does with parity, this one does with all that it does not know.
-    fn knows_features(&self) -> Result<()> {
-        let percent = self.parity_percent();
-        let known = percent <= PARITY_PERCENT_MAX && *self == self.with_parity(percent);
-        if known { Ok(()) } else { Err(Error::UnknownFeatures(self.features)) }
-    }
-
-    /// Reads the config, or its copy when it is lost or damaged.
-    pub fn read(storage: &dyn Storage) -> Result<Self> {
-        let missing = || Error::NoRepository { location: storage.describe() };
-        let bytes = FILES.read(storage)?.ok_or_else(missing)?;
-        let config = Self::decode(&bytes).map_err(|reason| Error::damaged(NAMES[0], reason))?;
-        config.knows_features().map(|()| config)
-    }
-
-    /// Whether there is a config.
-    pub fn exists(storage: &dyn Storage) -> Result<bool> {
-        FILES.exists(storage)
-    }
-
-    /// Durably writes the config, twice.
-    pub fn write(&self, storage: &dyn Storage) -> Result<()> {
-        Ok(FILES.write(storage, &self.encode())?)
-    }
-
-    /// Durably writes the config as the last step of `init`. When that fails, neither file stays: the user runs `init`
-    /// again, perhaps with another password.
-    pub(crate) fn write_first(&self, storage: &dyn Storage) -> Result<()> {
-        self.write(storage).inspect_err(|_| FILES.remove(storage))
-    }
-
-    /// What is wrong with each of the two files: name and reason.
-    pub fn problems(storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
-        FILES.problems(storage)
-    }
-
-    /// The bytes that the root key signs.
-    pub fn signed_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(BYTES);
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&self.repository.0);
-        out.extend_from_slice(&self.features.to_le_bytes());
-        out.extend_from_slice(&self.optional.to_le_bytes());
-        out.extend_from_slice(&self.created_secs.to_le_bytes());
-        out.push(self.privacy);
-        self.chunk_bytes.iter().for_each(|bytes| out.extend_from_slice(&bytes.to_le_bytes()));
-        out.extend_from_slice(&self.root_key);
-        out.extend_from_slice(&self.extension);
-        out
-    }
-
-    /// The file's bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.signed_bytes();
-        out.extend_from_slice(&self.signature);
-        let sum = checksum(&[&out]);
-        out.extend_from_slice(&sum);
-        out
-    }
-
-    /// The config in the file's bytes.
-    pub fn decode(bytes: &[u8]) -> format::Result<Self> {
-        let mut reader = Reader::new(bytes, "config");
-        let covered = reader.clone().bytes(BYTES - 16)?;
-        if reader.array()? != MAGIC {
-            return Err(reader.invalid());
-        }
-        let config = Self {
-            repository: RepositoryId(reader.array()?),
-            features: reader.u64()?,
-            optional: reader.u64()?,
-            created_secs: reader.u64()? as i64,
-            privacy: reader.u8()?,
-            chunk_bytes: [reader.u32()?, reader.u32()?, reader.u32()?],
-            root_key: reader.array()?,
-            extension: reader.array()?,
-            signature: reader.array()?,
-        };
-        if reader.array()? != checksum(&[covered]) {
-            return Err(format::Error::Checksum { what: "config" });
-        }
-        reader.end().map(|()| config)
-    }
+/// What is wrong with each of the two files: name and reason.
+pub fn problems(storage: &dyn Storage) -> Result<Vec<(&'static str, String)>> {
+    FILES.problems(storage)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::local::LocalStorage;
+    use ids::RepositoryId;
 
     fn config() -> Config {
         Config::new(RepositoryId([1; 16]), [6; 32], 2, 1, [3, 4, 5])
     }
 
     #[test]
-    fn parity_is_a_feature_and_others_are_refused() {
-        for percent in [0, 1, 25] {
-            let config = config().with_parity(percent);
-            assert_eq!(config.parity_percent(), percent);
-            assert!(config.knows_features().is_ok());
-            assert_eq!(config.features == 0, percent == 0, "older programs refuse parity");
-        }
-        for features in [1, 2, 3, 1 << 8, 1 | 26 << 8, 1 | 3 << 8 | 1 << 16, 1 | 3 << 8 | 1 << 63] {
-            let unknown = Config { features, ..config() };
-            assert!(unknown.knows_features().is_err(), "{features:#x}");
-        }
-    }
-
-    #[test]
-    fn what_is_optional_need_not_be_known_and_is_signed() {
-        let mut signed = Vec::new();
-        let some = Config { optional: 1 << 40, extension: [9; EXTENSION_BYTES], ..config() };
-        let some = some.signed(|bytes| {
-            signed = bytes.to_vec();
-            [8; 64]
-        });
-        assert!(some.knows_features().is_ok());
-        assert_eq!(Config::decode(&some.encode()), Ok(some));
-        assert_eq!(signed, some.signed_bytes());
-        assert_ne!(signed, config().signed_bytes());
-    }
-
-    #[test]
-    fn a_config_is_read_back_and_flips_are_found() {
-        let config = config().with_parity(3).signed(|_| [7; 64]);
-        let bytes = config.encode();
-        assert_eq!((Config::decode(&bytes), bytes.len()), (Ok(config), BYTES));
-        for bit in 0..bytes.len() * 8 {
-            let mut damaged = bytes.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(Config::decode(&damaged).is_err());
-        }
-    }
-
-    #[test]
     fn a_config_that_is_lost_or_damaged_is_read_from_its_copy() {
         let folder = tempfile::tempdir().unwrap();
         let storage = LocalStorage::open(folder.path()).unwrap();
-        assert!(matches!(Config::read(&storage), Err(Error::NoRepository { .. })));
-        config().write(&storage).unwrap();
+        assert!(matches!(read(&storage), Err(Error::NoRepository { .. })));
+        write(&config(), &storage).unwrap();
         for name in NAMES {
             let (path, good) = (folder.path().join(name), config().encode());
             std::fs::write(&path, &good[1..]).unwrap();
-            assert_eq!(Config::read(&storage).unwrap(), config());
-            assert_eq!(Config::problems(&storage).unwrap()[0].0, name);
+            assert_eq!(read(&storage).unwrap(), config());
+            assert_eq!(problems(&storage).unwrap()[0].0, name);
             std::fs::remove_file(&path).unwrap();
-            assert_eq!(Config::read(&storage).unwrap(), config());
+            assert_eq!(read(&storage).unwrap(), config());
             std::fs::write(&path, &good).unwrap();
-            assert!(Config::problems(&storage).unwrap().is_empty());
+            assert!(problems(&storage).unwrap().is_empty());
         }
     }
 }

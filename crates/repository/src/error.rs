@@ -78,23 +78,6 @@ pub enum Error {
     /// The root page of a manifest was not stored.
     #[error("the root page {0} of the new snapshot was not stored; nothing was published")]
     RootMissing(ObjectId),
-    /// The server denied the request.
-    #[error("{message}")]
-    Refused {
-        /// What was denied, and why.
-        message: String,
-        /// What the user can do.
-        hint: String,
-    },
-    /// The server no longer has the session. The caller begins a new one.
-    #[error("the server no longer has this session")]
-    SessionLost,
-    /// Bytes on the server are damaged.
-    #[error("on the server: {0}")]
-    DamagedOnServer(String),
-    /// Only possible on the machine that holds the repository.
-    #[error("this is only possible on the machine that holds the repository: the server")]
-    LocalOnly,
     /// The repository needs features that this program does not support; the number holds their bits.
     #[error("the repository uses features ({0:#x}) that this version does not support")]
     UnknownFeatures(u64),
@@ -132,27 +115,89 @@ impl Error {
         matches!(self, Self::Storage(error) if error.is_full())
     }
 
-    /// Whether the storage or the server could not be reached or used. The error says nothing about the data.
+    /// Whether the storage could not be reached or used. The error says nothing about the data.
     pub fn is_unreachable(&self) -> bool {
-        match self {
-            Self::Storage(error) => error.is_unreachable(),
-            Self::SessionLost => true,
-            _ => false,
-        }
-    }
-
-    /// Whether stored bytes are lost or damaged.
-    pub fn is_damage(&self) -> bool {
-        match self {
-            Self::Storage(error) => !error.is_unreachable() && !error.is_full(),
-            Self::IndexDamaged { .. } | Self::Damaged { .. } | Self::DamagedOnServer(_) => true,
-            Self::ContainerMissing(_) | Self::ObjectMissing(_) | Self::SnapshotMissing(_) => true,
-            _ => false,
-        }
+        matches!(self, Self::Storage(error) if error.is_unreachable())
     }
 
     /// Whether a container file is missing. The index may be older than a reclaim that removed it.
     pub fn is_container_missing(&self) -> bool {
         matches!(self, Self::ContainerMissing(_))
+    }
+}
+
+/// The same for pipelines. What they do not tell apart stays what it is.
+impl From<Error> for store::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Storage(error) => Self::Storage(error),
+            Error::NoRepository { location } => Self::NoRepository { location },
+            Error::Exists { location } => Self::Exists { location },
+            Error::InUse { holder } => Self::InUse { holder },
+            Error::LeaseLost { holder } => Self::LeaseLost { holder },
+            Error::IndexDamaged { name } => Self::IndexDamaged { name },
+            Error::Damaged { name, reason } => Self::Damaged { name, reason },
+            Error::ContainerMissing(number) => Self::ContainerMissing(number),
+            Error::ObjectMissing(id) => Self::ObjectMissing(id),
+            Error::SnapshotMissing(id) => Self::SnapshotMissing(id),
+            Error::UnknownFeatures(features) => Self::UnknownFeatures(features),
+            Error::KeysChanged => Self::KeysChanged,
+            Error::LockingUnsupported { .. }
+            | Error::NotClaimed(_)
+            | Error::NotStored(_)
+            | Error::RootMissing(_)
+            | Error::UncertainData(_)
+            | Error::StaleListing { .. }
+            | Error::ParityCode
+            | Error::WriterStopped => Self::Other(Box::new(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn storage(kind: std::io::ErrorKind) -> Error {
+        StorageError::new("open", "x", std::io::Error::from(kind)).into()
+    }
+
+    /// One of each kind.
+    fn all() -> Vec<Error> {
+        let [location, holder, name] = ["a place", "a holder", "a name"].map(str::to_owned);
+        vec![
+            storage(std::io::ErrorKind::TimedOut),
+            storage(std::io::ErrorKind::StorageFull),
+            storage(std::io::ErrorKind::InvalidData),
+            Error::NoRepository { location: location.clone() },
+            Error::Exists { location: location.clone() },
+            Error::InUse { holder: holder.clone() },
+            Error::LockingUnsupported { location },
+            Error::LeaseLost { holder },
+            Error::IndexDamaged { name: name.clone() },
+            Error::damaged(&name, format::Error::Invalid { what: "record" }),
+            Error::ContainerMissing(ContainerNo(7)),
+            Error::ObjectMissing(ObjectId([1; 24])),
+            Error::SnapshotMissing(SnapshotId([2; 16])),
+            Error::NotClaimed(ObjectId([3; 24])),
+            Error::NotStored(4),
+            Error::RootMissing(ObjectId([5; 24])),
+            Error::UnknownFeatures(6),
+            Error::KeysChanged,
+            Error::UncertainData(name.clone()),
+            Error::StaleListing { directory: name },
+            Error::ParityCode,
+            Error::WriterStopped,
+        ]
+    }
+
+    #[test]
+    fn an_error_means_the_same_to_pipelines_as_to_the_engine() {
+        for error in all() {
+            let before = (error.to_string(), error.is_full(), error.is_unreachable());
+            let error = store::Error::from(error);
+            let after = (error.to_string(), error.is_full(), error.is_unreachable());
+            assert_eq!(before, after);
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::storage::{Storage, read_small};
 use crate::{Error, Repository, Result};
 use format::wire::checksum;
 use ids::KeyId;
+pub use store::Keys;
 
 pub(crate) const DIRECTORY: &str = "keys";
 const BYTES_MAX: usize = 64 << 10;
@@ -23,24 +24,14 @@ const FILES: DuplicatedFile = DuplicatedFile {
     is_good: is_list,
 };
 
-/// The keys of a new repository.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
-    /// Its first slots.
-    pub slots: Vec<(KeyId, Vec<u8>)>,
-    /// Its key list; empty for none, and then nobody can sign.
-    pub key_list: Vec<u8>,
-}
-
-impl Keys {
-    /// Durably writes them. The list comes first: signatures of a slot that no list names are not accepted.
-    pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
-        if !self.key_list.is_empty() {
-            FILES.write(storage, &self.key_list)?;
-        }
-        let mut slots = self.slots.iter();
-        Ok(slots.try_for_each(|(id, slot)| storage.put(&format!("{DIRECTORY}/{id}"), slot))?)
+/// Durably writes the keys of a new repository. The list comes first: signatures of a slot that no list names are not
+/// accepted.
+pub(crate) fn write(keys: &Keys, storage: &dyn Storage) -> Result<()> {
+    if !keys.key_list.is_empty() {
+        FILES.write(storage, &keys.key_list)?;
     }
+    let mut slots = keys.slots.iter();
+    Ok(slots.try_for_each(|(id, slot)| storage.put(&format!("{DIRECTORY}/{id}"), slot))?)
 }
 
 impl Repository {

@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod as_store;
 pub mod check;
 pub mod config;
 pub mod container;
@@ -32,11 +33,11 @@ mod recover;
 pub mod repository;
 mod reserve;
 pub mod session;
+mod session_keys;
 mod snapshot_keys;
 pub mod snapshots;
 mod sources;
 pub mod storage;
-pub mod store;
 mod syncer;
 mod system;
 

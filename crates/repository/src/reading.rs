@@ -12,6 +12,11 @@ const OPEN_CONTAINERS_MAX: usize = 64;
 pub(crate) const REFRESH_MAX: usize = 8;
 
 impl Repository {
+    /// The locations of the records that hold `ids`; `None` for an unknown id.
+    pub fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
+        self.index().find_many(ids)
+    }
+
     /// Reads the record at `location`. The caller verifies it when it opens the seal; when it is damaged,
     /// [`Repository::heal`] may help.
     pub fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Rebuilds the index and the list of snapshots from the containers.
 
 use crate::check::ContainerDamage;
-use crate::config::Config;
+use crate::config;
 use crate::container::ContainerFile;
 use crate::container::read::{ContainerReader, ContainerWalk};
 use crate::index::run::{Prefix, RunReader};
@@ -63,7 +63,7 @@ pub fn rebuild_in_parts(
     holder: &str,
     ids_max: usize,
 ) -> Result<(Repository, Lease, RebuildOutcome)> {
-    let config = Config::read(&**storage)?;
+    let config = config::read(&**storage)?;
     let lease = Lease::acquire(storage, holder)?;
     let mut state = last_state(&**storage);
     let known = state.next_container;

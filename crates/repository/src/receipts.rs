@@ -4,17 +4,15 @@ use crate::lease::Lease;
 use crate::storage::read_small;
 use crate::{Error, Repository, Result};
 use format::wire::checksum;
+pub use store::ReceiptKey;
 
 pub(crate) const NAME: &str = "receipts";
 const MAGIC: &[u8; 8] = b"ICERECP1";
 /// Maximum number of keys: a server has one, and another one only after it was set up again.
 const KEYS_MAX: usize = 64;
-const KEY_BYTES: usize = 32;
+const KEY_BYTES: usize = size_of::<ReceiptKey>();
 const SUM_BYTES: usize = 16;
 const BYTES_MAX: usize = MAGIC.len() + KEYS_MAX * KEY_BYTES + SUM_BYTES;
-
-/// A public key for receipts.
-pub type ReceiptKey = [u8; KEY_BYTES];
 
 impl Repository {
     /// The known receipt keys; none where no server ever wrote.
@@ -29,10 +27,12 @@ impl Repository {
 
     /// Durably adds a receipt key, if it is not known. Replaces a damaged file.
     pub fn add_receipt_key(&self, lease: &Lease, key: ReceiptKey) -> Result<()> {
-        let mut keys = match self.receipt_keys() {
-            Err(Error::Damaged { .. }) => Vec::new(),
-            keys => keys?,
-        };
+        if self.readable_keys()?.contains(&key) {
+            return Ok(());
+        }
+        // Sessions of one server share the lease: two that add a key at once would take each other's file away.
+        let _one_at_a_time = self.commit.lock();
+        let mut keys = self.readable_keys()?;
         if keys.contains(&key) {
             return Ok(());
         }
@@ -40,6 +40,13 @@ impl Repository {
         keys.insert(0, key);
         lease.verify()?;
         Ok(self.storage.put(NAME, &encode(&keys))?)
+    }
+
+    fn readable_keys(&self) -> Result<Vec<ReceiptKey>> {
+        match self.receipt_keys() {
+            Err(Error::Damaged { .. }) => Ok(Vec::new()),
+            keys => keys,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! An open repository. Readers need nothing else; writers begin a [`Session`] with a lease.
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container_numbers::ContainerNumbers;
@@ -68,7 +68,7 @@ impl Repository {
     /// # Errors
     /// [`Error::Exists`], [`Error::LockingUnsupported`].
     pub fn init(storage: Arc<dyn Storage>, config: Config, keys: &Keys) -> Result<Self> {
-        if Config::exists(&*storage)? {
+        if config::exists(&*storage)? {
             return Err(Error::Exists { location: storage.describe() });
         }
         let _lock = lease::lock_alone(&*storage)?;
@@ -77,11 +77,11 @@ impl Repository {
         }
         snapshots::create_directory(&*storage)?;
         remove_slots_that_open_nothing(&*storage)?;
-        keys.write(&*storage)?;
+        keys::write(keys, &*storage)?;
         State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
             .write(&*storage)?;
         readme::write(&*storage)?;
-        config.write_first(&*storage)?;
+        config::write_first(&config, &*storage)?;
         let repository = Self::open(storage)?;
         // From the beginning: the first backup may already be the one that fills the disk.
         repository.fill_reserve();
@@ -93,7 +93,7 @@ impl Repository {
     /// # Errors
     /// [`Error::NoRepository`], [`Error::UnknownFeatures`].
     pub fn open(storage: Arc<dyn Storage>) -> Result<Self> {
-        let config = Config::read(&*storage)?;
+        let config = config::read(&*storage)?;
         let index = open_index(&*storage)?;
         Ok(Self::assemble(storage, config, index))
     }

@@ -8,7 +8,7 @@ use crate::index::run::{Prefix, Row, RunReader, RunWriter};
 use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::pins::SessionNo;
-use crate::snapshots::{self, SnapshotRef};
+use crate::snapshots;
 use crate::storage::Storage;
 use crate::syncer::{Renumbered, Syncer, UNFINISHED_MAX};
 use crate::{Error, Repository, Result};
@@ -20,6 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+pub use store::CommittedSnapshot;
 
 /// Ids kept in memory before they are written as a run: about 16 MB.
 const IDS_IN_MEMORY_MAX: usize = 1 << 18;
@@ -50,15 +51,6 @@ struct SessionObjects {
     placed: FxHashMap<Prefix, RecordLocation>,
     /// Sorted runs that did not fit the memory.
     spilled: Vec<(String, Arc<RunReader>)>,
-}
-
-/// A snapshot that a session published.
-#[derive(Clone, Copy, Debug)]
-pub struct CommittedSnapshot {
-    /// The snapshot.
-    pub snapshot: SnapshotRef,
-    /// Bytes that were appended to containers.
-    pub stored_bytes: u64,
 }
 
 impl Session {

@@ -31,8 +31,8 @@ impl Sources {
 }
 
 impl Repository {
-    /// The newest snapshot of `source`, as far as the clear tells; damaged ones are passed over.
-    pub(crate) fn latest_of_source(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
+    /// The latest snapshot of `source`, by the unverified heads; damaged ones are passed over.
+    pub fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
         let names = self.snapshots()?;
         self.sources.keep(&names);
         for name in names.into_iter().rev() {

@@ -16,6 +16,8 @@ use rustix::io::Errno;
 pub struct RemovalOutcome {
     /// Removed objects, with the named one.
     pub objects: u64,
+    /// Lengths of the removed files. One with several names counts for each of them.
+    pub bytes: u64,
     /// The first object that could not be removed; the others are removed.
     pub problem: Option<RestoreProblem>,
 }
@@ -60,8 +62,10 @@ impl Target {
     /// directory that contains it does not change otherwise, not even its times. In a dry run, only
     /// counts.
     pub fn remove(&self, path: &[u8], keep: Option<KeepFilter<'_>>) -> RemovalOutcome {
-        self.try_remove(path, keep)
-            .unwrap_or_else(|problem| RemovalOutcome { objects: 0, problem: Some(problem) })
+        self.try_remove(path, keep).unwrap_or_else(|problem| RemovalOutcome {
+            problem: Some(problem),
+            ..RemovalOutcome::default()
+        })
     }
 
     fn try_remove(

@@ -40,11 +40,16 @@ impl std::fmt::Display for RestoreOperation {
     }
 }
 
+/// An error of the kernel in words, without its number.
+fn words(error: Errno) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// Why an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RestoreCause {
     /// The kernel returned an error.
-    #[error("{0}")]
+    #[error("{}", words(*.0))]
     System(#[from] Errno),
     /// The path is not allowed in a snapshot (`..`, absolute, empty or with NUL).
     #[error("the path is not a clean relative path")]
@@ -175,7 +180,7 @@ pub struct Degraded {
 impl Degraded {
     /// The message without the path.
     pub fn reason(&self) -> String {
-        format!("{} not restored: {}", self.attribute, self.error)
+        format!("{} not restored: {}", self.attribute, words(self.error))
     }
 }
 

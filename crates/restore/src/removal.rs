@@ -27,9 +27,8 @@ pub(crate) struct Remover<'a> {
     levels: Vec<Level>,
     /// Names beside the top that were moved because they were too deep, and their old paths.
     moved: Vec<NameAndPath>,
-    removed: u64,
-    /// The first problem; the rest of the tree is removed all the same.
-    problem: Option<RestoreProblem>,
+    /// With the first problem; the rest of the tree is removed all the same.
+    removed: RemovalOutcome,
 }
 
 type NameAndPath = (Vec<u8>, Vec<u8>);
@@ -46,7 +45,8 @@ struct Level {
 
 /// The result for one name.
 enum Step {
-    Gone,
+    /// With so many bytes of a file.
+    Gone(u64),
     Enter(OwnedFd),
     MovedAs(Vec<u8>),
     Kept,
@@ -59,8 +59,8 @@ impl<'a> Remover<'a> {
         top: BorrowedFd<'a>,
         keep: Option<KeepFilter<'a>>,
     ) -> Self {
-        let (levels, moved) = (Vec::new(), Vec::new());
-        Remover { target, top, keep, levels, moved, removed: 0, problem: None }
+        let (levels, moved, removed) = Default::default();
+        Remover { target, top, keep, levels, moved, removed }
     }
 
     /// Removes the tree at `name`, as far as possible.
@@ -79,7 +79,7 @@ impl<'a> Remover<'a> {
                 None => break,
             }
         }
-        RemovalOutcome { objects: self.removed, problem: self.problem }
+        self.removed
     }
 
     fn here(&self) -> BorrowedFd<'_> {
@@ -88,7 +88,10 @@ impl<'a> Remover<'a> {
 
     fn visit(&mut self, name: Vec<u8>, path: Vec<u8>) {
         match self.step(&name, &path) {
-            Step::Gone => self.removed += 1,
+            Step::Gone(bytes) => {
+                self.removed.objects += 1;
+                self.removed.bytes += bytes;
+            }
             Step::Kept => self.stay(name),
             Step::MovedAs(temporary) => self.moved.push((temporary, path)),
             Step::Stuck(cause) => self.stuck(name, &path, cause),
@@ -106,7 +109,7 @@ impl<'a> Remover<'a> {
 
     fn step(&self, name: &[u8], path: &[u8]) -> Step {
         self.try_step(name, path).unwrap_or_else(|cause| match cause {
-            RestoreCause::System(Errno::NOENT) => Step::Gone,
+            RestoreCause::System(Errno::NOENT) => Step::Gone(0),
             cause => Step::Stuck(cause),
         })
     }
@@ -120,7 +123,7 @@ impl<'a> Remover<'a> {
             }
             flags::unlock(here, name, &stat);
             rustix::fs::unlinkat(here, name, AtFlags::empty())?;
-            return Ok(Step::Gone);
+            return Ok(Step::Gone(system::file_bytes(&stat)));
         }
         let open = directory::open_child(here, name, &self.target.0.credentials)?;
         refuse_mount(self.top, open.as_fd())?;
@@ -147,7 +150,7 @@ impl<'a> Remover<'a> {
             return;
         }
         match rustix::fs::unlinkat(self.here(), &level.name[..], AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => self.removed += 1,
+            Ok(()) | Err(Errno::NOENT) => self.removed.objects += 1,
             Err(error) => self.stuck(level.name, &level.path, error.into()),
         }
     }
@@ -159,7 +162,8 @@ impl<'a> Remover<'a> {
     }
 
     fn stuck(&mut self, name: Vec<u8>, path: &[u8], cause: RestoreCause) {
-        self.problem
+        self.removed
+            .problem
             .get_or_insert_with(|| RestoreProblem::new(path, RestoreOperation::Remove, cause));
         self.stay(name);
     }

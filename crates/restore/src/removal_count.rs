@@ -5,7 +5,7 @@ use crate::names;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system;
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{Dir, FileType, OFlags};
+use rustix::fs::{Dir, FileType, OFlags, Statx};
 use rustix::io::Errno;
 
 /// Counts a tree. Only one directory is open at a time, at any depth.
@@ -32,9 +32,9 @@ impl<'a> RemovalCounter<'a> {
 
     pub(crate) fn count(mut self, name: &[u8], path: &[u8]) -> RemovalOutcome {
         let above = path.len() - name.len();
-        match self.is_directory(name) {
-            Ok(true) => self.enter(path.to_vec(), above),
-            Ok(false) => _ = self.leaf(path),
+        match system::stat_at(self.top, name) {
+            Ok(stat) if is_directory(&stat) => self.enter(path.to_vec(), above),
+            Ok(stat) => _ = self.leaf(path, &stat),
             Err(error) => self.stuck(path, error.into()),
         }
         while let Some(level) = self.levels.last_mut() {
@@ -46,14 +46,13 @@ impl<'a> RemovalCounter<'a> {
         self.counted
     }
 
-    fn is_directory(&self, name: &[u8]) -> Result<bool, Errno> {
-        Ok(system::file_type(&system::stat_at(self.top, name)?) == FileType::Directory)
-    }
-
     /// Counts an object that is not a directory. Returns whether it would be removed.
-    fn leaf(&mut self, path: &[u8]) -> bool {
+    fn leaf(&mut self, path: &[u8], stat: &Statx) -> bool {
         let goes = !self.keep.is_some_and(|keep| keep(path, false));
-        self.counted.objects += u64::from(goes);
+        if goes {
+            self.counted.objects += 1;
+            self.counted.bytes += system::file_bytes(stat);
+        }
         goes
     }
 
@@ -79,9 +78,11 @@ impl<'a> RemovalCounter<'a> {
                 continue;
             }
             let below = names::join(path, name);
-            match file_type(open.as_fd(), name, item.file_type()) {
-                FileType::Directory => level.waiting.push(below),
-                _ => level.stays |= !self.leaf(&below),
+            match system::stat_at(open.as_fd(), name) {
+                Ok(stat) if is_directory(&stat) => level.waiting.push(below),
+                Ok(stat) => level.stays |= !self.leaf(&below, &stat),
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(level)
@@ -108,12 +109,6 @@ impl<'a> RemovalCounter<'a> {
     }
 }
 
-/// Some file systems do not report the type in the listing.
-fn file_type(directory: BorrowedFd<'_>, name: &[u8], listed: FileType) -> FileType {
-    match listed {
-        FileType::Unknown => {
-            system::stat_at(directory, name).map_or(listed, |stat| system::file_type(&stat))
-        }
-        known => known,
-    }
+fn is_directory(stat: &Statx) -> bool {
+    system::file_type(stat) == FileType::Directory
 }

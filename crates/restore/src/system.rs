@@ -38,6 +38,11 @@ pub(crate) fn file_type(stat: &Statx) -> FileType {
     FileType::from_raw_mode(u32::from(stat.stx_mode))
 }
 
+/// The length of a regular file; 0 for any other object.
+pub(crate) fn file_bytes(stat: &Statx) -> u64 {
+    if file_type(stat) == FileType::RegularFile { stat.stx_size } else { 0 }
+}
+
 /// The kind, as snapshots record it.
 pub(crate) fn kind(stat: &Statx) -> Option<Kind> {
     Some(match file_type(stat) {

@@ -1,12 +1,10 @@
-//! The server: sessions of nodes, domains, access control, HTTP API.
+//! The server: [`Planes`] joins its two planes, [`listen`] is their common port, [`storage_server`] is the data plane
+//! in a process of its own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod access_control;
-pub mod control;
-pub mod data;
-mod disk;
-mod evicting_quota;
 pub mod listen;
-mod quota;
+mod planes;
 pub mod storage_server;
+
+pub use planes::Planes;

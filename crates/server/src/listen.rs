@@ -1,15 +1,13 @@
 //! The accept loop: one port for nodes and for HTTP, told apart by ALPN. An unauthenticated connection
 //! gets little time and memory, and only a quota of its address.
 
-use crate::access_control::Peer;
-use crate::control::http::{serve, serve_stranger};
-use crate::data::{self, Shared};
-use crate::evicting_quota::{EvictablePermit, EvictingQuota, network};
-use crate::quota::{Permit, Quota};
 use axum::Router;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use rustls::server::Acceptor;
+use server_contract::access_control::Peer;
+use server_control::http::{serve, serve_stranger};
+use server_data::{Shared, connection};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
+use transport::evicting_quota::{EvictablePermit, EvictingQuota, network};
+use transport::quota::{Permit, Quota};
 
 /// Time for a TLS handshake, including the wait for its turn.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(20);
@@ -177,7 +177,8 @@ impl IncomingConnection {
         match stream.get_ref().1.alpn_protocol() {
             Some(protocol::ALPN) => {
                 if let Some(peer) = peer {
-                    data::connection::run(self.shared, stream, peer).await;
+                    let ends = certificate_ends(&peer.certificate);
+                    connection::run(self.shared, stream, peer, ends).await;
                 }
             }
             _ => self.http(stream, peer).await,
@@ -204,6 +205,11 @@ impl IncomingConnection {
 fn peer(stream: &TlsStream<TcpStream>, address: IpAddr) -> Option<Peer> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?.to_vec();
     Some(Peer { certificate, address })
+}
+
+/// When a certificate ends, seconds since 1970; one that cannot be read has ended.
+fn certificate_ends(certificate: &[u8]) -> i64 {
+    pki::inspect(certificate).map_or(0, |facts| facts.not_after_secs)
 }
 
 #[cfg(test)]

@@ -13,14 +13,6 @@ mod granted_readers;
 mod jobs;
 mod query_limiter;
 
-pub use crate::control::folder::Folder;
-
-use crate::access_control::{
-    Access, AccessControl, ForgetQuery, JobEnd, JobNo, JobStatus, Node, Peer, Refusal,
-};
-use crate::control::remote_domain::CONTROL_SERVER;
-use crate::data::receipts::Receipts;
-use crate::{control, disk};
 use admitted_nodes::AdmittedNodes;
 use api::Name;
 use api::commands::NodeCommand;
@@ -34,6 +26,12 @@ use jobs::Jobs;
 use query_limiter::QueryLimiter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use server_contract::access_control::{
+    Access, AccessControl, CONTROL_SERVER, FORGET_NAMED_MAX, ForgetQuery, JobEnd, JobNo, JobStatus,
+    Node, Peer, Refusal,
+};
+use server_contract::folder::Folder;
+use server_data::receipts::Receipts;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -84,13 +82,13 @@ impl StorageServer {
     /// A storage server with its repositories in `folder`.
     ///
     /// # Errors
-    /// [`control::Error::NoRandom`].
+    /// [`server_contract::Error::NoRandom`].
     pub fn new(
         folder: Folder,
         control_server: Arc<dyn ControlServer>,
-    ) -> control::Result<Arc<Self>> {
+    ) -> server_contract::Result<Arc<Self>> {
         let mut run = [0; 8];
-        getrandom::fill(&mut run).map_err(|_| control::Error::NoRandom)?;
+        getrandom::fill(&mut run).map_err(|_| server_contract::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, nodes, jobs, queries, readers) = Default::default();
         Ok(Arc::new(Self { folder, control_server, run, port, nodes, jobs, queries, readers }))
@@ -114,7 +112,7 @@ impl StorageServer {
     /// # Errors
     /// [`ControlServerError::Refused`] when this storage server was revoked: it must stop.
     pub fn heartbeat(&self) -> Result<(), ControlServerError> {
-        let [free_bytes, total_bytes] = disk::room(&self.folder.file("pool"));
+        let [free_bytes, total_bytes] = self.folder.room();
         let nodes = self.nodes.connected();
         let jobs = self.jobs.to_report();
         let heartbeat = Heartbeat {
@@ -174,7 +172,7 @@ impl StorageServer {
             .map_err(|error| refusal(&error))?;
         self.readers.granted(&GrantedReader { node: asked.node, domain: given.domain.clone() });
         let path = self.folder.domain(&given.domain);
-        let is_made = control::repositories::config(&path).is_ok_and(|config| config.is_some());
+        let is_made = server_contract::config(&path).is_ok_and(|config| config.is_some());
         Ok(Access {
             domain: given.domain.to_string(),
             path,
@@ -218,7 +216,7 @@ impl AccessControl for StorageServer {
 
     /// The control server adds an entry to the audit log first: while it is unreachable, nothing is forgotten.
     fn permit_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
-        let named = asked.snapshots.iter().take(control::forget::NAMED_MAX);
+        let named = asked.snapshots.iter().take(FORGET_NAMED_MAX);
         let asked = ForgetRequest {
             serial: node.serial.clone(),
             node: name(&node.name)?,
@@ -293,7 +291,7 @@ pub fn no_http() -> axum::Router {
     use axum::http::StatusCode;
     axum::Router::new().fallback(async || {
         let message = "this is a storage server: use the API of the control server";
-        control::http::Failed::new(StatusCode::NOT_FOUND, api::Code::Usage, message)
+        server_control::http::Failed::new(StatusCode::NOT_FOUND, api::Code::Usage, message)
     })
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn parse(look: &str) -> Seen {
 }
 
 /// What a restore says once of all owners that it could not set, in a note.
-const OWNERS: &str = "the owners of ";
+const OWNERS: &str = "owners not restored: ";
 
 impl Reported {
     /// Adds what a command reported of the objects below one of these places.
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_word_on_owners_excuses_only_what_a_plain_user_cannot_do() {
-        let said = [("", "the owners of 2 objects are not restored: no")];
+        let said = [("", "owners not restored: 2, the first of a")];
         let (was, is) = ("a\tuid=5\tgid=7\tmode=4755", "a\tuid=7\tgid=7\tmode=755");
         assert_eq!(tally_as(7, was, is, &said), (2, 0));
         assert_eq!(tally_as(0, was, is, &said), (0, 2), "root can do all");

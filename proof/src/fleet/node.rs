@@ -2,13 +2,13 @@
 
 use super::member::Member;
 use super::wire::{self, Tls, ask};
-use client::manifest::ManifestBody;
 use crypto::Cipher;
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Time};
 use format::leaf::LeafBuilder;
 use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::record::RecordKind;
 use ids::{ObjectId, SnapshotId};
+use pipeline::manifest::ManifestBody;
 use protocol::Packet;
 use protocol::packet::{PathBytes, Purpose};
 use seal::{Block, BlockCompressor, Level, Sealer};

@@ -86,8 +86,8 @@ impl Agent {
                 let token = token.read()?;
                 let enrolled =
                     access::enroll::enroll_with_privacy(url, &token, &folder, *replace, privacy);
-                let told = blocking::wait(enrolled)?;
-                let (node, domain) = (&told.node, &told.domain);
+                let response = blocking::wait(enrolled)?;
+                let (node, domain) = (&response.node, &response.domain);
                 context
                     .out
                     .line(&format!("This machine is now node {node} in domain {domain}."))?;

@@ -22,12 +22,14 @@ use crate::progress::{self, Shown, Total};
 use crate::session_report::{self, Failed, Saved};
 use crate::units;
 use capture::{CaptureOperation, CaptureProblem, priority};
-use client::backup::{BackupMonitor, BackupOptions, BackupOutcome, Progress};
-use client::cache::CacheReport;
-use client::manifest::{ManifestReader, source_id};
-use client::report::{BackupReport, Ratios};
-use client::{UnlockedRepository, backup};
 use format::entry::Entry;
+use pipeline::backup::{
+    BackupMonitor, BackupOptions, BackupOutcome, FailedObject, FailedObjects, Progress,
+};
+use pipeline::cache::CacheReport;
+use pipeline::manifest::{ManifestReader, source_id};
+use pipeline::report::{BackupReport, Ratios};
+use pipeline::{UnlockedRepository, backup};
 use remote::metrics::NetworkReport;
 use serde::Serialize;
 
@@ -43,27 +45,27 @@ impl Backup {
             // As many streams as readers would only wait for each other.
             context.wish_streams(parallel.div_ceil(2));
         }
-        let archive = context.open_cancellable(remote::Purpose::Backup)?;
+        let repository = context.open_cancellable(remote::Purpose::Backup)?;
         self.is_of_this_node(context)?;
-        let monitor = Told::new(&context.out);
+        let monitor = Reporter::new(&context.out);
         let missing = leave_out_missing(&mut options, &monitor)?;
         if self.dry_run {
-            return dry_run(context, &archive, &options, missing);
+            return dry_run(context, &repository, &options, missing);
         }
         if let (None, Some(remote)) = (&self.node, context.remote()) {
             options.node = remote.names().0.to_owned();
         }
-        self.prepare_cache(context, &archive, &mut options);
+        self.prepare_cache(context, &repository, &mut options);
         options.is_partial = missing;
         let job = context.job("backup");
-        let shown = Shown::start(&context.progress, &context.out, expected(&archive, &options));
+        let shown = Shown::start(&context.progress, &context.out, expected(&repository, &options));
         let done = self
             .wait
-            .patiently(context, || self.store(&archive, &options, &context.progress, &monitor));
+            .patiently(context, || self.store(&repository, &options, &context.progress, &monitor));
         drop(shown);
         let done = done.map_err(|error| self.failure(context, error))?;
         tell_idle(context, &options);
-        self.remember(context, &archive, &options, &done);
+        self.remember(context, &repository, &options, &done);
         self.report(context, &done, job, &Ended { options: &options, failed: &monitor.failed })
     }
 
@@ -84,16 +86,16 @@ impl Backup {
     fn prepare_cache(
         &self,
         context: &Context,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         options: &mut BackupOptions,
     ) {
-        let helps = context.remote().is_some() || archive.reader_keys().is_err();
+        let helps = context.remote().is_some() || repository.reader_keys().is_err();
         if !helps || self.chunk_cache_size == 0 {
             return;
         }
-        let source = source_id(archive, &options.node, &options.paths);
+        let source = source_id(repository, &options.node, &options.paths);
         let caches = self.chunk_cache.clone().unwrap_or_else(|| context.caches());
-        let folder = cache::folder(&caches, archive, &source);
+        let folder = cache::folder(&caches, repository, &source);
         match cache::open(&folder, self.chunk_cache_size) {
             Ok(cache @ Some(_)) => options.cache = cache,
             Ok(None) => context
@@ -110,15 +112,15 @@ impl Backup {
     fn remember(
         &self,
         context: &Context,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         options: &BackupOptions,
         done: &BackupOutcome,
     ) {
         if context.remote().is_none() {
             return;
         }
-        let source = source_id(archive, &options.node, &options.paths);
-        let mut memory = Memory::load(&context.agent_folder(), archive);
+        let source = source_id(repository, &options.node, &options.paths);
+        let mut memory = Memory::load(&context.agent_folder(), repository);
         if let Err(failure) = memory.note(&source, done) {
             context.out.note(&format!(
                 "cannot note the new snapshot on this machine: {}",
@@ -129,21 +131,21 @@ impl Backup {
 
     fn store(
         &self,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         options: &BackupOptions,
         progress: &Progress,
-        monitor: &Told<'_>,
-    ) -> client::Result<BackupOutcome> {
+        monitor: &Reporter<'_>,
+    ) -> pipeline::Result<BackupOutcome> {
         match (&self.stdin, &self.command) {
-            (Some(name), _) => stream::from_stdin(archive, options, name, progress, monitor),
+            (Some(name), _) => stream::from_stdin(repository, options, name, progress, monitor),
             (_, Some(name)) => {
-                stream::from_command(archive, options, name, &self.paths, progress, monitor)
+                stream::from_command(repository, options, name, &self.paths, progress, monitor)
             }
-            _ => backup::run(archive, options, progress, monitor),
+            _ => backup::run(repository, options, progress, monitor),
         }
     }
 
-    fn failure(&self, context: &Context, error: client::Error) -> Failure {
+    fn failure(&self, context: &Context, error: pipeline::Error) -> Failure {
         let failure = context.failure(error);
         match self.command {
             Some(_) if failure.hint.is_none() => failure.hint("No snapshot was made."),
@@ -174,30 +176,32 @@ fn tell_idle(context: &Context, options: &BackupOptions) {
 
 /// Named paths that are not there: elsewhere an object that vanished is nobody's fault, but these
 /// somebody relies on. The others are backed up; whether any is missing.
-fn leave_out_missing(options: &mut BackupOptions, monitor: &Told<'_>) -> Result<bool> {
+fn leave_out_missing(options: &mut BackupOptions, monitor: &Reporter<'_>) -> Result<bool> {
     let named = options.roots.len();
     options.roots.retain(|root| match rustix::fs::lstat(root.source.as_slice()) {
         Ok(_) => true,
         Err(error) => {
             let (path, operation) = (root.source.clone(), CaptureOperation::Inspect);
-            monitor.problem(&CaptureProblem { path, operation, error });
+            let problem = CaptureProblem { path, operation, error };
+            monitor.missing.note(&problem);
+            monitor.tell(&problem);
             false
         }
     });
     if named > 0 && options.roots.is_empty() {
-        let error = client::Error::NothingRead(options.paths.join(", "));
+        let error = pipeline::Error::NothingRead(options.paths.join(", "));
         return Err(Failure::from(error));
     }
     Ok(options.roots.len() < named)
 }
 
 /// Objects and bytes of the last backup of the same source, to show how much is left. Only on a terminal.
-fn expected(archive: &UnlockedRepository, options: &BackupOptions) -> Option<Total> {
+fn expected(repository: &UnlockedRepository, options: &BackupOptions) -> Option<Total> {
     if !progress::is_on_terminal() {
         return None;
     }
-    let mut reader = ManifestReader::new(archive).ok()?;
-    let names = archive.store.snapshots().ok()?;
+    let mut reader = ManifestReader::new(repository).ok()?;
+    let names = repository.store.snapshots().ok()?;
     let bodies = names.into_iter().rev().take(LOOK_BACK).filter_map(|name| reader.read(name).ok());
     let mut same =
         bodies.filter(|found| found.body.node == options.node && found.body.paths == options.paths);
@@ -205,33 +209,47 @@ fn expected(archive: &UnlockedRepository, options: &BackupOptions) -> Option<Tot
     Some(Total { objects: report.objects_inspected, bytes: report.bytes_inspected })
 }
 
-/// Tells what a backup tells.
-pub(crate) struct Told<'a> {
+/// Reports what happens during a backup.
+pub(crate) struct Reporter<'a> {
     out: &'a Out,
     failed: Failed,
+    /// More of them, for the manifest.
+    named: FailedObjects,
+    /// Named paths that are not there: no session reads them again.
+    missing: FailedObjects,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Reporter<'a> {
     pub(crate) fn new(out: &'a Out) -> Self {
-        Self { out, failed: Failed::default() }
+        let (failed, named, missing) = Default::default();
+        Self { out, failed, named, missing }
+    }
+
+    fn tell(&self, problem: &CaptureProblem) {
+        let (operation, reason) = (problem.operation.to_string(), problem.reason());
+        let text = format!("cannot {operation} {}: {reason}", escape::escape(&problem.path));
+        self.failed.note(&problem.path, &reason);
+        let line = ProblemLine { path: JsonPath::as_is(&problem.path), operation, reason };
+        self.out.beside("problem", &line, &text);
     }
 }
 
 #[derive(Serialize)]
-struct ToldProblem {
+struct ProblemLine {
     #[serde(flatten)]
     path: JsonPath,
     operation: String,
     reason: String,
 }
 
-impl BackupMonitor for Told<'_> {
+impl BackupMonitor for Reporter<'_> {
     fn problem(&self, problem: &CaptureProblem) {
-        let (operation, reason) = (problem.operation.to_string(), problem.error.to_string());
-        let text = format!("cannot {operation} {}: {reason}", escape::escape(&problem.path));
-        self.failed.note(&problem.path, &reason);
-        let told = ToldProblem { path: JsonPath::as_is(&problem.path), operation, reason };
-        self.out.beside("problem", &told, &text);
+        self.named.note(problem);
+        self.tell(problem);
+    }
+
+    fn take_failed(&self) -> Vec<FailedObject> {
+        [self.missing.list(), self.named.take()].concat()
     }
 
     fn note(&self, text: &str) {
@@ -309,15 +327,15 @@ impl Backup {
         ended: &Ended<'_>,
     ) -> Result<Code> {
         let id = done.snapshot.id.to_string();
-        self.told(context, done, &id, job, ended)
-            .and_then(|code| Failure::heard_or_not(context.out.flush()).map(|()| code))
+        self.print_report(context, done, &id, job, ended)
+            .and_then(|code| Failure::ignore_broken_pipe(context.out.flush()).map(|()| code))
             .map_err(|failure| match done.is_skipped {
                 true => failure,
                 false => failure.hint(format!("The snapshot {} was saved.", &id[..8])),
             })
     }
 
-    fn told(
+    fn print_report(
         &self,
         context: &Context,
         done: &BackupOutcome,
@@ -373,11 +391,11 @@ fn full_report(
 
 fn dry_run(
     context: &Context,
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     options: &BackupOptions,
     missing: bool,
 ) -> Result<Code> {
-    let (out, monitor) = (&context.out, Told::new(&context.out));
+    let (out, monitor) = (&context.out, Reporter::new(&context.out));
     let (mut unwritten, mut bytes_to_read) = (Ok(()), 0_u64);
     let would_read = |entry: &Entry| {
         bytes_to_read = bytes_to_read.saturating_add(entry.size);
@@ -387,9 +405,9 @@ fn dry_run(
             unwritten = out.item("would_read", &shown, row);
         }
     };
-    let report = backup::dry_run(archive, options, &monitor, would_read)
+    let report = backup::dry_run(repository, options, &monitor, would_read)
         .map_err(|error| context.failure(error))?;
-    Failure::heard_or_not(unwritten)?;
+    Failure::ignore_broken_pipe(unwritten)?;
     tell_idle(context, options);
     out.line(&format!(
         "{}. Nothing was read or stored (--dry-run).",

@@ -88,7 +88,7 @@ impl Source {
         let roots = self.paths.iter().map(root).collect::<Result<Vec<_>>>()?;
         let threads = self.threads.map_or_else(processors, usize::from);
         let figures =
-            bench(&roots, threads).map_err(|error| Failure::from(client::Error::from(error)))?;
+            bench(&roots, threads).map_err(|error| Failure::from(pipeline::Error::from(error)))?;
         let secs = figures.secs.max(1e-9);
         let measured = Measurement {
             entries: figures.entries,

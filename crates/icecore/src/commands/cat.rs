@@ -6,9 +6,9 @@ use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
-use client::browse::{self, content::ContentReader};
-use client::pages::PageReader;
 use format::entry::{Entry, Kind};
+use pipeline::browse::{self, content::ContentReader};
+use pipeline::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
@@ -35,19 +35,19 @@ struct Printed {
 
 impl Cat {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.file, &self.filter)?;
+        let repository = context.open()?;
+        let (snapshot, path) = context.snapshot_and_path(&repository, &self.file, &self.filter)?;
         if path.is_empty() {
             return Err(Failure::usage("no file given")
                 .hint("Write SNAP:FILE, for example latest:/etc/hosts"));
         }
         let failed = |error| context.failure(error);
-        let pages = PageReader::new(&archive).map_err(failed)?;
+        let pages = PageReader::new(&repository).map_err(failed)?;
         let entry = browse::entry(&pages, &snapshot, &path).map_err(failed)?;
         if entry.kind() != Kind::File {
             return Err(no_file(&entry));
         }
-        let mut reader = ContentReader::new(&archive, &pages).map_err(failed)?;
+        let mut reader = ContentReader::new(&repository, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
         reader.copy(&entry, &mut *stdout).map_err(|error| failed(error).of(&path))?;
         stdout.flush()?;

@@ -8,7 +8,7 @@ use crate::progress::Shown;
 use crate::terminal::Paint;
 use crate::units;
 use crate::wait::Wait;
-use client::check::{self, CheckOptions, CheckReport, Damage};
+use pipeline::check::{self, CheckOptions, CheckReport, Damage};
 use serde::Serialize;
 
 /// Check the repository for damage. Exit code 14: damage found.
@@ -39,7 +39,7 @@ pub(crate) fn parse_percent(text: &str) -> std::result::Result<f64, String> {
 }
 
 #[derive(Default, Serialize)]
-struct Told<'a> {
+struct DamageLine<'a> {
     what: &'a str,
     healable: bool,
     snapshots: &'a [String],
@@ -50,31 +50,31 @@ struct Told<'a> {
 impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         context.keep_doubts();
-        let archive = context.open_cancellable(remote::Purpose::Read)?;
+        let repository = context.open_cancellable(remote::Purpose::Read)?;
         let threads = self.threads.map_or(0, usize::from);
-        if self.repair && archive.store.config().parity_percent() == 0 {
+        if self.repair && repository.store.config().parity_percent() == 0 {
             return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")
                 .hint("Parity can only be chosen when a repository is created: icecore init --parity 3"));
         }
         let all = self.repair.then_some(100.0);
         let read_data_percent = self.read_data.or(all);
         let options = CheckOptions { read_data_percent, threads, repair: self.repair };
-        if context.remote().is_some() && archive.reader_keys().is_err() {
-            return remembered(context, &archive);
+        if context.remote().is_some() && repository.reader_keys().is_err() {
+            return remembered(context, &repository);
         }
         let shown = Shown::start(&context.progress, &context.out, None);
         let report =
-            self.wait.patiently(context, || check::run(&archive, &options, &context.progress));
+            self.wait.patiently(context, || check::run(&repository, &options, &context.progress));
         drop(shown);
         let mut report = report.map_err(|error| context.failure(error))?;
         report.damages.extend(context.doubts().into_iter().map(doubt));
         for repaired in &report.repaired {
             context.out.line(&format!("repaired: {}", escape::text(repaired)))?;
         }
-        let told = report.damages.iter().try_for_each(|damage| tell(context, damage));
-        let told =
-            told.and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
-        Failure::heard_or_not(told)?;
+        let printed = report.damages.iter().try_for_each(|damage| tell(context, damage));
+        let printed = printed
+            .and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
+        Failure::ignore_broken_pipe(printed)?;
         summary(&report).iter().try_for_each(|line| context.out.line(line))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
         let advice = match context.remote() {
@@ -125,9 +125,9 @@ fn advice_from_afar(report: &CheckReport, domain: &str) -> Option<String> {
 
 /// What a machine can see whose key reads nothing: the newest snapshot of each of its sources, who signed it, and
 /// that it is none from before what this machine remembers.
-fn remembered(context: &Context, archive: &client::UnlockedRepository) -> Result<Code> {
+fn remembered(context: &Context, repository: &pipeline::UnlockedRepository) -> Result<Code> {
     let node = context.enrolled()?;
-    let memory = crate::node::memory::Memory::load(&node.folder, archive);
+    let memory = crate::node::memory::Memory::load(&node.folder, repository);
     let damages: Vec<_> = context.doubts().into_iter().map(doubt).collect();
     damages.iter().try_for_each(|damage| tell(context, damage))?;
     let left_out =
@@ -184,16 +184,16 @@ fn advice(report: &CheckReport) -> Option<String> {
 }
 
 fn tell_note(context: &Context, note: &Damage) -> Result<()> {
-    let told = Told { what: &note.what, snapshots: &note.snapshots, ..Told::default() };
-    context.out.item("note", &told, || format!("note: {}", escape::text(&note.what)))
+    let line = DamageLine { what: &note.what, snapshots: &note.snapshots, ..DamageLine::default() };
+    context.out.item("note", &line, || format!("note: {}", escape::text(&note.what)))
 }
 
 fn tell(context: &Context, damage: &Damage) -> Result<()> {
     let paths = damage.paths.iter().map(|path| JsonPath::new(path)).collect();
     let Damage { what, healable, snapshots, more_paths, .. } = damage;
     let (healable, more_paths) = (*healable, *more_paths);
-    let told = Told { what, healable, snapshots, paths, more_paths };
-    context.out.item("damage", &told, || {
+    let line = DamageLine { what, healable, snapshots, paths, more_paths };
+    context.out.item("damage", &line, || {
         let mut text =
             context.out.paint(Paint::Red, &format!("damage: {}", escape::text(&damage.what)));
         text.push_str(&concerned(damage));

@@ -8,11 +8,11 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::terminal::Paint;
 use crate::units;
-use client::browse::{
+use pipeline::browse::{
     self,
     diff::{self, Difference, DifferenceKind},
 };
-use client::pages::PageReader;
+use pipeline::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
 
@@ -94,19 +94,19 @@ impl Count {
 
 impl Diff {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
-        let (from, path) = context.snapshot_and_path(&archive, &self.from, &self.filter)?;
-        let (to, other) = context.snapshot_and_path(&archive, &self.to, &self.filter)?;
+        let repository = context.open()?;
+        let (from, path) = context.snapshot_and_path(&repository, &self.from, &self.filter)?;
+        let (to, other) = context.snapshot_and_path(&repository, &self.to, &self.filter)?;
         if path != other {
             return Err(Failure::usage("the two paths differ")
                 .hint("Give the same path for both snapshots, or none."));
         }
-        let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
+        let pages = PageReader::new(&repository).map_err(|error| context.failure(error))?;
         let lacks = |snapshot| {
-            matches!(browse::entry(&pages, snapshot, &path), Err(client::Error::PathNotFound(_)))
+            matches!(browse::entry(&pages, snapshot, &path), Err(pipeline::Error::PathNotFound(_)))
         };
         if !path.is_empty() && lacks(&from) && lacks(&to) {
-            return Err(context.failure(client::Error::PathNotFound(escape::path(&path))));
+            return Err(context.failure(pipeline::Error::PathNotFound(escape::path(&path))));
         }
         let (mut count, mut unwritten) = (Count::default(), None);
         let result = diff::run(&pages, &from, &to, &path, |found| {

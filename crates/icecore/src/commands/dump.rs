@@ -6,16 +6,16 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::tarball::Tarball;
 use crate::units;
-use client::browse;
-use client::browse::content::ContentReader;
-use client::pages::PageReader;
+use pipeline::browse;
+use pipeline::browse::content::ContentReader;
+use pipeline::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
 
 /// Write a snapshot or a directory of it as a tar archive to the standard output.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nWith --json, the summary goes to the error stream, because the output is the archive."
+    after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nWith --json, the summary goes to the error stream, because the output is the repository."
 )]
 pub(crate) struct Dump {
     /// Snapshot, and the path in it.
@@ -41,11 +41,12 @@ impl Dump {
                 failure.hint("Pipe it: icecore dump SNAP | tar tv; or write it to a file: > FILE")
             );
         }
-        let archive = context.open()?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
+        let repository = context.open()?;
+        let (snapshot, path) =
+            context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
         let failed = |error| context.failure(error);
-        let pages = PageReader::new(&archive).map_err(failed)?;
-        let content = ContentReader::new(&archive, &pages).map_err(failed)?;
+        let pages = PageReader::new(&repository).map_err(failed)?;
+        let content = ContentReader::new(&repository, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
         let mut tarball = Tarball::new(&mut *stdout, content);
         let mut last = Vec::new();

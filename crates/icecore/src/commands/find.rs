@@ -7,10 +7,10 @@ use crate::escape;
 use crate::failure::Result;
 use crate::filter::Filter;
 use crate::{time, units};
-use client::browse::find::{self, Version};
-use client::browse::glob::Glob;
-use client::manifest::Snapshot;
-use client::pages::PageReader;
+use pipeline::browse::find::{self, Version};
+use pipeline::browse::glob::Glob;
+use pipeline::manifest::Snapshot;
+use pipeline::pages::PageReader;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -52,16 +52,16 @@ struct Count {
 
 impl Find {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
+        let repository = context.open()?;
         let failed = |error| context.failure(error);
-        let mut snapshots = context.snapshots(&archive)?.0;
+        let mut snapshots = context.snapshots(&repository)?.0;
         snapshots.retain(|snapshot| self.filter.takes(snapshot));
         let globs: Vec<_> = self
             .patterns
             .iter()
             .map(|pattern| Glob::new(pattern.as_bytes(), self.ignore_case))
             .collect();
-        let pages = PageReader::new(&archive).map_err(failed)?;
+        let pages = PageReader::new(&repository).map_err(failed)?;
         let wanted =
             |entry: &format::entry::Entry| globs.iter().any(|glob| glob.matches(&entry.path));
         let versions = find::versions(&pages, &snapshots, &wanted).map_err(failed)?;

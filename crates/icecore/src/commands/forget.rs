@@ -12,14 +12,14 @@ use crate::terminal::Paint;
 use crate::wait::Wait;
 use crate::{escape, time, units};
 use api::enroll::KeyMode;
-use client::UnlockedRepository;
-use client::manifest::Snapshot;
-use client::retention::{
+use ids::SnapshotId;
+use pipeline::UnlockedRepository;
+use pipeline::manifest::Snapshot;
+use pipeline::retention::{
     self, Group, GroupBy, GroupKey, Keep, KeepWithin, RetentionDecision, RetentionPolicy,
 };
-use ids::SnapshotId;
-use repository::snapshots::SnapshotRef;
 use serde::Serialize;
+use store::SnapshotRef;
 
 const EXAMPLES: &str = "Examples:
   icecore forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
@@ -53,9 +53,9 @@ pub(crate) struct Forget {
     #[command(flatten)]
     filter: Filter,
     /// Apply the policy to groups of `source` (node and paths), `node`, `paths` or `tags`, joined by commas. With
-    /// `node` alone, backups of different paths compete with each other.
-    #[arg(long, value_name = "WHAT", default_value = "source", value_parser = parse_groups, conflicts_with = "snapshots")]
-    group_by: GroupBy,
+    /// `node` alone, backups of different paths compete with each other [default: source].
+    #[arg(long, value_name = "WHAT", value_parser = parse_groups, conflicts_with = "snapshots")]
+    group_by: Option<GroupBy>,
     /// Forget snapshots that can no longer be read, by their ids.
     #[arg(long, requires = "snapshots")]
     damaged: bool,
@@ -223,7 +223,14 @@ struct Count {
 struct Pruned {
     #[serde(flatten)]
     count: Count,
-    reclaimed: client::reclaim::ReclaimReport,
+    reclaimed: pipeline::reclaim::ReclaimReport,
+}
+
+/// A policy, whose snapshots it is for, and what it looks at together.
+struct Wanted {
+    policy: RetentionPolicy,
+    filter: Filter,
+    by: GroupBy,
 }
 
 /// What will happen to snapshots; printed after it has happened.
@@ -233,18 +240,18 @@ struct Plan {
     removed: Vec<SnapshotRef>,
     /// What the policy looked at together.
     by: Option<GroupBy>,
-    told: Vec<Told>,
+    lines: Vec<PlanLine>,
 }
 
 /// A line of the plan.
-enum Told {
+enum PlanLine {
     /// Above the decisions about a group.
     Group(String),
     Decided(Box<Snapshot>, Vec<String>),
     Unread(String),
 }
 
-impl Told {
+impl PlanLine {
     fn show(&self, context: &Context, by: Option<GroupBy>) -> Result<()> {
         match self {
             Self::Group(text) | Self::Unread(text) => context.out.line(text),
@@ -255,17 +262,17 @@ impl Told {
 
 impl Forget {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let (policy, filter) = self.wanted(context)?;
-        self.check(&policy)?;
+        let wanted = self.wanted(context)?;
+        self.check(&wanted.policy)?;
         self.refuse_from_afar(context)?;
-        let archive = context.open()?;
+        let repository = context.open()?;
         let reclaim = match context.remote() {
             Some(remote) => {
                 format!(" on the server: icecore server reclaim {}", remote.names().1)
             }
             None => ": icecore reclaim (or use --prune)".to_owned(),
         };
-        self.forget(context, &archive, (&policy, &filter), &reclaim)
+        self.forget(context, &repository, &wanted, &reclaim)
     }
 
     /// The same in a repository that was opened already; the config file is of this machine's own backups, and says
@@ -276,9 +283,9 @@ impl Forget {
         open: impl FnOnce() -> Result<UnlockedRepository>,
         reclaim: &str,
     ) -> Result<Code> {
-        let policy = self.keep.policy();
-        self.check(&policy)?;
-        self.forget(context, &open()?, (&policy, &self.filter), reclaim)
+        let wanted = self.typed();
+        self.check(&wanted.policy)?;
+        self.forget(context, &open()?, &wanted, reclaim)
     }
 
     /// What a node cannot do is said before anything is done.
@@ -306,17 +313,17 @@ impl Forget {
     fn forget(
         &self,
         context: &Context,
-        archive: &UnlockedRepository,
-        (policy, filter): (&RetentionPolicy, &Filter),
+        repository: &UnlockedRepository,
+        wanted: &Wanted,
         reclaim: &str,
     ) -> Result<Code> {
         let plan = if self.snapshots.is_empty() {
-            by_policy(context, archive, policy, filter, self.group_by)?
+            by_policy(context, repository, wanted)?
         } else {
-            self.by_name(context, archive)?
+            self.by_name(context, repository)?
         };
         if !self.dry_run {
-            let forgotten = self.wait.patiently(context, || archive.forget(&plan.removed));
+            let forgotten = self.wait.patiently(context, || repository.forget(&plan.removed));
             let forgotten = forgotten.map_err(|error| context.failure(error))?;
             let gone = (plan.removed.len() as u64).saturating_sub(forgotten);
             if gone > 0 {
@@ -325,14 +332,14 @@ impl Forget {
             }
         }
         // Only now: what could not be removed was not.
-        plan.told.iter().try_for_each(|told| told.show(context, plan.by))?;
-        self.sum_up(context, archive, &plan, reclaim)
+        plan.lines.iter().try_for_each(|line| line.show(context, plan.by))?;
+        self.sum_up(context, repository, &plan, reclaim)
     }
 
     fn sum_up(
         &self,
         context: &Context,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         plan: &Plan,
         reclaim: &str,
     ) -> Result<Code> {
@@ -348,22 +355,33 @@ impl Forget {
         if !self.prune {
             return context.out.summary(Code::Complete, &count);
         }
-        let reclaimed = super::reclaim::all(context, archive, self.wait)?;
+        let reclaimed = super::reclaim::all(context, repository, self.wait)?;
         context.out.summary(Code::Complete, &Pruned { count, reclaimed })
     }
 
-    /// The policy, and whose snapshots it is for. What the config file keeps is for what is backed up by it.
-    fn wanted(&self, context: &Context) -> Result<(RetentionPolicy, Filter)> {
-        let policy = self.keep.policy();
-        let Some(keep) = &context.profile.keep else { return Ok((policy, self.filter.clone())) };
-        if !policy.is_empty() || !self.snapshots.is_empty() {
-            return Ok((policy, self.filter.clone()));
+    /// What the command line says.
+    fn typed(&self) -> Wanted {
+        let by = self.group_by.unwrap_or(GroupBy::SOURCE);
+        Wanted { policy: self.keep.policy(), filter: self.filter.clone(), by }
+    }
+
+    /// What the command line says; without a rule there, what the config file keeps of what is backed up by it.
+    fn wanted(&self, context: &Context) -> Result<Wanted> {
+        let typed = self.typed();
+        let Some(keep) = &context.profile.keep else { return Ok(typed) };
+        if !typed.policy.is_empty() || !self.snapshots.is_empty() {
+            return Ok(typed);
         }
-        let keep = KeepFlags::of(keep).map_err(|reason| {
+        let wrong = |reason| {
             Failure::usage(format!("`keep` in the config file: {reason}"))
-                .hint("For example: keep = { daily = 7, weekly = 5 }")
-        })?;
-        Ok((keep.policy(), self.filter_of_profile(context)?))
+                .hint("For example: keep = { daily = 7, weekly = 5, group-by = \"node,tags\" }")
+        };
+        let by = keep.group_by.as_deref().map(parse_groups).transpose().map_err(wrong)?;
+        Ok(Wanted {
+            policy: KeepFlags::of(keep).map_err(wrong)?.policy(),
+            filter: self.filter_of_profile(context)?,
+            by: self.group_by.or(by).unwrap_or(GroupBy::SOURCE),
+        })
     }
 
     /// What was typed; else this node, and the paths that the profile names.
@@ -394,8 +412,8 @@ impl Forget {
     }
 
     /// Snapshots by nothing but the ids that their files are named by.
-    fn by_id(&self, context: &Context, archive: &UnlockedRepository) -> Result<Plan> {
-        let all = archive.store.snapshots().map_err(|error| context.failure(error.into()))?;
+    fn by_id(&self, context: &Context, repository: &UnlockedRepository) -> Result<Plan> {
+        let all = repository.store.snapshots().map_err(|error| context.failure(error.into()))?;
         let mut plan = Plan::default();
         for text in &self.snapshots {
             let is_meant = |name: &&SnapshotRef| name.id.to_string().starts_with(text.as_str());
@@ -414,26 +432,26 @@ impl Forget {
             }
             if !plan.removed.contains(&name) {
                 plan.removed.push(name);
-                plan.told.push(Told::Unread(format!("  remove  {}  (not read)", name.id)));
+                plan.lines.push(PlanLine::Unread(format!("  remove  {}  (not read)", name.id)));
             }
         }
         Ok(plan)
     }
 
-    fn by_name(&self, context: &Context, archive: &UnlockedRepository) -> Result<Plan> {
+    fn by_name(&self, context: &Context, repository: &UnlockedRepository) -> Result<Plan> {
         if self.damaged {
-            return self.by_id(context, archive);
+            return self.by_id(context, repository);
         }
         let mut plan = Plan::default();
         for text in &self.snapshots {
-            let (name, snapshot) = context.to_forget(archive, text)?;
+            let (name, snapshot) = context.to_forget(repository, text)?;
             if plan.removed.contains(&name) {
                 continue;
             }
             plan.removed.push(name);
-            plan.told.push(match snapshot {
-                Ok(snapshot) => Told::Decided(Box::new(snapshot), Vec::new()),
-                Err(error) => Told::Unread(format!("  remove  {}  {error}", name.id)),
+            plan.lines.push(match snapshot {
+                Ok(snapshot) => PlanLine::Decided(Box::new(snapshot), Vec::new()),
+                Err(error) => PlanLine::Unread(format!("  remove  {}  {error}", name.id)),
             });
         }
         Ok(plan)
@@ -442,20 +460,18 @@ impl Forget {
 
 fn by_policy(
     context: &Context,
-    archive: &UnlockedRepository,
-    policy: &RetentionPolicy,
-    filter: &Filter,
-    by: GroupBy,
+    repository: &UnlockedRepository,
+    Wanted { policy, filter, by }: &Wanted,
 ) -> Result<Plan> {
-    let all = context.snapshots(archive)?.0;
+    let all = context.snapshots(repository)?.0;
     let takes = |snapshot: &Snapshot| filter.takes(snapshot);
-    let now_secs = archive.now_secs();
-    let groups = retention::apply_grouped(by, policy, &all, &takes, &time::calendar, now_secs);
+    let now_secs = repository.now_secs();
+    let groups = retention::apply_grouped(*by, policy, &all, &takes, &time::calendar, now_secs);
     refuse_to_empty(&groups)?;
-    let mut plan = Plan { by: Some(by), ..Plan::default() };
+    let mut plan = Plan { by: Some(*by), ..Plan::default() };
     for group in &groups {
         let removed = group.decisions.iter().filter(|decision| decision.reasons.is_empty()).count();
-        plan.told.push(Told::Group(format!(
+        plan.lines.push(PlanLine::Group(format!(
             "{}: keep {}, remove {}",
             name(&group.key),
             units::count((group.decisions.len() - removed) as u64),
@@ -463,7 +479,7 @@ fn by_policy(
         )));
         for RetentionDecision { snapshot, reasons } in &group.decisions {
             plan.removed.extend(reasons.is_empty().then_some(snapshot.name));
-            plan.told.push(Told::Decided(Box::new((*snapshot).clone()), reasons.clone()));
+            plan.lines.push(PlanLine::Decided(Box::new((*snapshot).clone()), reasons.clone()));
         }
     }
     let met: usize = groups.iter().map(|group| group.decisions.len()).sum();
@@ -523,12 +539,39 @@ fn show(
     if context.out.quiet && !context.out.json {
         return Ok(());
     }
-    Failure::heard_or_not(context.out.item("decision", &Decided::new(snapshot, reasons, by), row))
+    Failure::ignore_broken_pipe(context.out.item(
+        "decision",
+        &Decided::new(snapshot, reasons, by),
+        row,
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::{Profile, blocks_of_guides};
+
+    #[test]
+    fn the_config_files_of_the_guides_are_read() {
+        let configs: Vec<_> =
+            blocks_of_guides().into_iter().filter(|text| text.contains("repo =")).collect();
+        assert!(!configs.is_empty());
+        for text in configs {
+            let headings = text.lines().filter_map(|line| line.strip_prefix("[profile."));
+            let names = headings.filter_map(|rest| rest.split(']').next()).map(Some);
+            for name in names.chain([None]) {
+                let profile = Profile::parse(text, name).unwrap();
+                assert_eq!(profile.repo, Some("/mnt/disk/icecore".into()), "{name:?}");
+                if let Some(keep) = profile.keep {
+                    assert!(!KeepFlags::of(&keep).unwrap().policy().is_empty());
+                    keep.group_by.map(|by| parse_groups(&by).unwrap());
+                }
+                for path in profile.paths.iter().flatten() {
+                    assert!(path.starts_with('/') || path.starts_with("~/"), "{path}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn numbers_to_keep_are_read_and_nonsense_fails_closed() {

@@ -1,7 +1,7 @@
 //! Snapshots in groups: by node, paths and tags.
 
-use client::manifest::Snapshot;
-use client::retention::{GroupBy, GroupKey};
+use pipeline::manifest::Snapshot;
+use pipeline::retention::{GroupBy, GroupKey};
 use std::collections::BTreeMap;
 
 /// A name for people, and the snapshots, oldest first.

@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
 use crate::password_cost::PasswordCost;
 use crate::secret::Ask;
-use client::UnlockedRepository;
-use client::unlocked::InitOptions;
+use pipeline::UnlockedRepository;
+use pipeline::unlocked::InitOptions;
 use repository::local::LocalStorage;
 use repository::storage::Storage;
 use serde::Serialize;
@@ -61,9 +61,8 @@ impl Init {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let repo = context.repo()?;
         let secret = context.secret(Ask::Twice)?;
-        let storage = LocalStorage::create(&repo).map_err(|error| {
-            Failure::from(repository::Error::from(error)).at(&context.location())
-        })?;
+        let storage = LocalStorage::create(&repo)
+            .map_err(|error| Failure::from(store::Error::from(error)).at(&context.location()))?;
         refuse_what_lost_its_config(&storage, context)?;
         let privacy = match self.privacy {
             Privacy::Standard => crypto::Privacy::Standard,
@@ -71,9 +70,9 @@ impl Init {
         };
         let (parity_percent, kdf) = (self.parity, self.cost.kdf(None));
         let options = InitOptions { privacy, parity_percent, kdf, ..InitOptions::default() };
-        let archive = UnlockedRepository::init(Arc::new(storage), secret.slot(), options)
+        let repository = UnlockedRepository::init(Arc::new(storage), secret.slot(), options)
             .map_err(|error| context.failure(error))?;
-        let id = archive.store.config().repository;
+        let id = repository.store.config().repository;
         let location = context.location();
         context.out.line(&format!("Created repository {id} at {location}"))?;
         context.out.line("Nobody can reset the password. Without it, or a recovery key, the backups cannot be read.")?;
@@ -86,7 +85,7 @@ impl Init {
             location,
             privacy: self.privacy,
             parity_percent: self.parity,
-            key: archive.slot.id.to_string(),
+            key: repository.slot.id.to_string(),
         };
         context.out.summary(Code::Complete, &made)
     }

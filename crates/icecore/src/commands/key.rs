@@ -8,11 +8,11 @@ use crate::secret::{self, Ask, Secret};
 use crate::table::{Table, flexible, left};
 use crate::wait::Wait;
 use crate::{escape, time};
-use client::UnlockedRepository;
-use client::keyring::KeyRemoval;
 use crypto::{KdfParams, Role, SlotInfo, SlotSecret};
 use format::entry::Time;
 use ids::KeyId;
+use pipeline::UnlockedRepository;
+use pipeline::keyring::KeyRemoval;
 use serde::Serialize;
 use std::path::PathBuf;
 use zeroize::Zeroizing;
@@ -178,19 +178,19 @@ struct Changed<'a> {
 
 impl Key {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
+        let repository = context.open()?;
         match &self.action {
             Action::Add { role, node, label, new_password_file, cost, wait } => {
                 let (role, kdf) = (role.role(), cost.kdf(None));
                 let new = New { role, label, node: node.as_deref(), kdf, wait: *wait };
-                add(context, &archive, &new, new_password_file.as_ref())
+                add(context, &repository, &new, new_password_file.as_ref())
             }
             Action::Passwd { new_password_file, cost, wait } => {
-                change(context, &archive, new_password_file.as_ref(), *cost, *wait)
+                change(context, &repository, new_password_file.as_ref(), *cost, *wait)
             }
-            Action::List => list(context, &archive),
-            Action::Remove { id, wait } => remove(context, &archive, id, *wait),
-            Action::Recovery { label, wait } => recovery(context, &archive, label, *wait),
+            Action::List => list(context, &repository),
+            Action::Remove { id, wait } => remove(context, &repository, id, *wait),
+            Action::Recovery { label, wait } => recovery(context, &repository, label, *wait),
         }
     }
 }
@@ -208,13 +208,13 @@ impl New<'_> {
     fn add(
         &self,
         context: &Context,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         secret: &Secret,
-    ) -> client::Result<KeyId> {
+    ) -> pipeline::Result<KeyId> {
         let (role, kdf) = (self.role, self.kdf);
         self.wait.patiently(context, || match self.node {
-            Some(node) => archive.add_key_of_node(role, secret.slot(), kdf, node),
-            None => archive.add_key(role, secret.slot(), kdf, self.label),
+            Some(node) => repository.add_key_of_node(role, secret.slot(), kdf, node),
+            None => repository.add_key(role, secret.slot(), kdf, self.label),
         })
     }
 }
@@ -229,17 +229,17 @@ fn new_secret(file: Option<&PathBuf>) -> Result<Secret> {
 /// The new slot first: whatever happens between, one of both passwords opens.
 fn change(
     context: &Context,
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     file: Option<&PathBuf>,
     cost: PasswordCost,
     wait: Wait,
 ) -> Result<Code> {
-    archive.certifier().map_err(|error| context.failure(error))?;
-    let (old, secret) = (&archive.slot, new_secret(file)?);
+    repository.certifier().map_err(|error| context.failure(error))?;
+    let (old, secret) = (&repository.slot, new_secret(file)?);
     let node = old.bound.then_some(old.label.as_str());
     let new = New { role: old.role, label: &old.label, node, kdf: cost.kdf(old.kdf), wait };
-    let id = new.add(context, archive, &secret).map_err(|error| context.failure(error))?;
-    let removed = wait.patiently(context, || archive.remove_key(old.id));
+    let id = new.add(context, repository, &secret).map_err(|error| context.failure(error))?;
+    let removed = wait.patiently(context, || repository.remove_key(old.id));
     removed.map_err(|error| {
         let hint =
             format!("Both passwords work now. Remove the old one: icecore key remove {}", old.id);
@@ -251,19 +251,19 @@ fn change(
 
 fn add(
     context: &Context,
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     new: &New<'_>,
     file: Option<&PathBuf>,
 ) -> Result<Code> {
-    archive.certifier().map_err(|error| context.failure(error))?;
+    repository.certifier().map_err(|error| context.failure(error))?;
     let secret = new_secret(file)?;
-    let id = new.add(context, archive, &secret).map_err(|error| context.failure(error))?;
+    let id = new.add(context, repository, &secret).map_err(|error| context.failure(error))?;
     context.out.line(&format!("Added key {id}"))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
 }
 
-fn list(context: &Context, archive: &UnlockedRepository) -> Result<Code> {
-    let slots = archive.slots().map_err(|error| context.failure(error))?;
+fn list(context: &Context, repository: &UnlockedRepository) -> Result<Code> {
+    let slots = repository.slots().map_err(|error| context.failure(error))?;
     let mut table = Table::new(&[
         left(""),
         left("KEY"),
@@ -274,36 +274,39 @@ fn list(context: &Context, archive: &UnlockedRepository) -> Result<Code> {
         flexible("LABEL"),
     ]);
     for (id, info) in &slots {
-        let shown = Shown::new(*id, info, archive.slot.id);
+        let shown = Shown::new(*id, info, repository.slot.id);
         context.out.record("key", &shown)?;
         table.row(shown.row(info));
     }
     table.print(&context.out)?;
     context.out.line("* the key that opened the repository for this command")?;
-    let damaged = damaged(archive, &slots).map_err(|error| context.failure(error))?;
+    let damaged = damaged(repository, &slots).map_err(|error| context.failure(error))?;
     for id in &damaged {
         context.out.note(&format!(
             "key {id} is damaged and opens nothing. Remove it: icecore key remove {id}"
         ));
     }
     // Without a key list, slots can be listed all the same.
-    let epoch = archive.key_list().map(|list| list.epoch().0).ok();
+    let epoch = repository.key_list().map(|list| list.epoch().0).ok();
     context.out.summary(Code::Complete, &Count { keys: slots.len(), key_epoch: epoch })
 }
 
 /// Slots that nobody vouches for as they are.
-fn damaged(archive: &UnlockedRepository, good: &[(KeyId, SlotInfo)]) -> client::Result<Vec<KeyId>> {
-    let all = archive.store.key_slots()?.into_iter().map(|(id, _)| id);
+fn damaged(
+    repository: &UnlockedRepository,
+    good: &[(KeyId, SlotInfo)],
+) -> pipeline::Result<Vec<KeyId>> {
+    let all = repository.store.key_slots()?.into_iter().map(|(id, _)| id);
     Ok(all.filter(|id| !good.iter().any(|(other, _)| other == id)).collect())
 }
 
 fn remove(
     context: &Context,
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     prefix: &str,
     wait: Wait,
 ) -> Result<Code> {
-    let ids = archive.key_ids().map_err(|error| context.failure(error))?;
+    let ids = repository.key_ids().map_err(|error| context.failure(error))?;
     let is_meant = |id: &&KeyId| !prefix.is_empty() && id.to_string().starts_with(prefix);
     let fitting: Vec<_> = ids.iter().filter(is_meant).collect();
     let hint = "All keys: icecore key list";
@@ -322,7 +325,7 @@ fn remove(
             .hint(hint));
         }
     };
-    let removed = wait.patiently(context, || archive.remove_key(id));
+    let removed = wait.patiently(context, || repository.remove_key(id));
     let removed = removed.map_err(|error| context.failure(error))?;
     context.out.line(&format!("Removed key {id}. {}", after(&removed)))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
@@ -347,19 +350,19 @@ fn after(removed: &KeyRemoval) -> &'static str {
 
 fn recovery(
     context: &Context,
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     label: &str,
     wait: Wait,
 ) -> Result<Code> {
     let mut key = Zeroizing::new([0; 32]);
     getrandom::fill(&mut key[..]).map_err(|error| context.failure(error.into()))?;
     let (secret, kdf) = (SlotSecret::Recovery(*key), KdfParams::DEFAULT);
-    let id = wait.patiently(context, || archive.add_key(Role::Full, secret, kdf, label));
+    let id = wait.patiently(context, || repository.add_key(Role::Full, secret, kdf, label));
     let id = id.map_err(|error| context.failure(error))?;
     let text = Zeroizing::new(crypto::recovery_to_text(&key));
     // A key that nobody has seen would open for nobody: it goes again.
     if let Err(failure) = context.out.print(&text).and_then(|()| context.out.flush()) {
-        archive.remove_key(id).map_err(|error| context.failure(error))?;
+        repository.remove_key(id).map_err(|error| context.failure(error))?;
         let failure = Failure { is_quiet: false, ..failure };
         return Err(failure.hint("The recovery key could not be shown, so it was removed again."));
     }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
 use crate::wait::Wait;
 use crate::{escape, units};
-use client::keyless;
+use pipeline::keyless;
 use repository::Repository;
 use repository::local::LocalStorage;
 use repository::reclaim::ReclaimOptions;
@@ -94,16 +94,16 @@ impl Reclaiming {
 }
 
 /// A snapshot that is missed is brought back by who has a key.
-fn failed(context: &Context, error: client::Error, folder: &Path) -> Failure {
+fn failed(context: &Context, error: pipeline::Error, folder: &Path) -> Failure {
     let location = folder.display().to_string();
-    if matches!(error, client::Error::Usage(_)) {
+    if matches!(error, pipeline::Error::Usage(_)) {
         return Failure::new(Code::Damage, error.to_string()).hint(format!(
             "With a key of the domain, on this machine: icecore rebuild --repo {} --password-file FILE",
             quoted(&location)
         ));
     }
     match error {
-        client::Error::Repository(repository::Error::InUse { .. }) => {
+        pipeline::Error::Repository(store::Error::InUse { .. }) => {
             Failure::from(error).at(&location)
         }
         error => context.failure(error),
@@ -113,6 +113,6 @@ fn failed(context: &Context, error: client::Error, folder: &Path) -> Failure {
 fn opened(folder: &Path) -> Result<Repository> {
     let location = folder.display().to_string();
     let storage = LocalStorage::open(folder)
-        .map_err(|error| Failure::from(repository::Error::from(error)).at(&location))?;
+        .map_err(|error| Failure::from(store::Error::from(error)).at(&location))?;
     Repository::open(Arc::new(storage)).map_err(|error| Failure::from(error).at(&location))
 }

@@ -5,12 +5,12 @@ use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
-use crate::{time, units};
-use client::browse;
-use client::manifest::Snapshot;
-use client::pages::PageReader;
-use client::select::clean_path;
+use crate::{time, units, width};
 use format::entry::{Content, Entry, Kind};
+use pipeline::browse;
+use pipeline::manifest::Snapshot;
+use pipeline::pages::PageReader;
+use pipeline::select::clean_path;
 use serde::Serialize;
 use std::ffi::OsString;
 
@@ -76,9 +76,10 @@ struct Count {
 
 impl Ls {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
-        let pages = PageReader::new(&archive).map_err(|error| context.failure(error))?;
+        let repository = context.open()?;
+        let (snapshot, path) =
+            context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
+        let pages = PageReader::new(&repository).map_err(|error| context.failure(error))?;
         let mut count = Count { entries: 0, bytes: 0 };
         let mut unwritten = None;
         let visit = |entry: Entry| {
@@ -110,8 +111,8 @@ impl Ls {
         context: &Context,
         pages: &PageReader<'_>,
         snapshot: &Snapshot,
-        mut visit: impl FnMut(Entry) -> client::Result<()>,
-    ) -> client::Result<()> {
+        mut visit: impl FnMut(Entry) -> pipeline::Result<()>,
+    ) -> pipeline::Result<()> {
         let paths = &snapshot.body.paths;
         // A name with a backslash is shown escaped there, and cannot be looked up.
         if paths.iter().any(|path| path.contains('\\')) {
@@ -123,7 +124,7 @@ impl Ls {
             }
             let path = clean_path(path.as_bytes());
             match browse::ls::children(pages, snapshot, &path, &mut visit) {
-                Err(client::Error::PathNotFound(_)) => {} // it was missing when the backup ran
+                Err(pipeline::Error::PathNotFound(_)) => {} // it was missing when the backup ran
                 done => done?,
             }
         }
@@ -136,15 +137,15 @@ impl Ls {
 }
 
 /// Ends a visit since its output cannot be written; what happened is kept in `unwritten`.
-pub(crate) fn stop(unwritten: &mut Option<Failure>, failure: Failure) -> client::Error {
+pub(crate) fn stop(unwritten: &mut Option<Failure>, failure: Failure) -> pipeline::Error {
     *unwritten = Some(failure);
-    client::Error::Cancelled
+    pipeline::Error::Cancelled
 }
 
 /// The result of a visit that may have been ended by [`stop`].
 pub(crate) fn finished(
     context: &Context,
-    result: client::Result<()>,
+    result: pipeline::Result<()>,
     unwritten: Option<Failure>,
 ) -> Result<()> {
     match unwritten {
@@ -153,6 +154,8 @@ pub(crate) fn finished(
     }
 }
 
+/// Columns of an owner and of a group.
+const OWNER_WIDTH: usize = 9;
 /// Above what [`long`] makes.
 const LONG_HEADING: &str = "MODE       OWNER     GROUP            SIZE  MODIFIED             PATH";
 
@@ -164,10 +167,10 @@ pub(crate) fn long(entry: &Entry) -> String {
     let target = link_target(entry)
         .map_or_else(String::new, |target| format!(" -> {}", escape::escape(target)));
     format!(
-        "{} {:<9} {:<9} {:>10}  {}  {}{target}",
+        "{} {} {} {:>10}  {}  {}{target}",
         mode_text(entry.kind(), attributes.mode),
-        owner(&attributes.user, attributes.uid),
-        owner(&attributes.group, attributes.gid),
+        width::pad_right(&owner(&attributes.user, attributes.uid), OWNER_WIDTH),
+        width::pad_right(&owner(&attributes.group, attributes.gid), OWNER_WIDTH),
         units::bytes(entry.size),
         time::show(entry.mtime),
         escape::path(&entry.path),

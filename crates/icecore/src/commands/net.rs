@@ -131,11 +131,11 @@ impl Test {
     fn of_node(&self, context: &Context) -> Result<Code> {
         let route = routes::of_node(context)?;
         let test = route.connect()?;
-        let place = route.open(&test, context)?;
+        let address = route.open(&test, context)?;
         let mut last = self.measure(&route, &test, context)?;
         drop(test);
-        if let Some(place) = place {
-            let route = route.led_to(place);
+        if let Some(address) = address {
+            let route = route.led_to(address);
             let test = route.connect()?;
             if route.open(&test, context)?.is_some() {
                 return Err(route.sends_on());

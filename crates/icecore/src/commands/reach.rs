@@ -84,7 +84,9 @@ impl From<Error> for Failure {
             Error::Stranger { .. } | Error::OtherName { .. } => {
                 Self::new(Code::NotAllowed, message)
             }
-            Error::Server(told) => Self::new(code(api::Code::of_number(told.code)), message),
+            Error::Server(reported) => {
+                Self::new(code(api::Code::of_number(reported.code)), message)
+            }
             _ => Self::new(Code::Failed, message),
         };
         failure.hint = hint;
@@ -92,8 +94,8 @@ impl From<Error> for Failure {
     }
 }
 
-fn code(told: api::Code) -> Code {
-    match told {
+fn code(reported: api::Code) -> Code {
+    match reported {
         api::Code::Failed => Code::Failed,
         api::Code::Usage => Code::Usage,
         api::Code::InUse => Code::InUse,
@@ -103,14 +105,27 @@ fn code(told: api::Code) -> Code {
     }
 }
 
-impl From<server::control::Error> for Failure {
-    fn from(error: server::control::Error) -> Self {
-        use server::control::Error::*;
+impl From<server_contract::Error> for Failure {
+    fn from(error: server_contract::Error) -> Self {
+        use server_contract::Error::*;
         match error {
             File { path, source } => Self::file(&path, &source),
-            Repository(error) => error.into(),
             InUse { .. } => Self::new(Code::InUse, error.to_string())
                 .hint("Only one server can use a directory. Stop the other one first."),
+            NoRandom => Self::new(Code::Failed, error.to_string()),
+        }
+    }
+}
+
+impl From<server_control::Error> for Failure {
+    fn from(error: server_control::Error) -> Self {
+        use server_control::Error::*;
+        match error {
+            System(error) => error.into(),
+            Repository(error) => error.into(),
+            Catalog(catalog::Error::Serving { .. }) => Self::new(Code::InUse, error.to_string())
+                .hint("Only one server can use a catalog. Stop the other one first."),
+            Catalog(catalog::Error::Location(_)) => Self::usage(error.to_string()),
             Usage(_) | OnStorageServer { .. } => Self::usage(error.to_string()),
             _ => Self::new(Code::Failed, error.to_string()),
         }
@@ -124,9 +139,9 @@ mod tests {
     #[test]
     fn codes_of_the_api_are_those_of_commands() {
         for number in 0..=u8::MAX {
-            let told = api::Code::of_number(number);
-            let own = code(told);
-            assert_eq!((own.number(), own.name()), (told.number(), told.name()));
+            let reported = api::Code::of_number(number);
+            let own = code(reported);
+            assert_eq!((own.number(), own.name()), (reported.number(), reported.name()));
         }
     }
 

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::secret::Ask;
 use crate::units;
 use crate::wait::Wait;
-use client::rebuild;
+use pipeline::rebuild;
 
 /// Rebuild the chunk index and the list of snapshots from the containers.
 #[derive(clap::Args, Debug)]
@@ -34,8 +34,8 @@ impl Rebuild {
             .patiently(context, run)
             .map_err(|error| Failure::from(error).at(&context.location()))?;
         for damage in &report.damages {
-            let told = context.out.print(&format!("damage: {}", escape::text(damage)));
-            Failure::heard_or_not(told)?;
+            let printed = context.out.print(&format!("damage: {}", escape::text(damage)));
+            Failure::ignore_broken_pipe(printed)?;
         }
         let mut lines = vec![
             format!("Rebuilt the index in {}", units::duration(report.elapsed_secs)),

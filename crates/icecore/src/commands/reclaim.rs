@@ -6,8 +6,8 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::units;
 use crate::wait::Wait;
-use client::UnlockedRepository;
-use client::reclaim::{self, ReclaimOptions, ReclaimReport};
+use pipeline::UnlockedRepository;
+use pipeline::reclaim::{self, ReclaimOptions, ReclaimReport};
 
 /// Free the space of data that no snapshot needs.
 #[derive(clap::Args, Debug)]
@@ -30,19 +30,19 @@ pub(crate) struct Reclaim {
 
 impl Reclaim {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
+        let repository = context.open()?;
         let options = ReclaimOptions {
             max_waste_percent: self.max_waste,
             dry_run: self.dry_run,
             accept_damage: self.accept_damage,
         };
-        let report = run(context, &archive, &options, self.wait)?;
+        let report = run(context, &repository, &options, self.wait)?;
         context.out.summary(Code::Complete, &report)
     }
 }
 
 /// Damage is not passed over unless somebody says so.
-fn failure(context: &Context, options: &ReclaimOptions, error: client::Error) -> Failure {
+fn failure(context: &Context, options: &ReclaimOptions, error: pipeline::Error) -> Failure {
     let failure = context.failure(error);
     if failure.code != Code::Damage || options.accept_damage {
         return failure;
@@ -53,20 +53,20 @@ fn failure(context: &Context, options: &ReclaimOptions, error: client::Error) ->
 /// Reclaims as it does without flags: for `forget --prune`.
 pub(super) fn all(
     context: &Context,
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     wait: Wait,
 ) -> Result<ReclaimReport> {
-    run(context, archive, &ReclaimOptions::default(), wait)
+    run(context, repository, &ReclaimOptions::default(), wait)
 }
 
 /// Reclaims, and tells what came of it.
 fn run(
     context: &Context,
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     options: &ReclaimOptions,
     wait: Wait,
 ) -> Result<ReclaimReport> {
-    let report = wait.patiently(context, || reclaim::run(archive, options));
+    let report = wait.patiently(context, || reclaim::run(repository, options));
     let report = report.map_err(|error| failure(context, options, error))?;
     if report.snapshots_restored > 0 {
         let back = units::many(report.snapshots_restored, "snapshot");

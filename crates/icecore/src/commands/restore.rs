@@ -11,11 +11,11 @@ use crate::progress::{Shown, Total};
 use crate::session_report::Failed;
 use crate::units;
 use ::restore::Overwrite;
-use client::UnlockedRepository;
-use client::backup::Progress;
-use client::manifest::Snapshot;
-use client::restore::{self, RestoreMonitor, RestoreOptions, RestoreReport};
-use client::select::clean_path;
+use pipeline::UnlockedRepository;
+use pipeline::backup::Progress;
+use pipeline::manifest::Snapshot;
+use pipeline::restore::{self, RestoreMonitor, RestoreOptions, RestoreReport};
+use pipeline::select::clean_path;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -123,8 +123,9 @@ impl Restore {
     }
 
     fn restore(&self, context: &Context) -> Result<Code> {
-        let archive = context.open_cancellable(remote::Purpose::Restore)?;
-        let (snapshot, path) = context.snapshot_and_path(&archive, &self.snapshot, &self.filter)?;
+        let repository = context.open_cancellable(remote::Purpose::Restore)?;
+        let (snapshot, path) =
+            context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
         let total = path
             .is_empty()
             .then_some(&snapshot.body.report)
@@ -134,27 +135,27 @@ impl Restore {
                 bytes: report.bytes_inspected,
             });
         let cache = context.remote().and_then(|_| {
-            let folder = cache::folder(&context.caches(), &archive, &snapshot.head.source);
+            let folder = cache::folder(&context.caches(), &repository, &snapshot.head.source);
             cache::to_read(&folder)
         });
-        self.ask_to_delete(context, &archive, (&snapshot, &path))?;
+        self.ask_to_delete(context, &repository, (&snapshot, &path))?;
         let job = context.job("restore");
         let shown = Shown::start(&context.progress, &context.out, total);
-        let told = Told::new(&context.out, self.dry_run);
+        let reporter = Reporter::new(&context.out, self.dry_run);
         let report = restore::run(
-            &archive,
+            &repository,
             &snapshot,
             &path,
             &self.target,
             &RestoreOptions { cache, ..self.options() },
             &context.progress,
-            &told,
+            &reporter,
         );
         drop(shown);
         let report = report.map_err(|error| context.failure(error))?;
         self.has_matched(&report)?;
         let wire = job.wire();
-        let mut lines = self.lines(&report, &told.failed);
+        let mut lines = self.lines(&report, &reporter.failed);
         lines.extend(
             wire.iter()
                 .filter_map(|wire| network::bottleneck(wire, report.elapsed_secs))
@@ -177,7 +178,7 @@ impl Restore {
     fn ask_to_delete(
         &self,
         context: &Context,
-        archive: &UnlockedRepository,
+        repository: &UnlockedRepository,
         (snapshot, path): (&Snapshot, &[u8]),
     ) -> Result<()> {
         let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -187,16 +188,19 @@ impl Restore {
         }
         let options = RestoreOptions { dry_run: true, verify: false, ..self.options() };
         // Counters of its own: what is only looked at is no progress.
-        let (progress, told) = (Progress::default(), Told::new(&context.out, true));
-        let would = restore::run(archive, snapshot, path, &self.target, &options, &progress, &told);
+        let (progress, reporter) = (Progress::default(), Reporter::new(&context.out, true));
+        let would =
+            restore::run(repository, snapshot, path, &self.target, &options, &progress, &reporter);
         let would = would.map_err(|error| context.failure(error))?;
         if would.deleted == 0 {
             return Ok(());
         }
         context.out.flush()?;
         let objects = units::many(would.deleted, "object");
-        let target = escape::escape(self.target.as_os_str().as_bytes());
-        let question = format!("Delete {objects} in {target} that the snapshot does not contain?");
+        let (bytes, target) =
+            (units::bytes(would.deleted_bytes), escape::escape(self.target.as_os_str().as_bytes()));
+        let question =
+            format!("Delete {objects} ({bytes}) in {target} that the snapshot does not contain?");
         if crate::secret::confirm(&question)? {
             return Ok(());
         }
@@ -222,13 +226,13 @@ impl Restore {
         } else {
             String::new()
         };
+        let rate = match report.bytes as f64 / report.elapsed_secs.max(0.001) {
+            ..=0.0 => String::new(),
+            rate => format!(" ({})", units::rate(rate)),
+        };
         let (verb, took) = match self.dry_run {
             true => ("Would restore", String::new()),
-            false => {
-                let rate = report.bytes as f64 / report.elapsed_secs.max(0.001);
-                let took = units::duration(report.elapsed_secs);
-                ("Restored", format!(" in {took} ({})", units::rate(rate)))
-            }
+            false => ("Restored", format!(" in {}{rate}", units::duration(report.elapsed_secs))),
         };
         let mut lines = vec![format!(
             "{verb} {} ({}){others} to {}{took}",
@@ -236,11 +240,17 @@ impl Restore {
             units::bytes(report.bytes),
             escape::escape(self.target.as_os_str().as_bytes()),
         )];
+        let deleted =
+            format!("not in the snapshot, {} (--delete)", units::bytes(report.deleted_bytes));
         let rows = [
             (report.unchanged, "unchanged", "already there and equal"),
             (report.kept, "kept", "already there and left alone (--overwrite)"),
-            (report.deleted, "deleted", "not in the snapshot (--delete)"),
-            (report.degraded, "incomplete", "attributes could not be set; each was reported above"),
+            (report.deleted, "deleted", deleted.as_str()),
+            (
+                report.degraded,
+                "incomplete",
+                "without an attribute that could not be set, as reported above",
+            ),
             (
                 report.healed_records,
                 "repaired",
@@ -261,9 +271,9 @@ impl Restore {
             lines.push("Nothing was changed (--dry-run).".to_owned());
         }
         if report.failed > 0 {
-            lines.extend(failed.lines(|_| {
-                format!("  {} could not be restored:", units::many(report.failed, "object"))
-            }));
+            let heading =
+                |_| format!("  {} could not be restored:", units::many(report.failed, "object"));
+            lines.extend(failed.lines(heading, "each was reported above"));
         }
         lines.extend(advice(report).map(str::to_owned));
         lines
@@ -317,13 +327,13 @@ fn row(label: &str, text: &str) -> String {
     format!("  {label:<11}{text}")
 }
 
-struct Told<'a> {
+struct Reporter<'a> {
     out: &'a Out,
     dry_run: bool,
     failed: Failed,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Reporter<'a> {
     fn new(out: &'a Out, dry_run: bool) -> Self {
         Self { out, dry_run, failed: Failed::default() }
     }
@@ -334,6 +344,7 @@ struct Removed {
     #[serde(flatten)]
     path: JsonPath,
     objects: u64,
+    bytes: u64,
     dry_run: bool,
 }
 
@@ -344,23 +355,29 @@ struct Problem<'a> {
     reason: &'a str,
 }
 
-impl RestoreMonitor for Told<'_> {
+impl RestoreMonitor for Reporter<'_> {
     fn problem(&self, path: &[u8], text: &str) {
         let shown = format!("{}: {text}", escape::escape(path));
         self.failed.note(path, text);
         self.out.beside("problem", &Problem { path: JsonPath::as_is(path), reason: text }, &shown);
     }
 
-    fn removed(&self, path: &[u8], objects: u64) {
+    fn removed(&self, path: &[u8], objects: u64, bytes: u64) {
         let shown = || {
             let verb = if self.dry_run { "would delete" } else { "deleted" };
             let rest = match objects {
                 0 | 1 => String::new(),
                 objects => format!("/  with {} in it", units::many(objects - 1, "object")),
             };
-            format!("{verb}  {}{rest}", escape::escape(path))
+            let separator = if objects > 1 { ", " } else { "  " };
+            let size = match bytes {
+                0 => String::new(),
+                bytes => format!("{separator}{}", units::bytes(bytes)),
+            };
+            format!("{verb}  {}{rest}{size}", escape::escape(path))
         };
-        let removed = Removed { path: JsonPath::as_is(path), objects, dry_run: self.dry_run };
+        let removed =
+            Removed { path: JsonPath::as_is(path), objects, bytes, dry_run: self.dry_run };
         // Output that nobody reads is no reason to stop in the middle.
         let _ = self.out.item("removed", &removed, shown);
     }

@@ -1,5 +1,6 @@
 //! `icecore server`.
 
+mod catalog;
 mod domains;
 mod jobs;
 mod limits;
@@ -62,6 +63,7 @@ enum Action {
     Restore(node_commands::Restore),
     Commands(node_commands::Commands),
     StorageServers(storage_servers::StoragesArgs),
+    Catalog(catalog::CatalogArgs),
     Status(look::Status),
     Audit(look::Audit),
 }
@@ -94,6 +96,7 @@ impl Server {
             Some(Action::Restore(restore)) => restore.run(reach, context),
             Some(Action::Commands(commands)) => commands.run(reach, context),
             Some(Action::StorageServers(storage_servers)) => storage_servers.run(reach, context),
+            Some(Action::Catalog(catalog)) => catalog.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),
         }

@@ -8,12 +8,12 @@ use crate::filter::Filter;
 use crate::table::{Table, flexible, left, right};
 use crate::terminal::Paint;
 use crate::{escape, time, units};
-use client::effective_time::{self, EffectiveTime};
-use client::manifest::Snapshot;
-use client::retention::GroupBy;
-use repository::snapshots::SnapshotRef;
+use pipeline::effective_time::{self, EffectiveTime};
+use pipeline::manifest::Snapshot;
+use pipeline::retention::GroupBy;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use store::SnapshotRef;
 
 /// List snapshots.
 #[derive(clap::Args, Debug)]
@@ -76,7 +76,7 @@ struct Unusable {
 impl Unusable {
     fn new((name, error): &Unread) -> Self {
         let (is_trusted, reason) = match error {
-            client::Error::Untrusted { why, .. } => (false, why.clone()),
+            pipeline::Error::Untrusted { why, .. } => (false, why.clone()),
             _ => (true, error.to_string()),
         };
         Self { snapshot_id: name.id.to_string(), is_trusted, reason }
@@ -143,9 +143,9 @@ struct Count {
 
 impl Snapshots {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
-        let (mut all, unread) = context.listed(&archive)?;
-        let now_secs = archive.now_secs();
+        let repository = context.open()?;
+        let (mut all, unread) = context.listed(&repository)?;
+        let now_secs = repository.now_secs();
         let suspects = suspects(&all, now_secs);
         all.retain(|snapshot| self.filter.takes(snapshot));
         let groups = groups::groups(self.group_by.unwrap_or_default(), &all, self.latest);
@@ -153,18 +153,18 @@ impl Snapshots {
             if self.group_by.is_some() {
                 context.out.line(&format!("{}:", escape::text(name)))?;
             }
-            Failure::heard_or_not(list(context, snapshots))?;
+            Failure::ignore_broken_pipe(list(context, snapshots))?;
         }
-        let told = unread.iter().map(Unusable::new).try_for_each(|unusable| {
+        let printed = unread.iter().map(Unusable::new).try_for_each(|unusable| {
             context.out.item("unusable", &unusable, || unusable.row(context))
         });
-        Failure::heard_or_not(told)?;
+        Failure::ignore_broken_pipe(printed)?;
         let is_listed = |(name, _): &&(SnapshotRef, Suspect)| all.iter().any(|it| it.name == *name);
-        let told = suspects.iter().filter(is_listed).try_for_each(|(_, suspect)| {
+        let printed = suspects.iter().filter(is_listed).try_for_each(|(_, suspect)| {
             let text = || format!("{} is suspect: {}", &suspect.snapshot_id[..8], suspect.reason);
             context.out.item("suspect", suspect, text)
         });
-        Failure::heard_or_not(told)?;
+        Failure::ignore_broken_pipe(printed)?;
         last_complete(&all).iter().try_for_each(|line| context.out.line(line))?;
         let shown: Vec<_> = groups.iter().flat_map(|(_, snapshots)| snapshots).copied().collect();
         context.out.line(&self.footer(&shown, now_secs))?;

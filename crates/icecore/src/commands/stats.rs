@@ -8,9 +8,9 @@ use crate::filter::Filter;
 use crate::table::{Table, left, right};
 use crate::{escape, session_report, time, units};
 use api::domains::Privacy;
-use client::manifest::Snapshot;
-use client::report::{BackupReport, Ratios};
-use client::totals::{self, RepositoryTotals};
+use pipeline::manifest::Snapshot;
+use pipeline::report::{BackupReport, Ratios};
+use pipeline::totals::{self, RepositoryTotals};
 use serde::Serialize;
 
 /// Show the history of backups and the size of the repository.
@@ -70,12 +70,12 @@ struct Summary {
 
 impl Stats {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let archive = context.open()?;
+        let repository = context.open()?;
         let failed = |error| context.failure(error);
         if let Some(name) = &self.report {
-            return one(context, &context.snapshot(&archive, name)?);
+            return one(context, &context.snapshot(&repository, name)?);
         }
-        let all = context.snapshots(&archive)?.0;
+        let all = context.snapshots(&repository)?.0;
         let bytes_of_snapshots = all
             .iter()
             .map(|snapshot| snapshot.body.report.bytes_inspected)
@@ -88,14 +88,14 @@ impl Stats {
         table.print(&context.out)?;
         let is_here = context.remote().is_none();
         let totals =
-            is_here.then(|| totals::repository_totals(&archive)).transpose().map_err(failed)?;
+            is_here.then(|| totals::repository_totals(&repository)).transpose().map_err(failed)?;
         let stored = totals.map(|totals| totals.container_bytes).filter(|bytes| *bytes > 0);
         let reduction_factor = stored.map(|stored| bytes_of_snapshots as f64 / stored as f64);
-        let privacy = match archive.slot.privacy {
+        let privacy = match repository.slot.privacy {
             crypto::Privacy::Standard => Privacy::Standard,
             crypto::Privacy::Hardened => Privacy::Hardened,
         };
-        let parity_percent = archive.store.config().parity_percent();
+        let parity_percent = repository.store.config().parity_percent();
         let summary =
             Summary { privacy, parity_percent, totals, bytes_of_snapshots, reduction_factor };
         context.out.print(&text(&summary, all.len()))?;

@@ -141,13 +141,13 @@ impl Storage {
 
     fn enroll(&self, enroll: &Enroll) -> Result<()> {
         let Enroll { url, token, names, listen, replace } = enroll;
-        let place = (*listen, &names[..]);
+        let address = (*listen, &names[..]);
         let data = self.data();
         blocking::wait(access::storage_server::enroll(
             url,
             &token.read()?,
             &data,
-            place,
+            address,
             *replace,
         ))?;
         Ok(())

@@ -7,7 +7,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::wait::Wait;
-use client::tags::{self, TagChange};
+use pipeline::tags::{self, TagChange};
 use serde::Serialize;
 
 /// Change the tags of snapshots. A snapshot gets a new id when its tags change.
@@ -63,10 +63,10 @@ impl Tag {
                 (words, TagChange { add: Vec::new(), remove: words.tags.clone() })
             }
         };
-        let archive = context.open()?;
-        let snapshot = context.snapshot(&archive, &words.snapshot)?;
+        let repository = context.open()?;
+        let snapshot = context.snapshot(&repository, &words.snapshot)?;
         let previous_id = snapshot.id().to_string();
-        let new = words.wait.patiently(context, || tags::change(&archive, &snapshot, &change));
+        let new = words.wait.patiently(context, || tags::change(&repository, &snapshot, &change));
         let new = new.map_err(|error| context.failure(error))?;
         let snapshot_id = new.map_or_else(|| previous_id.clone(), |name| name.id.to_string());
         match new {

@@ -1,8 +1,8 @@
 //! The chunk caches of this machine: one for each source of each repository.
 
-use client::UnlockedRepository;
-use client::cache::ChunkCache;
 use ids::ObjectId;
+use pipeline::UnlockedRepository;
+use pipeline::cache::ChunkCache;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(crate) fn default_folder(agent_folder: &Path) -> PathBuf {
 }
 
 /// Where the cache of `source` is, below `caches`.
-pub(crate) fn folder(caches: &Path, archive: &UnlockedRepository, source: &ObjectId) -> PathBuf {
-    let repository = archive.store.config().repository.to_string();
+pub(crate) fn folder(caches: &Path, repository: &UnlockedRepository, source: &ObjectId) -> PathBuf {
+    let repository = repository.store.config().repository.to_string();
     caches.join(repository).join(source.to_string())
 }
 

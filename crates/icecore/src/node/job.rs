@@ -5,7 +5,7 @@ use crate::codes::Code;
 use crate::node::network;
 use crate::node::renewal::Renewal;
 use crate::out::Out;
-use client::backup::Progress;
+use pipeline::backup::Progress;
 use remote::Remote;
 use remote::metrics::NetworkReport;
 use std::sync::Arc;

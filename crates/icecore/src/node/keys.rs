@@ -2,13 +2,12 @@
 
 use crate::failure::{Failure, Result};
 use api::domains::Settings;
-use client::environment::Environment;
-use client::unlocked::InitOptions;
 use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
 use ids::KeyEpoch;
-use repository::config::Config;
-use repository::keys::Keys;
+use pipeline::environment::Environment;
+use pipeline::unlocked::InitOptions;
 use std::path::{Path, PathBuf};
+use store::{Config, Keys};
 use zeroize::Zeroizing;
 
 /// The file that holds what opens this node's slot.
@@ -29,7 +28,7 @@ pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
         });
     }
     let mut secret = Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *secret).map_err(client::Error::from)?;
+    getrandom::fill(&mut *secret).map_err(pipeline::Error::from)?;
     access::files::write(&path, &hex(&secret[..]))?;
     Ok(secret)
 }
@@ -41,10 +40,10 @@ pub(super) fn make(
     own: &[u8; 32],
     role: Role,
     settings: Settings,
-) -> repository::Result<New> {
+) -> store::Result<New> {
     prepared(folder, own, role, options(settings)).map_err(|failure| {
         let hint = failure.hint.unwrap_or_default();
-        repository::Error::Refused { message: failure.message, hint }
+        store::Error::Refused { message: failure.message, hint }
     })
 }
 
@@ -67,7 +66,7 @@ pub(crate) fn remove_recovery(folder: &Path) -> Result<()> {
 
 fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> Result<New> {
     let environment = Environment::default();
-    let material = client::unlocked::new_material(&environment, options)?;
+    let material = pipeline::unlocked::new_material(&environment, options)?;
     let mut recovery = Zeroizing::new([0; 32]);
     environment.fill_random(&mut *recovery)?;
     let text = Zeroizing::new(crypto::recovery_to_text(&recovery));
@@ -78,8 +77,8 @@ fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> 
         slot(&material, Role::Full, &recovery, "recovery key", &environment)?,
     ];
     let now_secs = environment.now_secs();
-    let config = client::unlocked::new_config(&material, options, now_secs);
-    Ok((config, client::unlocked::new_keys(&material, slots, &environment)?))
+    let config = pipeline::unlocked::new_config(&material, options, now_secs);
+    Ok((config, pipeline::unlocked::new_keys(&material, slots, &environment)?))
 }
 
 fn slot(
@@ -91,7 +90,7 @@ fn slot(
 ) -> Result<(SlotInfo, Vec<u8>)> {
     let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
     let new = NewSlot::new(role, label, environment.now_secs(), KeyEpoch(0));
-    Ok(client::unlocked::new_slot(material, &new, secret, kdf, environment)?)
+    Ok(pipeline::unlocked::new_slot(material, &new, secret, kdf, environment)?)
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

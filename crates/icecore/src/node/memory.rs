@@ -3,14 +3,14 @@
 //! forgot snapshots, so this is reported and not refused.
 
 use crate::failure::Result;
-use client::UnlockedRepository;
-use client::backup::BackupOutcome;
-use client::manifest::ManifestReader;
 use ids::ObjectId;
-use repository::snapshots::StoredSnapshot;
+use pipeline::UnlockedRepository;
+use pipeline::backup::BackupOutcome;
+use pipeline::manifest::ManifestReader;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use store::StoredSnapshot;
 
 /// The last snapshot of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,10 +29,10 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What is remembered of the repository of `archive`. A file that cannot be read remembers
+    /// What is remembered of the repository of `repository`. A file that cannot be read remembers
     /// nothing.
-    pub(crate) fn load(folder: &Path, archive: &UnlockedRepository) -> Self {
-        let name = format!("seen-{}.json", archive.store.config().repository);
+    pub(crate) fn load(folder: &Path, repository: &UnlockedRepository) -> Self {
+        let name = format!("seen-{}.json", repository.store.config().repository);
         let path = folder.join(name);
         let text = access::files::read(&path).ok().flatten();
         let last = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
@@ -40,13 +40,13 @@ impl Memory {
     }
 
     /// What the server shows that is older or other than what is remembered, in words.
-    pub(crate) fn doubts(&self, archive: &UnlockedRepository) -> Result<Vec<String>> {
+    pub(crate) fn doubts(&self, repository: &UnlockedRepository) -> Result<Vec<String>> {
         let known = self.last.iter();
         let known = known.filter_map(|(source, last)| Some((ObjectId::from_hex(source)?, last)));
         let (sources, lasts): (Vec<_>, Vec<_>) = known.unzip();
         let mut doubts = Vec::new();
-        for (newest, last) in archive.store.latest_snapshots(&sources).into_iter().zip(lasts) {
-            doubts.extend(doubt(archive, newest.map_err(client::Error::from)?, last)?);
+        for (newest, last) in repository.store.latest_snapshots(&sources).into_iter().zip(lasts) {
+            doubts.extend(doubt(repository, newest.map_err(pipeline::Error::from)?, last)?);
         }
         Ok(doubts)
     }
@@ -66,7 +66,7 @@ impl Memory {
 }
 
 fn doubt(
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     newest: Option<StoredSnapshot>,
     last: &Last,
 ) -> Result<Option<String>> {
@@ -79,7 +79,7 @@ fn doubt(
     if newest.name.id.to_string() == last.id {
         return Ok(None);
     }
-    if !is_signed(archive, &newest)? {
+    if !is_signed(repository, &newest)? {
         return Ok(Some(format!(
             "the server lists snapshot {} as the newest, but no key of this repository signed it. To see what was done: icecore server audit",
             newest.name.id
@@ -89,9 +89,9 @@ fn doubt(
 }
 
 /// Whether a key that is known here has signed it.
-fn is_signed(archive: &UnlockedRepository, stored: &StoredSnapshot) -> Result<bool> {
-    match ManifestReader::new(archive)?.check_signature(stored) {
-        Err(client::Error::Untrusted { .. }) => Ok(false),
+fn is_signed(repository: &UnlockedRepository, stored: &StoredSnapshot) -> Result<bool> {
+    match ManifestReader::new(repository)?.check_signature(stored) {
+        Err(pipeline::Error::Untrusted { .. }) => Ok(false),
         checked => checked.map(|_| true).map_err(Into::into),
     }
 }

@@ -6,9 +6,8 @@ use crate::codes::Code;
 use crate::failure::{Failure, Result};
 use crate::out::Out;
 use remote::Remote;
-use repository::receipts::ReceiptKey;
-use repository::store::Store;
 use std::path::Path;
+use store::{ReceiptKey, Store};
 
 /// Keys that are remembered: as many as a repository names.
 const KEYS_MAX: usize = 64;
@@ -25,13 +24,13 @@ struct Belief {
 
 /// Has `remote` believe receipts of the keys that this machine knows.
 pub(super) fn believe(folder: &Path, remote: &Remote, out: &Out) -> Result<()> {
-    let told = remote.server_receipt_keys();
+    let presented = remote.server_receipt_keys();
     let path = folder.join(format!("receipts-{}.json", remote.config().repository));
     let known = load(&path)?;
-    if told.is_empty() && known.is_none() {
+    if presented.is_empty() && known.is_none() {
         return Ok(()); // a server that gives no receipts
     }
-    let belief = decide(known.clone(), told);
+    let belief = decide(known.clone(), presented);
     for line in words(&belief, &path) {
         out.note(&line);
     }
@@ -45,10 +44,12 @@ pub(super) fn believe(folder: &Path, remote: &Remote, out: &Out) -> Result<()> {
 }
 
 /// At first all that the server tells; then what was believed before, and the server's own key, which is told first.
-fn decide(known: Option<Vec<ReceiptKey>>, told: &[ReceiptKey]) -> Belief {
-    let told = &told[..told.len().min(KEYS_MAX)];
-    let Some(mut keys) = known else { return Belief { keys: told.to_vec(), ..Belief::default() } };
-    let Some((own, others)) = told.split_first() else {
+fn decide(known: Option<Vec<ReceiptKey>>, presented: &[ReceiptKey]) -> Belief {
+    let presented = &presented[..presented.len().min(KEYS_MAX)];
+    let Some(mut keys) = known else {
+        return Belief { keys: presented.to_vec(), ..Belief::default() };
+    };
+    let Some((own, others)) = presented.split_first() else {
         return Belief { keys, ..Belief::default() };
     };
     let new = (!keys.contains(own)).then_some(*own);

@@ -2,7 +2,7 @@
 
 use crate::out::Out;
 use access::blocking;
-use client::environment::Environment;
+use pipeline::environment::Environment;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

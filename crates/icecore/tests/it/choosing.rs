@@ -35,9 +35,9 @@ fn a_domain_beside_a_repository_is_refused() {
 #[test]
 fn an_address_is_no_directory() {
     let machine = Machine::bare();
-    for place in ["s3:foo/bar", "sftp:host:/x", "https://host/x"] {
+    for location in ["s3:foo/bar", "sftp:host:/x", "https://host/x"] {
         for command in ["init", "snapshots"] {
-            let mut command = machine.command([command, "--repo", place]);
+            let mut command = machine.command([command, "--repo", location]);
             let ran = ended(command.current_dir(machine.path("home"))).ends(2);
             assert!(ran.stderr.contains("not supported yet"), "{}", ran.stderr);
         }

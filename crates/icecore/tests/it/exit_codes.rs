@@ -44,13 +44,17 @@ fn partial_when_a_named_path_is_missing() {
 #[test]
 fn no_repository() {
     let machine = Machine::bare();
-    let place = machine.path("repository").display().to_string();
-    explains(&machine.run(["snapshots"]), 10, &[&place, &format!("icecore init --repo {place}")]);
+    let location = machine.path("repository").display().to_string();
+    explains(
+        &machine.run(["snapshots"]),
+        10,
+        &[&location, &format!("icecore init --repo {location}")],
+    );
     std::fs::create_dir(machine.path("repository")).unwrap();
-    explains(&machine.run(["snapshots"]), 10, &[&place]);
+    explains(&machine.run(["snapshots"]), 10, &[&location]);
     std::fs::remove_dir(machine.path("repository")).unwrap();
     std::fs::write(machine.path("repository"), "a file").unwrap();
-    explains(&machine.run(["snapshots"]), 10, &[&place]);
+    explains(&machine.run(["snapshots"]), 10, &[&location]);
 }
 
 /// Starts a backup of the standard input and waits until it holds the lease.

@@ -85,12 +85,12 @@ fn of_many_kinds(machine: &Machine) -> Vec<(String, String)> {
     let mut made = Vec::new();
     for round in ["old", "new"] {
         for node in ["a", "b"] {
-            for (place, path) in [("source", &source), ("other", &other)] {
+            for (source_name, path) in [("source", &source), ("other", &other)] {
                 for tag in ["x", "y"] {
                     let words = ["backup", "--json", "--node", node, "--tag", tag];
                     let ran = machine.run(words.iter().chain([&path.to_str().unwrap()])).ends(0);
                     let id = ran.last()["snapshot_id"].as_str().unwrap().to_owned();
-                    made.push((id, format!("{round} {node} {place} {tag}")));
+                    made.push((id, format!("{round} {node} {source_name} {tag}")));
                 }
             }
         }

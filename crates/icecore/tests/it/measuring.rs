@@ -5,13 +5,13 @@ use crate::storage_servers::Site;
 use serde_json::Value;
 
 impl Site {
-    /// The ways that were measured.
-    fn ways(ran: Ran) -> Vec<Value> {
+    /// The routes that were measured.
+    fn routes(ran: Ran) -> Vec<Value> {
         let lines = ran.ends(0).lines();
-        let (ways, last): (Vec<_>, Vec<_>) =
+        let (routes, last): (Vec<_>, Vec<_>) =
             lines.into_iter().partition(|line| line["message_type"] == "route");
-        assert_eq!(last.last().unwrap()["server"], ways.last().unwrap()["server"]);
-        ways
+        assert_eq!(last.last().unwrap()["server"], routes.last().unwrap()["server"]);
+        routes
     }
 
     fn measure(&self, role: &str, folder: &str, more: &[&str]) -> Ran {
@@ -26,16 +26,16 @@ impl Site {
 }
 
 /// Both directions, the round trip and the verdict are there.
-fn is_measured(way: &Value) {
+fn is_measured(route: &Value) {
     for name in ["round_trip_ms", "up_bytes_per_sec", "down_bytes_per_sec"] {
-        assert!(way[name].as_f64() > Some(0.0), "{name}: {way}");
+        assert!(route[name].as_f64() > Some(0.0), "{name}: {route}");
     }
-    assert!(way["verdict"].as_str().is_some_and(|text| !text.is_empty()), "{way}");
-    let network = &way["network"];
-    assert!(network["sent_bytes"].as_u64() > Some(1 << 20), "{way}");
-    assert!(network["received_bytes"].as_u64() > Some(1 << 19), "{way}");
-    assert!(network["send_buffer_bytes"].as_u64() > Some(0), "{way}");
-    assert!(network["retransmitted"].is_u64(), "{way}");
+    assert!(route["verdict"].as_str().is_some_and(|text| !text.is_empty()), "{route}");
+    let network = &route["network"];
+    assert!(network["sent_bytes"].as_u64() > Some(1 << 20), "{route}");
+    assert!(network["received_bytes"].as_u64() > Some(1 << 19), "{route}");
+    assert!(network["send_buffer_bytes"].as_u64() > Some(0), "{route}");
+    assert!(network["retransmitted"].is_u64(), "{route}");
 }
 
 const JSON: [&str; 5] = ["net", "test", "--seconds", "1", "--json"];
@@ -44,14 +44,14 @@ const JSON: [&str; 5] = ["net", "test", "--seconds", "1", "--json"];
 fn a_node_measures_the_way_to_its_server_and_the_one_that_its_data_takes() {
     let site = Site::new();
     site.enroll("web", &[]);
-    let ways = Site::ways(site.node("web", &JSON));
-    ways.iter().for_each(is_measured);
-    let servers: Vec<_> = ways.iter().map(|way| way["server"].as_str().unwrap()).collect();
+    let routes = Site::routes(site.node("web", &JSON));
+    routes.iter().for_each(is_measured);
+    let servers: Vec<_> = routes.iter().map(|route| route["server"].as_str().unwrap()).collect();
     assert_eq!(servers, [Site::at(site.port), Site::at(site.storage_port)]);
-    let names: Vec<_> = ways.iter().map(|way| [&way["from"], &way["to"]]).collect();
+    let names: Vec<_> = routes.iter().map(|route| [&route["from"], &route["to"]]).collect();
     assert_eq!(names[0], ["node web", "the server"]);
     assert_eq!(names[1], ["node web", "the storage server of the domain"]);
-    // One whose domain lies with the server has one way, before its first backup, too.
+    // One whose domain lies with the server has one route, before its first backup, too.
     let [url, token] = site.token(&["own", "--keys", "client"]);
     site.node("own", &["agent", "enroll", &url, &token]).ends(0);
     let text = site.node("own", &["net", "test", "--seconds", "1"]).ends(0).text();
@@ -75,25 +75,25 @@ fn a_limit_of_the_node_is_told_and_kept() {
         notes[0]["message"].as_str().unwrap().contains("limits set by the server"),
         "{notes:?}"
     );
-    let ways = Site::ways(ran);
-    let up = ways.last().unwrap()["up_bytes_per_sec"].as_f64().unwrap();
+    let routes = Site::routes(ran);
+    let up = routes.last().unwrap()["up_bytes_per_sec"].as_f64().unwrap();
     assert!(up < 4e6, "{up}");
 }
 
 #[test]
 fn servers_measure_the_way_to_each_other() {
     let site = Site::new();
-    let ways = Site::ways(site.measure("storage", "disk", &["--json"]));
-    is_measured(&ways[0]);
-    let named = [&ways[0]["from"], &ways[0]["to"], &ways[0]["server"]];
+    let routes = Site::routes(site.measure("storage", "disk", &["--json"]));
+    is_measured(&routes[0]);
+    let named = [&routes[0]["from"], &routes[0]["to"], &routes[0]["server"]];
     assert_eq!(named, ["storage server disk", "the server", Site::at(site.port).as_str()]);
     for to in [&["--json", "--to", "disk"][..], &["--json"]] {
-        let ways = Site::ways(site.measure("server", "data", to));
-        is_measured(&ways[0]);
-        let named = [&ways[0]["from"], &ways[0]["to"], &ways[0]["server"]];
+        let routes = Site::routes(site.measure("server", "data", to));
+        is_measured(&routes[0]);
+        let named = [&routes[0]["from"], &routes[0]["to"], &routes[0]["server"]];
         let there = Site::at(site.storage_port);
         assert_eq!(named, ["the server", "storage server disk", there.as_str()]);
-        assert_eq!(ways.len(), 1);
+        assert_eq!(routes.len(), 1);
     }
     assert_eq!(site.govern(&["nodes", "--json"]).ends(0).lines().len(), 1, "nobody became a node");
     assert_eq!(site.govern(&["jobs", "--json"]).ends(0).lines().len(), 1, "it is no job");

@@ -22,6 +22,7 @@ fn the_last_line_of_json_is_a_summary_or_an_error() {
         (vec!["find", "["], 1),
         (vec!["diff", "latest", "latest"], 0),
         (vec!["map", "latest"], 0),
+        (vec!["map", "latest", "--failed"], 0),
         (vec!["restore", "latest", "--target", out], 0),
         (vec!["check"], 0),
         (vec!["check", "--read-data=10%"], 0),
@@ -109,6 +110,17 @@ fn a_backup_ends_with_a_few_lines_and_what_failed_stands_last() {
     assert!(partial.contains("9 objects could not be read"), "{partial}");
     assert!(partial.contains("/does/not/exist/0  "), "{partial}");
     assert!(partial.contains("and 6 more") && partial.lines().count() <= 12, "{partial}");
+    // What is in no snapshot is named by the one that lacks it.
+    let listed = machine.run(["map", "latest", "--failed"]).ends(0).text();
+    let lines: Vec<_> = listed.lines().collect();
+    assert_eq!(lines[0], "path,reason", "{listed}");
+    assert_eq!(lines[1], "/does/not/exist/0,cannot inspect: No such file or directory");
+    assert_eq!(lines.len(), 10, "{listed}");
+    let last = machine.run(["map", "latest", "--failed", "--json"]).ends(0).last();
+    assert_eq!((&last["listed"], &last["not_listed"]), (&9.into(), &0.into()));
+    let none = machine.run(["map", &machine.snapshots()[0], "--failed"]);
+    assert_eq!(none.ends(0).text(), "Nothing failed in this backup.\n");
+    machine.run(["map", "latest:/etc", "--failed"]).ends(2);
 }
 
 #[test]
@@ -203,13 +215,11 @@ fn is_prose(line: &str) -> bool {
 fn every_command_has_help_with_examples_and_a_manual_page() {
     let machine = Machine::bare();
     let help = machine.run(["--help"]).ends(0).text();
-    let listed = help
-        .lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty());
+    let groups = ["Back up and restore:", "Maintain a repository:", "Servers and nodes:"];
+    groups.iter().for_each(|heading| assert!(help.contains(&format!("\n{heading}\n  ")), "{help}"));
+    let listed = help.lines().take_while(|line| *line != "Options:");
     let names: Vec<_> = listed
-        .filter_map(|line| line.split_whitespace().next())
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
         .filter(|name| !matches!(*name, "help" | "exit-codes"))
         .collect();
     assert!(names.len() >= 20, "{names:?}");
@@ -223,6 +233,16 @@ fn every_command_has_help_with_examples_and_a_manual_page() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(machine.run(["completions", shell]).ends(0).text().contains("icecore"));
     }
+}
+
+#[test]
+fn without_a_command_the_help_lists_them() {
+    let machine = Machine::new();
+    let ran = machine.run([""; 0]).ends(2);
+    assert!(ran.stderr.contains("\nBack up and restore:\n  init "), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("gc"), "hidden aliases: {}", ran.stderr);
+    let ran = machine.run(["key", "-q"]).ends(2);
+    assert!(ran.stderr.contains("Usage: icecore key "), "{}", ran.stderr);
 }
 
 #[test]

@@ -23,7 +23,8 @@ fn ends_in(data: &Path, folder: &Path, name: &str, secs: i64) {
     let shown =
         pki::client::certificate_of(&pem).and_then(|der| pki::inspect(&der)).unwrap().serial;
     let by = catalog::By { who: "test", now_secs: long_ago };
-    let catalog = catalog::Catalog::open(&data.join("catalog.sqlite")).unwrap();
+    let catalog =
+        catalog::Catalog::open(&catalog::Location::file(data.join("catalog.sqlite"))).unwrap();
     let asked = catalog::certificates::Renewal {
         of: catalog::certificates::Holder::Node,
         holder: &name.parse().unwrap(),

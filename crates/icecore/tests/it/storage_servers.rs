@@ -94,6 +94,13 @@ impl Site {
         });
     }
 
+    /// Does `meanwhile` while the storage server is stopped.
+    pub(crate) fn restart_storage(&mut self, meanwhile: impl FnOnce()) {
+        self.storage = None;
+        meanwhile();
+        self.start_storage();
+    }
+
     pub(crate) fn folder(&self, name: &str) -> String {
         self.machine.path(name).to_str().unwrap().to_owned()
     }
@@ -119,9 +126,14 @@ impl Site {
         self.machine.run(words.into_iter().chain(more.iter().copied()))
     }
 
-    /// A node, its domain on the storage server.
+    /// A node, its new domain on the storage server.
     pub(crate) fn enroll(&self, node: &str, more: &[&str]) {
-        let words: Vec<_> = [node, "--on", "disk"].iter().chain(more).copied().collect();
+        self.enroll_in(node, &[&["--on", "disk"], more].concat());
+    }
+
+    /// A node of a domain that there is.
+    pub(crate) fn enroll_in(&self, node: &str, more: &[&str]) {
+        let words: Vec<_> = [node].iter().chain(more).copied().collect();
         let [url, token] = self.token(&words);
         self.node(node, &["agent", "enroll", &url, &token]).ends(0);
     }

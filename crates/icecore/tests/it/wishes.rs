@@ -89,6 +89,29 @@ fn what_the_config_file_names_is_backed_up_and_kept() {
 }
 
 #[test]
+fn the_config_file_says_what_a_policy_looks_at_together() {
+    let machine = with_config("");
+    let source = machine.source().display().to_string();
+    let file = machine.path("home/.config/icecore/config.toml");
+    let write =
+        |keep: &str| std::fs::write(&file, format!("node = \"one\"\n[keep]\n{keep}")).unwrap();
+    write("last = 1\ngroup-by = \"node,tags\"\n");
+    for tag in ["a", "a", "b"] {
+        machine.run(["backup", &source, "--tag", tag]).ends(0);
+    }
+    let listed = || machine.listed(&[]).iter().map(|it| it["tags"][0].clone()).collect::<Vec<_>>();
+    machine.run(["forget"]).ends(0);
+    assert_eq!(listed(), ["a", "b"], "the newest of each tag");
+    write("last = 1\ngroup-by = \"day\"\n");
+    let refused = machine.run(["forget"]).ends(2).stderr;
+    assert!(refused.contains("`keep`") && refused.contains("cannot group by 'day'"), "{refused}");
+    assert_eq!(listed().len(), 2);
+    write("last = 1\ngroup-by = \"tags\"\n");
+    machine.run(["forget", "--group-by", "source"]).ends(0);
+    assert_eq!(listed(), ["b"], "the command line comes first");
+}
+
+#[test]
 fn nothing_new_makes_no_snapshot_when_that_is_asked() {
     let machine = Machine::new();
     let source = machine.source().display().to_string();

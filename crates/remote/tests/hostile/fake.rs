@@ -10,12 +10,11 @@ use protocol::{Packet, VERSION_NEWEST, flags};
 use repository::Repository;
 use repository::lease::Lease;
 use repository::session::Session;
-use repository::snapshots::SnapshotRef;
-use repository::store::Store;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use store::{SnapshotRef, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -200,9 +199,9 @@ impl Backend {
         }
     }
 
-    fn of_repository(&mut self, packet: &Packet) -> repository::Result<Packet> {
+    fn of_repository(&mut self, packet: &Packet) -> store::Result<Packet> {
         let repository = self.repository.clone();
-        let repository = repository.ok_or(repository::Error::LocalOnly)?;
+        let repository = repository.ok_or(store::Error::LocalOnly)?;
         let store: &dyn Store = &*repository;
         Ok(match packet {
             Packet::ListSnapshots { after } => {
@@ -250,7 +249,7 @@ impl Backend {
         &mut self,
         repository: &Arc<Repository>,
         packet: &Packet,
-    ) -> repository::Result<Packet> {
+    ) -> store::Result<Packet> {
         if let Packet::Begin { record, .. } = packet {
             let lease = repository.lease("fake")?;
             let session = repository.begin(&lease, None, sealed(&record.0))?;
@@ -260,12 +259,12 @@ impl Backend {
         }
         let mut guard = self.session.lock();
         if let Packet::Commit { manifest } = packet {
-            let (_lease, session) = guard.take().ok_or(repository::Error::SessionLost)?;
+            let (_lease, session) = guard.take().ok_or(store::Error::SessionLost)?;
             let done = session.commit(&sealed(manifest))?;
             let stored_bytes = done.stored_bytes;
             return Ok(Packet::Committed { name: name_of(done.snapshot), stored_bytes });
         }
-        let (_, session) = guard.as_ref().ok_or(repository::Error::SessionLost)?;
+        let (_, session) = guard.as_ref().ok_or(store::Error::SessionLost)?;
         Ok(match packet {
             Packet::Claim { ids } => {
                 let new: Result<Vec<_>, _> = ids.iter().map(|id| session.claim(id)).collect();

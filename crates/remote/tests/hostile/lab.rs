@@ -2,12 +2,12 @@
 
 use crate::fake::{Asked, Fake, Reply};
 use crate::testkit::{self, PASSWORD, TestFolder};
-use client::UnlockedRepository;
+use pipeline::UnlockedRepository;
 use remote::{Endpoint, Purpose, Remote};
-use repository::snapshots::SnapshotRef;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use store::SnapshotRef;
 
 /// Nothing here takes longer, whatever a server does.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -71,7 +71,7 @@ impl Lab {
             let archive = open(&dialed, Purpose::Backup)?;
             let (progress, heard) = Default::default();
             let _: &testkit::Heard = &heard;
-            let done = client::backup::run(&archive, &options, &progress, &heard);
+            let done = pipeline::backup::run(&archive, &options, &progress, &heard);
             done.map(|done| done.snapshot).map_err(|error| error.to_string())
         })
     }

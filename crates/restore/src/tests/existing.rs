@@ -214,9 +214,13 @@ fn kinds_replace_each_other_but_full_directories_are_removed_first() {
     }
     let rehearsed =
         folder.target_with(TargetOptions { dry_run: true, ..options(Overwrite::Always) });
-    assert_eq!(rehearsed.remove(b"full", None).objects, 2);
+    fs::write(folder.at("full/deep/file"), [0; 700]).unwrap();
+    std::os::unix::fs::symlink("long target of no weight", folder.at("full/link")).unwrap();
+    // The whole outcome, rehearsed as it then is.
+    let removed = crate::RemovalOutcome { objects: 4, bytes: 700, problem: None };
+    assert_eq!(rehearsed.remove(b"full", None), removed);
     assert!(target.is_full_directory(b"full"));
-    assert_eq!(target.remove(b"full", None), crate::RemovalOutcome { objects: 2, problem: None });
+    assert_eq!(target.remove(b"full", None), removed);
     restore(&target, &file("full", 0o644), b"1");
     folder.assert_canary_alive();
     let never = folder.target(Overwrite::Never).directory(&directory("full", 0o755));

@@ -1,9 +1,9 @@
 //! Nodes that the control server has admitted: connected nodes and their bandwidth limits.
 
-use crate::access_control::Node;
 use api::storage_servers::{HeartbeatReply, NodeConnection};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use server_contract::access_control::Node;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! Nodes that read here by a grant: heartbeats name them, and the reply says which grants were withdrawn.
 
-use crate::access_control::{Access, Node};
 use api::storage_servers::GrantedReader;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use server_contract::access_control::{Access, Node};
 use std::time::{Duration, Instant};
 
 /// A reader that was not checked for this long is not connected any more.

@@ -1,9 +1,9 @@
 //! Jobs of a storage server: heartbeats report all of them, and their ends until these are acknowledged.
 
-use crate::access_control::{JobEnd, JobNo, JobStatus, Node};
 use api::jobs::{JobState, Progress};
 use api::storage_servers::{JobReply, StorageJob, StorageJobEnd};
 use parking_lot::Mutex;
+use server_contract::access_control::{JobEnd, JobNo, JobStatus, Node};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -73,6 +73,19 @@ mod tests {
     }
 
     #[test]
+    fn the_files_of_the_guides_are_read_and_allow_something() {
+        let blocks = crate::profile::blocks_of_guides().into_iter();
+        let files: Vec<_> = blocks.filter(|text| text.contains("_below =")).collect();
+        assert!(!files.is_empty());
+        for text in files {
+            let folder = tempfile::tempdir().unwrap();
+            write(folder.path(), text, 0o600);
+            let Allow { restore_below, backup, backup_below } = read(folder.path()).unwrap();
+            assert!(!backup.is_empty() && !backup_below.is_empty() && !restore_below.is_empty());
+        }
+    }
+
+    #[test]
     fn a_file_that_others_may_write_to_allows_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let text = "restore_below = [\"/srv\"]";

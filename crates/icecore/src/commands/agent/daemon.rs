@@ -45,7 +45,7 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
     // Read again: this machine may have enrolled again.
     let node = context.enrolled()?;
     let target = node.endpoint(&context.caller(), Purpose::Agent)?;
-    let failed = |error| context.failure(client::Error::Repository(error));
+    let failed = |error| context.failure(pipeline::Error::Repository(error));
     let connection = Remote::connect_control(&target, Purpose::Agent).map_err(failed)?;
     context.out.line(&format!("connected to {}", target.describe()))?;
     context.out.flush()?;

@@ -28,7 +28,7 @@ pub(super) struct Recovery {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct Summary<'a> {
     file: String,
     is_put_away: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,14 +45,14 @@ impl Recovery {
             context.out.remark(&format!(
                 "Keep it away from this machine, then remove it from here: {PUT_AWAY}"
             ));
-            let told = Told { file, is_put_away: false, recovery_key: Some(&key) };
-            return context.out.summary(Code::Complete, &told);
+            let summary = Summary { file, is_put_away: false, recovery_key: Some(&key) };
+            return context.out.summary(Code::Complete, &summary);
         }
         self.compare(&key, &file)?;
         keys::remove_recovery(&folder)?;
         context.out.line(&format!("Your copy is correct. Removed {file}"))?;
-        let told = Told { file, is_put_away: true, recovery_key: None };
-        context.out.summary(Code::Complete, &told)
+        let summary = Summary { file, is_put_away: true, recovery_key: None };
+        context.out.summary(Code::Complete, &summary)
     }
 
     /// A copy with a typing error is worthless.
@@ -61,7 +61,7 @@ impl Recovery {
             Some(copy) => secret::from_file(copy)?,
             None => secret::prompt("Recovery key, from your copy", Ask::Once)?,
         };
-        let known = crypto::recovery_from_text(key).map_err(client::Error::from)?;
+        let known = crypto::recovery_from_text(key).map_err(pipeline::Error::from)?;
         if matches!(copy.slot(), SlotSecret::Recovery(typed) if typed == known) {
             return Ok(());
         }

@@ -1,10 +1,10 @@
 //! Backup of a stream: the standard input, or what a command prints.
 
-use super::Told;
+use super::Reporter;
 use crate::child::{Interruptible, Running};
-use client::backup::{BackupOptions, BackupOutcome, Progress, run_stream};
-use client::select::clean_path;
-use client::{Error, Result, UnlockedRepository};
+use pipeline::backup::{BackupOptions, BackupOutcome, Progress, run_stream};
+use pipeline::select::clean_path;
+use pipeline::{Error, Result, UnlockedRepository};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,11 +16,11 @@ use std::sync::atomic::Ordering;
 
 /// Stores the standard input as `name`.
 pub(super) fn from_stdin(
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     options: &BackupOptions,
     name: &OsStr,
     progress: &Progress,
-    monitor: &Told<'_>,
+    monitor: &Reporter<'_>,
 ) -> Result<BackupOutcome> {
     let name = clean_path(name.as_bytes());
     // The descriptor itself: what `Stdin` has buffered no poll would tell of.
@@ -28,17 +28,17 @@ pub(super) fn from_stdin(
     let input = input.map_err(|source| Error::File { path: "the input".into(), source })?;
     let mut input = Interruptible { input: File::from(input), progress };
     let mut confirm = || not_cancelled(progress);
-    run_stream(archive, options, &name, &mut input, &mut confirm, progress, monitor)
+    run_stream(repository, options, &name, &mut input, &mut confirm, progress, monitor)
 }
 
 /// Runs `command` and stores what it prints as `name`; nothing when it fails.
 pub(super) fn from_command(
-    archive: &UnlockedRepository,
+    repository: &UnlockedRepository,
     options: &BackupOptions,
     name: &OsStr,
     command: &[OsString],
     progress: &Progress,
-    monitor: &Told<'_>,
+    monitor: &Reporter<'_>,
 ) -> Result<BackupOutcome> {
     let failed = |source: io::Error| Error::File { path: shown(command), source };
     let running = RefCell::new(None);
@@ -57,7 +57,7 @@ pub(super) fn from_command(
         }
     };
     let name = clean_path(name.as_bytes());
-    run_stream(archive, options, &name, &mut input, &mut confirm, progress, monitor)
+    run_stream(repository, options, &name, &mut input, &mut confirm, progress, monitor)
 }
 
 fn shown(command: &[OsString]) -> String {

@@ -2,8 +2,8 @@
 
 use crate::failure::Result;
 use access::Error;
-use server::control::folder::Folder;
-use server::control::remote_domain::CONTROL_SERVER;
+use server_contract::access_control::CONTROL_SERVER;
+use server_contract::folder::Folder;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(super) fn tls(folder: &Path) -> Result<Arc<rustls::ClientConfig>> {
     let folder = Folder::look(folder)?;
     let missing = |name: &str| {
         let source = std::io::ErrorKind::NotFound.into();
-        server::control::Error::File { path: folder.file(name), source }
+        server_contract::Error::File { path: folder.file(name), source }
     };
     let pem = folder.text("ca/ca.pem")?.ok_or_else(|| missing("ca/ca.pem"))?;
     let key = folder.secret("ca/ca.key", || Err(missing("ca/ca.key")))?;

@@ -38,11 +38,11 @@ impl Route {
         test: &NetworkTest,
         context: &Context,
     ) -> Result<Option<(String, u16)>> {
-        let place = test.open(&self.target.domain).map_err(|error| self.failed(error))?;
+        let address = test.open(&self.target.domain).map_err(|error| self.failed(error))?;
         if let Some(([up, down], reason)) = test.new_limits() {
             context.out.note(&network::limits(up, down, &reason));
         }
-        Ok(place)
+        Ok(address)
     }
 
     /// From the same node to the storage server that holds its domain.
@@ -64,8 +64,8 @@ impl Route {
             .hint("Only the control server may do that. To see where the domain is stored: icecore server domains")
     }
 
-    pub(super) fn failed(&self, error: repository::Error) -> Failure {
-        let failure = Failure::from(client::Error::Repository(error));
+    pub(super) fn failed(&self, error: store::Error) -> Failure {
+        let failure = Failure::from(error);
         match failure.code {
             Code::Unreachable => failure.hint(self.hint),
             _ => failure.at_server(),

@@ -83,7 +83,7 @@ struct ShownKey<'a> {
 
 impl Key {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let key = server::control::Control::domain_key(&reach.data(), &self.domain)?;
+        let key = server_control::offline::domain_key(&reach.data(), &self.domain)?;
         context.out.print(&key)?;
         context.out.summary(Code::Complete, &ShownKey { recovery_key: &key })
     }

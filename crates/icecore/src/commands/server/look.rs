@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left, right};
 use crate::{escape, units};
-use api::status::{Audit as Log, Status as Told};
+use api::status::{Audit as Log, Status as ServerStatus};
 use serde::Serialize;
 
 /// Show server status.
@@ -17,7 +17,7 @@ pub(crate) struct Status {}
 
 impl Status {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let status: Told = reach.get("/status")?;
+        let status: ServerStatus = reach.get("/status")?;
         let lines: [String; 5] = [
             format!(
                 "server       {}, version {}, running since {}",

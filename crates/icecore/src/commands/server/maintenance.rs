@@ -8,8 +8,8 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use api::Name;
-use client::UnlockedRepository;
 use crypto::SlotSecret;
+use pipeline::UnlockedRepository;
 use repository::local::LocalStorage;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,11 +54,11 @@ pub(crate) struct ForgetIn {
 impl ForgetIn {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let open = || {
-            let opened = server::control::Control::open_to_forget(&reach.data(), &self.domain);
+            let opened = server_control::offline::open_to_forget(&reach.data(), &self.domain);
             let (folder, secret) = opened.map_err(|error| self.unopened(error))?;
             let location = folder.display().to_string();
             let storage = LocalStorage::open(&folder)
-                .map_err(|error| Failure::from(repository::Error::from(error)).at(&location))?;
+                .map_err(|error| Failure::from(store::Error::from(error)).at(&location))?;
             let opened = UnlockedRepository::open(Arc::new(storage), SlotSecret::Recovery(*secret));
             opened.map_err(|error| Failure::from(error).at(&location))
         };
@@ -67,9 +67,9 @@ impl ForgetIn {
     }
 
     /// Where only nodes know the keys, one of them forgets.
-    fn unopened(&self, error: server::control::Error) -> Failure {
-        let is_of_nodes = matches!(error, server::control::Error::NoKeys(_));
-        let is_there = matches!(error, server::control::Error::OnStorageServer { .. });
+    fn unopened(&self, error: server_control::Error) -> Failure {
+        let is_of_nodes = matches!(error, server_control::Error::NoKeys(_));
+        let is_there = matches!(error, server_control::Error::OnStorageServer { .. });
         let mut failure = Failure::from(error);
         if is_there {
             failure.hint = Some(format!(
@@ -102,9 +102,9 @@ impl Reclaim {
 
 /// The folder of a domain; what is done with it, on the command line and in the audit list.
 fn folder(reach: &Reach, domain: &Name, (word, action): (&str, &str)) -> Result<PathBuf> {
-    let folder = server::control::Control::domain_folder(&reach.data(), domain, action);
+    let folder = server_control::offline::domain_folder(&reach.data(), domain, action);
     folder.map_err(|error| {
-        let is_there = matches!(error, server::control::Error::OnStorageServer { .. });
+        let is_there = matches!(error, server_control::Error::OnStorageServer { .. });
         let mut failure = Failure::from(error);
         if is_there {
             failure.hint = Some(format!("On that machine: icecore storage {word} {domain}"));

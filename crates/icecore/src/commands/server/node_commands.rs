@@ -28,7 +28,7 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let new = NewBackup { node: self.node.clone(), paths: self.paths.clone() };
-        told(context, &reach.post("/backups", &new)?)
+        report(context, &reach.post("/backups", &new)?)
     }
 }
 
@@ -64,11 +64,11 @@ impl Restore {
             paths: self.paths.clone(),
             target: self.target.clone(),
         };
-        told(context, &reach.post("/restores", &new)?)
+        report(context, &reach.post("/restores", &new)?)
     }
 }
 
-fn told(context: &Context, command: &NodeCommand) -> Result<Code> {
+fn report(context: &Context, command: &NodeCommand) -> Result<Code> {
     let node = command.task.node();
     context
         .out

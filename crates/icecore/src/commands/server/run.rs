@@ -4,10 +4,9 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use server::control::Control;
-use server::control::http::router;
-use server::data::Shared;
-use server::listen::{self, Listening};
+use server::Planes;
+use server_control::Control;
+use server_data::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,19 +64,13 @@ impl Start {
         context.out.line(&format!("serving {}", control.address()))?;
         context.out.line("To add a node: icecore server token NODE")?;
         context.out.flush()?;
-        let receipts = control
-            .receipts()
+        let planes = Planes::join(control.clone())
             .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
-        let shared = Shared::with_receipts(control.clone(), Some(receipts));
-        control.set_repositories(shared.domains.clone());
-        let (tls, http) = (control.tls(), router(control.clone()));
-        let listening = Listening { listener, tls, shared: shared.clone(), http };
         tokio::select! {
-            () = listen::run(listening) => {}
-            () = keep_up(control.clone()) => {}
+            () = planes.run(listener) => {}
             stopped = asked_to_stop() => stopped?,
         }
-        stop(&shared).await;
+        stop(&planes.data).await;
         let _ = tokio::task::spawn_blocking(move || control.note_seen()).await; // a bug is in the log
         context.out.summary(Code::Complete, &crate::out::Nothing {})
     }
@@ -92,14 +85,6 @@ pub(crate) fn begin_log(level: &str) {
     let level = level.parse().unwrap_or(tracing::Level::INFO);
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     let _ = log.with_ansi(false).try_init(); // one that is there already goes on
-}
-
-async fn keep_up(control: Arc<Control>) {
-    loop {
-        control.upkeep_is_due().await;
-        let control = control.clone();
-        let _ = tokio::task::spawn_blocking(move || control.upkeep()).await; // a bug is in the log
-    }
 }
 
 /// Ends all sessions. A second signal does not wait for them.

@@ -32,10 +32,10 @@ impl ControlServer for Asking {
 fn trouble(error: Error) -> ControlServerError {
     const SAYS_NO: [api::Code; 2] = [api::Code::NotAllowed, api::Code::Usage];
     match error {
-        Error::Server(told) if SAYS_NO.contains(&api::Code::of_number(told.code)) => {
+        Error::Server(reported) if SAYS_NO.contains(&api::Code::of_number(reported.code)) => {
             ControlServerError::Refused {
-                message: told.message,
-                hint: told.hint.unwrap_or_default(),
+                message: reported.message,
+                hint: reported.hint.unwrap_or_default(),
             }
         }
         other => ControlServerError::Unreachable(other.to_string()),

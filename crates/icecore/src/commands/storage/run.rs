@@ -7,9 +7,10 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::LiveIdentity;
 use access::storage_server::StorageIdentity;
-use server::data::Shared;
 use server::listen::{self, Listening};
-use server::storage_server::{ControlServerError, Folder, StorageServer, no_http};
+use server::storage_server::{ControlServerError, StorageServer, no_http};
+use server_contract::folder::Folder;
+use server_data::Shared;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Start {
         begin_log(&self.log);
         let listen = self.listen.unwrap_or(StorageIdentity::load(data)?.settings.listen);
         let kept = LiveIdentity::load(data)?;
-        let storing =
+        let storage_server =
             StorageServer::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // More than connections that may wait for one at once.
@@ -48,7 +49,7 @@ impl Start {
             .enable_all()
             .build();
         let runtime = runtime.map_err(Failure::from)?;
-        let code = runtime.block_on(self.serve(listen, kept, storing, context));
+        let code = runtime.block_on(self.serve(listen, kept, storage_server, context));
         runtime.shutdown_timeout(THREADS_WITHIN);
         code
     }
@@ -57,7 +58,7 @@ impl Start {
         &self,
         listen: SocketAddr,
         kept: Arc<LiveIdentity>,
-        storing: Arc<StorageServer>,
+        storage_server: Arc<StorageServer>,
         context: &Context,
     ) -> Result<Code> {
         let buffer_bytes = self.socket_buffer.unwrap_or(0) as usize;
@@ -66,18 +67,18 @@ impl Start {
                 .hint("Another program may use this port. Choose another one: --listen ADDR:PORT")
         })?;
         let at = listener.local_addr()?;
-        storing.listens_at(at.port());
+        storage_server.listens_at(at.port());
         context.out.line(&format!("storing at {at}"))?;
         context.out.flush()?;
-        let receipts = storing
+        let receipts = storage_server
             .receipts()
             .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
-        let shared = Shared::with_receipts(storing.clone(), Some(receipts));
+        let shared = Shared::with_receipts(storage_server.clone(), Some(receipts));
         let tls = kept.tls()?;
         let listening = Listening { listener, tls, shared: shared.clone(), http: no_http() };
         let refused = tokio::select! {
             () = listen::run(listening) => None,
-            refused = tell(storing) => Some(refused),
+            refused = tell(storage_server) => Some(refused),
             () = kept.renew_forever(LOOK_EVERY, now_secs, not_renewed) => None,
             stopped = asked_to_stop() => stopped.map(|()| None)?,
         };
@@ -90,15 +91,15 @@ impl Start {
 }
 
 /// Tells the control server how it is, until that one says that it may not be a storage server any more.
-async fn tell(storing: Arc<StorageServer>) -> Failure {
+async fn tell(storage_server: Arc<StorageServer>) -> Failure {
     let mut ticks = tokio::time::interval(NEWS_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut was_away = false;
     loop {
         ticks.tick().await;
-        let storing = storing.clone();
-        let told = tokio::task::spawn_blocking(move || storing.heartbeat()).await;
-        match told {
+        let storage_server = storage_server.clone();
+        let result = tokio::task::spawn_blocking(move || storage_server.heartbeat()).await;
+        match result {
             Ok(Err(ControlServerError::Refused { message, hint })) => {
                 return Failure::new(Code::NotAllowed, message).hint(hint);
             }

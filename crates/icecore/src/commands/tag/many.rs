@@ -7,9 +7,9 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::units;
 use crate::wait::Wait;
-use client::UnlockedRepository;
-use client::manifest::Snapshot;
-use client::tags::{self, TagChange};
+use pipeline::UnlockedRepository;
+use pipeline::manifest::Snapshot;
+use pipeline::tags::{self, TagChange};
 use serde::Serialize;
 
 /// What to change, and of which snapshots.
@@ -53,12 +53,12 @@ struct Count {
 impl Many {
     pub(super) fn run(&self, context: &Context, wait: Wait) -> Result<Code> {
         self.check()?;
-        let archive = context.open()?;
-        let meant = self.meant(context, &archive)?;
+        let repository = context.open()?;
+        let meant = self.meant(context, &repository)?;
         let mut changed = 0;
         for snapshot in &meant {
             let change = self.change(snapshot);
-            let new = wait.patiently(context, || tags::change(&archive, snapshot, &change));
+            let new = wait.patiently(context, || tags::change(&repository, snapshot, &change));
             if let Some(name) = new.map_err(|error| context.failure(error))? {
                 changed += 1;
                 tell(context, snapshot, &name.id.to_string())?;
@@ -90,16 +90,16 @@ impl Many {
         }
     }
 
-    fn meant(&self, context: &Context, archive: &UnlockedRepository) -> Result<Vec<Snapshot>> {
+    fn meant(&self, context: &Context, repository: &UnlockedRepository) -> Result<Vec<Snapshot>> {
         if self.snapshots.is_empty() {
             let filter = self.filter();
-            let mut all = context.snapshots(archive)?.0;
+            let mut all = context.snapshots(repository)?.0;
             all.retain(|snapshot| filter.takes(snapshot));
             return Ok(all);
         }
         let mut named: Vec<Snapshot> = Vec::new();
         for text in &self.snapshots {
-            let snapshot = context.snapshot(archive, text)?;
+            let snapshot = context.snapshot(repository, text)?;
             if named.iter().all(|other| other.name != snapshot.name) {
                 named.push(snapshot);
             }
@@ -121,6 +121,6 @@ fn tell(context: &Context, snapshot: &Snapshot, snapshot_id: &str) -> Result<()>
     if context.out.quiet && !context.out.json {
         return Ok(());
     }
-    let told = context.out.item("retagged", &Retagged { snapshot_id, previous_id }, || text);
-    Failure::heard_or_not(told)
+    let printed = context.out.item("retagged", &Retagged { snapshot_id, previous_id }, || text);
+    Failure::ignore_broken_pipe(printed)
 }

@@ -1,0 +1,78 @@
+//! What an error of PostgreSQL means for the program.
+
+use crate::Error;
+use crate::error::Failure;
+use postgres::error::SqlState;
+use std::error::Error as _;
+
+/// An error before a commit.
+pub(super) fn failed(error: &postgres::Error) -> Error {
+    let failure = match error.code() {
+        Some(state) if is_busy(state) => Failure::Busy,
+        Some(state) if ends_connection(state) => Failure::Disconnected,
+        Some(_) => Failure::Lasting,
+        None if is_io(error) => Failure::Disconnected,
+        None => Failure::Lasting,
+    };
+    Error::failed(failure, text(error))
+}
+
+/// An error of a commit. Only an answer of the database says that nothing was committed; without one, or with one
+/// that ends the connection, nobody knows.
+pub(super) fn at_commit(error: &postgres::Error) -> Error {
+    match error.code() {
+        Some(state) if !ends_connection(state) => failed(error),
+        _ => Error::OutcomeUnknown,
+    }
+}
+
+/// Other transactions were in the way: they are done soon.
+fn is_busy(state: &SqlState) -> bool {
+    [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ]
+    .contains(state)
+}
+
+/// The database restarts, or has too many connections; class 08 is about connections.
+fn ends_connection(state: &SqlState) -> bool {
+    let ends = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ];
+    ends.contains(state) || state.code().starts_with("08")
+}
+
+/// A certificate of an unknown authority is an error of input and output too; it lasts.
+fn is_io(error: &postgres::Error) -> bool {
+    let mut source = error.source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return error.kind() != std::io::ErrorKind::InvalidData;
+        }
+        source = error.source();
+    }
+    error.is_closed()
+}
+
+/// What the database said, or the system. Neither knows a password.
+fn text(error: &postgres::Error) -> String {
+    if let Some(told) = error.as_db_error() {
+        return format!("{} ({})", told.message(), told.code().code());
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text += &format!(": {next}");
+        }
+        source = error.source();
+    }
+    text
+}

@@ -1,0 +1,92 @@
+//! A running site whose catalog moves to PostgreSQL and back.
+
+#[expect(dead_code, reason = "the catalog's own tests use all of it")]
+#[path = "../../../catalog/src/testing/server.rs"]
+mod postgres_server;
+
+use crate::machine::Ran;
+use crate::storage_servers::Site;
+use postgres_server::Server;
+use std::os::unix::fs::PermissionsExt;
+
+fn backup(site: &Site, node: &str) -> Ran {
+    let mut command = site.node_command(node, &["backup"]);
+    command.arg(site.machine.source()).env_remove("ICECORE_REPO");
+    crate::machine::ended(&mut command)
+}
+
+fn enroll(site: &Site, node: &str) {
+    let [url, token] = site.token(&[node]);
+    site.node(node, &["agent", "enroll", &url, &token]).ends(0);
+}
+
+fn jobs(site: &Site) -> usize {
+    site.govern(&["jobs", "--json"]).ends(0).lines().len()
+}
+
+fn is_in(site: &Site, database: &str) {
+    let shown = site.govern(&["catalog", "show", "--json"]).ends(0).last();
+    assert_eq!(shown["database"], database);
+}
+
+#[test]
+fn a_site_moves_to_postgresql_and_back_and_its_nodes_notice_nothing() {
+    let mut site = Site::new();
+    enroll(&site, "web");
+    backup(&site, "web").ends(0);
+    let (postgres, before) = (Server::start("site", &[]), jobs(&site));
+    let to = postgres.database("icecore");
+    is_in(&site, "SQLite");
+    let refused = site.govern(&["catalog", "move", &to]).ends(11);
+    assert!(refused.stderr.contains("Stop the other one first"), "{}", refused.stderr);
+
+    site.server = None;
+    let moved = site.govern(&["catalog", "move", &to]).ends(0).text();
+    assert!(moved.contains("compared"), "{moved}");
+    is_in(&site, "PostgreSQL");
+    site.start_server();
+    backup(&site, "web").ends(0);
+    enroll(&site, "db");
+    backup(&site, "db").ends(0);
+    assert_eq!(jobs(&site), before + 2);
+    site.govern(&["key", "db"]).ends(0);
+    site.govern(&["audit"]).ends(0);
+
+    site.server = None;
+    let back = site.folder("catalog-again.sqlite");
+    site.govern(&["catalog", "move", &back]).ends(0);
+    drop(postgres);
+    site.start_server();
+    is_in(&site, "SQLite");
+    backup(&site, "db").ends(0);
+    assert_eq!(jobs(&site), before + 3);
+    site.govern(&["audit"]).ends(0);
+}
+
+#[test]
+fn a_server_whose_catalog_was_moved_away_says_where_it_is() {
+    let mut site = Site::new();
+    site.server = None;
+    let to = site.folder("elsewhere.sqlite");
+    site.govern(&["catalog", "move", &to]).ends(0);
+    std::fs::remove_file(site.machine.path("data").join("catalog")).unwrap();
+    let refused = site.govern(&["--listen", "127.0.0.1:0"]).ends(1);
+    assert!(refused.stderr.contains(&to), "{}", refused.stderr);
+    site.govern(&["catalog", "move", &to]).ends(0);
+    site.start_server();
+}
+
+#[test]
+fn a_server_whose_database_is_gone_names_it_and_no_password() {
+    let mut site = Site::new();
+    site.server = None;
+    let file = site.machine.path("data").join("catalog");
+    std::fs::write(&file, "host=/nonexistent user=a password=s3cret dbname=b\n").unwrap();
+    let readable = site.govern(&["catalog", "show"]).ends(13);
+    assert!(readable.stderr.contains("chmod 600"), "{}", readable.stderr);
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&file, private).unwrap();
+    let gone = site.govern(&["--listen", "127.0.0.1:0"]).ends(1);
+    assert!(gone.stderr.contains("host=/nonexistent user=a dbname=b"), "{}", gone.stderr);
+    assert!(!gone.stderr.contains("s3cret"), "{}", gone.stderr);
+}

@@ -1,0 +1,376 @@
+//! Merges the walk with the previous snapshot: two sorted streams, in constant memory. Decides what
+//! has to be read.
+
+use super::batch::{Batch, Item, Job};
+use super::counters::Counters;
+use super::monitor::BackupMonitor;
+use super::options::BackupOptions;
+use crate::pages::PageReader;
+use crate::{Error, Result};
+use capture::CaptureProblem;
+use capture::owners::OwnerNames;
+use capture::walk::{Row, WalkEntry};
+use format::entry::{
+    Attributes, Content, Entry, Kind, LinkGroup, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY,
+    Segment, compare_paths,
+};
+use format::inner::Child;
+use format::manifest::Head;
+use ids::ObjectId;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use store::WriteSession;
+use tree::Cursor;
+
+/// Distinct attribute sets that are cached, so that entries share them.
+const ATTRIBUTES_MAX: usize = 4096;
+/// Shorter waits are the cost of the call itself.
+const WAIT_MIN: Duration = Duration::from_micros(20);
+
+/// The merge.
+pub(super) struct Merge<'a> {
+    full: bool,
+    ignore_inode: bool,
+    previous: Option<Previous<'a>>,
+    /// Set if chunks of the previous snapshot may be lost: then each is looked up.
+    distrust: Option<&'a dyn WriteSession>,
+    /// Chunks of the current page that are lost.
+    missing: FxHashSet<ObjectId>,
+    owners: OwnerNames,
+    attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
+    /// Files with more than one name that are being read in this run.
+    linked: FxHashSet<LinkGroup>,
+    counters: Counters,
+    /// Attributes of the previous snapshot, and the same with the new identity of the file system.
+    moved: Option<(Arc<Attributes>, Arc<Attributes>)>,
+}
+
+type AttributeKey = (Kind, u16, u32, u32, u64, u32);
+
+/// The part of the previous snapshot that is not merged yet.
+struct Previous<'a> {
+    cursor: Cursor<'a, PageReader<'a>>,
+    page: Option<Child>,
+    waiting: VecDeque<Entry>,
+    /// Unchanged entries from the start of the current page; `None` once one of them changed.
+    matched: Option<Vec<Entry>>,
+}
+
+impl<'a> Merge<'a> {
+    pub(super) fn new(
+        options: &BackupOptions,
+        pages: Option<&'a PageReader<'a>>,
+        head: Option<Head>,
+        distrust: Option<&'a dyn WriteSession>,
+    ) -> Self {
+        let previous = pages.zip(head).map(|(pages, head)| Previous {
+            cursor: Cursor::new(pages, head.root, head.level),
+            page: None,
+            waiting: VecDeque::new(),
+            matched: Some(Vec::new()),
+        });
+        Self {
+            full: options.full,
+            ignore_inode: options.ignore_inode,
+            previous,
+            distrust,
+            missing: FxHashSet::default(),
+            owners: OwnerNames::of_this_machine(),
+            attributes: FxHashMap::default(),
+            linked: FxHashSet::default(),
+            counters: Counters::default(),
+            moved: None,
+        }
+    }
+
+    /// Merges one object of the walk.
+    pub(super) fn entry(
+        &mut self,
+        found: &WalkEntry<'_>,
+        batch: &mut Batch,
+        monitor: &dyn BackupMonitor,
+    ) -> Result<()> {
+        if found.path.is_empty() {
+            // The root of the snapshot has no entry.
+            return Ok(());
+        }
+        self.counters.report.objects_inspected += 1;
+        if found.row.kind == Kind::File {
+            self.counters.report.bytes_inspected += found.row.size;
+        }
+        let before = self.before(found.path, batch, monitor)?;
+        match before {
+            Some(before)
+                if !self.full && self.is_unchanged(&before, found) && self.is_there(&before) =>
+            {
+                self.unchanged(before, found.file_system, batch);
+            }
+            before => self.changed(found, before, batch),
+        }
+        Ok(())
+    }
+
+    /// Counts and reports a problem of the walk.
+    pub(super) fn problem(
+        &mut self,
+        _path: &[u8],
+        problem: &CaptureProblem,
+        monitor: &dyn BackupMonitor,
+    ) {
+        if problem.vanished() {
+            self.counters.report.objects_vanished += 1;
+            return;
+        }
+        self.counters.report.objects_inspected += 1;
+        self.counters.report.objects_failed += 1;
+        monitor.problem(problem);
+    }
+
+    /// Ends the merge: what is left of the previous snapshot no longer exists.
+    pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
+        self.flush(batch);
+        while self.next_before(monitor)?.is_some() {
+            self.counters.report.objects_expired += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn waited(&mut self, time: Duration) {
+        if time >= WAIT_MIN {
+            self.counters.report.stages.walk_wait_secs += time.as_secs_f64();
+        }
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        self.counters.clone()
+    }
+
+    /// The entry of the previous snapshot at `path`; skips those that no longer exist.
+    fn before(
+        &mut self,
+        path: &[u8],
+        batch: &mut Batch,
+        monitor: &dyn BackupMonitor,
+    ) -> Result<Option<Entry>> {
+        loop {
+            self.load_page(batch, monitor)?;
+            let Some(previous) = &mut self.previous else { return Ok(None) };
+            let Some(front) = previous.waiting.front() else { return Ok(None) };
+            match compare_paths(&front.path, path) {
+                Ordering::Greater => return Ok(None),
+                Ordering::Equal => return Ok(previous.waiting.pop_front()),
+                Ordering::Less => {
+                    previous.waiting.pop_front();
+                    self.counters.report.objects_expired += 1;
+                    self.flush(batch);
+                }
+            }
+        }
+    }
+
+    fn next_before(&mut self, monitor: &dyn BackupMonitor) -> Result<Option<Entry>> {
+        self.load_page(&mut Batch::default(), monitor)?;
+        Ok(self.previous.as_mut().and_then(|previous| previous.waiting.pop_front()))
+    }
+
+    /// Goes to the next page of the previous snapshot when the current one is used up. A page whose
+    /// entries are all unchanged is taken over as a page.
+    fn load_page(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
+        let Some(previous) = &mut self.previous else { return Ok(()) };
+        if !previous.waiting.is_empty() {
+            return Ok(());
+        }
+        if let (Some(page), Some(matched)) = (previous.page.take(), &mut previous.matched)
+            && !matched.is_empty()
+            && matched.len() as u64 == page.sums.entries
+        {
+            batch.push(Item::Page(page, std::mem::take(matched)));
+        }
+        self.flush(batch);
+        let Some(previous) = &mut self.previous else { return Ok(()) };
+        match previous.cursor.next_leaf() {
+            Ok(page) => {
+                previous.page = page;
+                previous.waiting = previous.cursor.take_buffered();
+                self.missing = missing_of(self.distrust, &previous.waiting)?;
+                previous.matched = Some(Vec::new());
+            }
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(error) if error.is_unreachable() => return Err(error),
+            Err(error) => {
+                // The old tree is damaged: continue without it. Everything that follows is read
+                // again, and what is missing is stored again.
+                monitor.note(&format!(
+                    "the previous snapshot cannot be read ({error}): files are read again"
+                ));
+                self.previous = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn unchanged(&mut self, before: Entry, file_system: u64, batch: &mut Batch) {
+        if before.attributes.file_system != file_system {
+            self.flush(batch);
+            let attributes = self.moved_to(file_system, &before.attributes);
+            return batch.push(Item::Unchanged(Entry { attributes, ..before }));
+        }
+        match self.previous.as_mut().and_then(|previous| previous.matched.as_mut()) {
+            // A page that may be lost is rebuilt from its entries.
+            Some(matched) if self.distrust.is_none() => matched.push(before),
+            _ => batch.push(Item::Unchanged(before)),
+        }
+    }
+
+    /// Passes on the unchanged entries one by one, because the page changed.
+    fn flush(&mut self, batch: &mut Batch) {
+        let Some(previous) = &mut self.previous else { return };
+        let held = previous.matched.take().unwrap_or_default();
+        held.into_iter().for_each(|entry| batch.push(Item::Unchanged(entry)));
+    }
+
+    fn changed(&mut self, found: &WalkEntry<'_>, before: Option<Entry>, batch: &mut Batch) {
+        self.flush(batch);
+        let row = found.row;
+        let entry = self.new_entry(found);
+        let group = entry.link_group();
+        let job = Box::new(Job {
+            entry,
+            directory: found.directory.clone(),
+            name: found.name.to_owned(),
+            row: row.clone(),
+            previous: before,
+        });
+        let has_more_names = row.kind == Kind::File && row.links > 1;
+        let is_further_name = has_more_names && !self.linked.insert(group);
+        batch.push(if is_further_name { Item::Link(job) } else { Item::Job(job) });
+    }
+
+    fn is_unchanged(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {
+        const AGAIN: u8 = STATUS_RACY | STATUS_CHANGED | STATUS_PARTIAL;
+        let row = found.row;
+        let attributes = &before.attributes;
+        attributes.kind == row.kind
+            && before.mtime == row.mtime
+            && before.ctime == row.ctime
+            && (row.kind != Kind::File || before.size == row.size)
+            && self.is_same_inode(before, found)
+            && before.status & AGAIN == 0
+            && attributes.mode == row.mode
+            && (attributes.uid, attributes.gid) == (row.uid, row.gid)
+            && attributes.inode_flags == row.inode_flags
+            && before.links == links_of(row)
+    }
+
+    /// Whether it is the same inode. The birth time shows whether the inode number was reused, and,
+    /// if the file system has another identity now (a snapshot of it, or another device number),
+    /// that it is still the same file.
+    fn is_same_inode(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {
+        let is_same_system = before.attributes.file_system == found.file_system;
+        if self.ignore_inode {
+            return is_same_system;
+        }
+        let is_same_birth = match (before.birth, found.row.birth) {
+            (Some(before), Some(now)) => before == now,
+            _ => is_same_system,
+        };
+        before.inode == found.row.inode && is_same_birth
+    }
+
+    /// The same attributes, on another file system.
+    fn moved_to(&mut self, file_system: u64, attributes: &Arc<Attributes>) -> Arc<Attributes> {
+        match &self.moved {
+            Some((before, now))
+                if Arc::ptr_eq(before, attributes) && now.file_system == file_system =>
+            {
+                now.clone()
+            }
+            _ => {
+                let now = Arc::new(Attributes { file_system, ..attributes.as_ref().clone() });
+                self.moved = Some((attributes.clone(), now.clone()));
+                now
+            }
+        }
+    }
+
+    /// Whether all chunks of an entry are stored, if there is a reason to look.
+    fn is_there(&self, before: &Entry) -> bool {
+        match &before.content {
+            _ if self.distrust.is_none() => true,
+            _ if ids_of(&before.attributes.xattr_runs).any(|id| self.missing.contains(&id)) => {
+                false
+            }
+            Content::None | Content::Inline(_) => true,
+            Content::Lists(_) => false,
+            Content::Segments(segments) => ids_of(segments).all(|id| !self.missing.contains(&id)),
+        }
+    }
+
+    fn new_entry(&mut self, found: &WalkEntry<'_>) -> Entry {
+        let row = found.row;
+        Entry {
+            path: found.path.to_vec(),
+            attributes: self.attributes_of(found),
+            size: if row.kind == Kind::File { row.size } else { 0 },
+            mtime: row.mtime,
+            ctime: row.ctime,
+            inode: row.inode,
+            birth: row.birth,
+            links: links_of(row),
+            rdev: row.rdev,
+            status: 0,
+            content: Content::None,
+            extension: Vec::new(),
+        }
+    }
+
+    fn attributes_of(&mut self, found: &WalkEntry<'_>) -> Arc<Attributes> {
+        let row = found.row;
+        let key = (row.kind, row.mode, row.uid, row.gid, found.file_system, row.inode_flags);
+        if let Some(known) = self.attributes.get(&key) {
+            return known.clone();
+        }
+        let attributes = Arc::new(Attributes {
+            uid: row.uid,
+            gid: row.gid,
+            user: self.owners.user(row.uid).to_vec(),
+            group: self.owners.group(row.gid).to_vec(),
+            file_system: found.file_system,
+            inode_flags: row.inode_flags,
+            ..Attributes::new(row.kind, row.mode)
+        });
+        if self.attributes.len() >= ATTRIBUTES_MAX {
+            self.attributes.clear();
+        }
+        self.attributes.insert(key, attributes.clone());
+        attributes
+    }
+}
+
+/// The chunks of these entries that are lost, queried for a page at a time.
+fn missing_of(
+    distrust: Option<&dyn WriteSession>,
+    entries: &VecDeque<Entry>,
+) -> Result<FxHashSet<ObjectId>> {
+    let Some(session) = distrust else { return Ok(FxHashSet::default()) };
+    let chunks = |entry: &Entry| match &entry.content {
+        Content::Segments(segments) => ids_of(segments).collect(),
+        _ => Vec::new(),
+    };
+    let of_xattrs = entries.iter().flat_map(|entry| ids_of(&entry.attributes.xattr_runs));
+    let ids: Vec<_> = entries.iter().flat_map(chunks).chain(of_xattrs).collect();
+    let held = session.are_stored(&ids)?;
+    Ok(ids.into_iter().zip(held).filter(|(_, held)| !held).map(|(id, _)| id).collect())
+}
+
+fn ids_of(runs: &[Segment]) -> impl Iterator<Item = ObjectId> {
+    runs.iter().filter_map(Segment::id)
+}
+
+/// The link count of a directory only reflects its subdirectories.
+fn links_of(row: &Row) -> u32 {
+    if row.kind == Kind::Directory { 1 } else { row.links }
+}

@@ -1,0 +1,116 @@
+//! A backup from its beginning to its snapshot.
+
+use super::context::BackupContext;
+use super::merge::Merge;
+use super::monitor::BackupMonitor;
+use super::options::BackupOptions;
+use super::pipeline;
+use super::previous::{begin_session, distrusts, previous_pages};
+use super::publish::{BackupOutcome, RunStart, is_same, publish, skipped};
+use super::reorder::ReorderBuffer;
+use crate::manifest::{self, NewManifest};
+use crate::pages::PageWriter;
+use crate::progress::Progress;
+use crate::{Error, Result, UnlockedRepository};
+use store::WriteLease;
+
+/// How many sessions may be lost in one backup: a server that fails each time needs attention.
+const SESSIONS_MAX: usize = 100;
+
+/// Backs up the source and publishes a snapshot.
+///
+/// # Errors
+/// [`Error::Cancelled`]; [`Error::NothingRead`]; errors of the storage. Objects that cannot be read
+/// are no error: they go to `monitor`, and the snapshot is partial.
+pub fn run(
+    repository: &UnlockedRepository,
+    options: &BackupOptions,
+    progress: &Progress,
+    monitor: &dyn BackupMonitor,
+) -> Result<BackupOutcome> {
+    options.check_names()?;
+    let mut begun = RunStart::of(repository, options);
+    let mut last = store::Error::SessionLost;
+    for _ in 0..SESSIONS_MAX {
+        let done = repository.with_write_lease("backup", |lease| {
+            write_snapshot(repository, lease, options, progress, monitor, &begun)
+        });
+        match done {
+            Err(Error::Repository(store::Error::SessionLost)) => {
+                monitor.note(
+                    "the server lost the session: starting again; data that is already stored is not sent again",
+                );
+                progress.start_again();
+                monitor.take_failed();
+                begun = RunStart { clock: begun.clock, ..RunStart::of(repository, options) };
+            }
+            // A key was removed since the key list was read: a new key epoch has begun.
+            Err(Error::Repository(store::Error::KeysChanged)) => {
+                repository.refresh_key_list()?;
+                progress.start_again();
+                monitor.take_failed();
+                last = store::Error::KeysChanged;
+            }
+            done => return done,
+        }
+    }
+    Err(last.into())
+}
+
+fn write_snapshot(
+    repository: &UnlockedRepository,
+    lease: &dyn WriteLease,
+    options: &BackupOptions,
+    progress: &Progress,
+    monitor: &dyn BackupMonitor,
+    begun: &RunStart,
+) -> Result<BackupOutcome> {
+    let source = manifest::source_id(repository, &options.node, &options.paths);
+    let sealer = repository.sealer()?;
+    let (previous, session) = begin_session(repository, lease, options, &sealer, monitor)?;
+    let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
+    let ids = &repository.keys.writer.ids;
+    let page_writer = PageWriter::new(&*session, &sealer, ids, options.cache.as_deref())?;
+    let shared = BackupContext::new(
+        repository,
+        options,
+        progress,
+        monitor,
+        &*session,
+        &sealer,
+        &page_writer,
+    )?;
+    let previous_head = previous.as_ref().map(|stored| stored.head);
+    let distrust =
+        distrusts(repository, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
+    let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
+    let reorder = ReorderBuffer::new(&page_writer, repository.cut_key(), monitor);
+    let (root, mut counters) = pipeline::run(options, &shared, merge, reorder)?;
+    drop(shared);
+    counters.report.bytes_of_pages = page_writer.finish()?;
+    drop(page_writer);
+    if let Some(previous) = previous.as_ref().filter(|_| options.skip_if_unchanged)
+        && !options.is_partial
+        && is_same(previous, &root, &counters.report)
+    {
+        return Ok(skipped(previous, counters, begun));
+    }
+    let manifest = NewManifest {
+        source,
+        previous: previous_head,
+        previous_id: previous.as_ref().map(|stored| stored.name.id),
+        time: begun.time,
+        root,
+        original: None,
+    };
+    let ended = (counters, monitor.take_failed());
+    let done = publish(repository, options, session, &sealer, manifest, ended, begun)?;
+    if let Some(cache) = &options.cache
+        && let Err(error) = cache.save(repository.store.damage_epoch())
+    {
+        monitor.note(&format!(
+            "cannot save the chunk cache ({error}): the next backup runs without it"
+        ));
+    }
+    Ok(done)
+}

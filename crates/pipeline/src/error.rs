@@ -1,0 +1,168 @@
+//! Errors of the pipelines.
+
+use crate::key_list::KeyListAge;
+use ids::{KeyEpoch, KeyId, ObjectId, SnapshotId};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a pipeline failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An error of the repository, on this machine or on a server.
+    #[error(transparent)]
+    Repository(#[from] store::Error),
+    /// An error of keys or signatures.
+    #[error(transparent)]
+    Crypto(#[from] crypto::Error),
+    /// A record could not be sealed or opened.
+    #[error(transparent)]
+    Seal(#[from] seal::Error),
+    /// Stored bytes do not follow the format.
+    #[error(transparent)]
+    Format(#[from] format::Error),
+    /// The paths to back up are invalid, or the walk could not start.
+    #[error(transparent)]
+    Walk(#[from] capture::walk::WalkError),
+    /// The operating system gave no random bytes.
+    #[error("the system gave no random bytes: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The key is write-only.
+    #[error("this key is write-only: it can back up but not read")]
+    WriteOnly,
+    /// The key is read-only.
+    #[error("this key is read-only: it can read but not back up")]
+    ReadOnly,
+    /// The operation requires a full key.
+    #[error("this requires a full key, one that can add and remove keys")]
+    NeedsFullKey,
+    /// The key of this process was removed.
+    #[error("key {0} was removed from this repository: nothing that it signs is trusted")]
+    KeyRemoved(KeyId),
+    /// The data was stored after the key was removed.
+    #[error(
+        "this was stored in key epoch {epoch}, but this key reads only up to epoch {newest}: it was removed before, or the key list has no delivery for it"
+    )]
+    LaterEpoch {
+        /// The epoch in which the data was stored.
+        epoch: KeyEpoch,
+        /// The newest epoch that the key reads.
+        newest: KeyEpoch,
+    },
+    /// The storage returned an old key list.
+    #[error(
+        "the key list (keys/list) is of key epoch {epoch}, but this key was created in epoch {made_in}: the storage returned an old list"
+    )]
+    OldKeyList {
+        /// The epoch of the list.
+        epoch: KeyEpoch,
+        /// The epoch in which the key was created.
+        made_in: KeyEpoch,
+    },
+    /// The storage returned an older key list than this machine has seen.
+    #[error(
+        "the key list (keys/list) is number {} of key epoch {}, but this machine has seen number {} of key epoch {}: the storage returned an old list",
+        shown.version, shown.epoch, seen.version, seen.epoch
+    )]
+    StaleKeyList {
+        /// What the storage returned.
+        shown: KeyListAge,
+        /// What was seen before.
+        seen: KeyListAge,
+    },
+    /// Without a key list, no key can be trusted.
+    #[error("the key list (keys/list) and its copy are missing or damaged")]
+    NoKeyList,
+    /// The repository settings are not those that `init` signed.
+    #[error("the repository settings (config) are not signed by its root key")]
+    ForgedConfig,
+    /// No key slot opens with this password or recovery key.
+    #[error("no key of the repository opens with this password")]
+    WrongKey,
+    /// The content of an object does not match its id.
+    #[error("the content of object {0} does not match its id")]
+    WrongContent(ObjectId),
+    /// The manifest changed in memory before it was sealed.
+    #[error(
+        "the manifest of the snapshot changed in memory before it was sealed; nothing was published"
+    )]
+    ManifestChanged,
+    /// A snapshot that no known key signed, or that names another node or source than its key
+    /// allows.
+    #[error("snapshot {id} is untrusted: {why}")]
+    Untrusted {
+        /// The snapshot.
+        id: SnapshotId,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No key has this id.
+    #[error("key {0} not found")]
+    KeyNotFound(KeyId),
+    /// No snapshot matches.
+    #[error("no snapshot matches {0}")]
+    SnapshotNotFound(String),
+    /// More than one snapshot matches.
+    #[error("{0} matches more than one snapshot")]
+    Ambiguous(String),
+    /// The snapshot does not contain this path.
+    #[error("{0} is not in the snapshot")]
+    PathNotFound(String),
+    /// A worker thread panicked, which is a bug.
+    #[error("a worker thread stopped unexpectedly; this is a bug")]
+    WorkerPanicked,
+    /// The user cancelled the operation.
+    #[error("cancelled")]
+    Cancelled,
+    /// A local file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// The reason that the system gave.
+        source: std::io::Error,
+    },
+    /// None of the sources could be read.
+    #[error("nothing could be read from {0}")]
+    NothingRead(String),
+    /// The request is invalid or not allowed.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl From<repository::Error> for Error {
+    fn from(error: repository::Error) -> Self {
+        Self::Repository(error.into())
+    }
+}
+
+impl Error {
+    /// Whether the error concerns one snapshot only, so that others can still be read.
+    pub fn concerns_one_snapshot(&self) -> bool {
+        matches!(
+            self,
+            Self::Repository(store::Error::Damaged { .. })
+                | Self::Untrusted { .. }
+                | Self::Format(_)
+                | Self::Crypto(_)
+                | Self::Seal(_)
+        )
+    }
+
+    /// Whether stored bytes are lost or damaged. Other errors (an unreachable storage, this
+    /// machine, a cancellation) say nothing about them.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Repository(error) => error.is_damage(),
+            Self::Crypto(_) | Self::Seal(_) | Self::Format(_) => true,
+            Self::WrongContent(_) | Self::Untrusted { .. } | Self::ManifestChanged => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the storage could not be reached or used: the error says nothing about the data.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Repository(error) if error.is_unreachable())
+    }
+}

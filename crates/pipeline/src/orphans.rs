@@ -1,0 +1,148 @@
+//! Orphaned snapshots: in a container, but not in the list. Their files were lost, or their backups
+//! did not finish. Nobody forgot them, so they are treated as wanted.
+
+use crate::manifest::{ManifestReader, TOMBSTONE_CONTEXT, signed_message};
+use crate::signers::SignerCache;
+use crate::{Error, Result, UnlockedRepository};
+use format::manifest::{self, Head, SIGNATURE_BYTES};
+use format::record::{self, RecordKind};
+use ids::{KeyId, RecordLocation, SessionId, SnapshotId};
+use repository::Repository;
+use repository::container::read::ContainerReader;
+use repository::rebuild::FoundManifest;
+use rustc_hash::{FxHashMap, FxHashSet};
+use store::SnapshotRef;
+
+/// The head of a manifest, if a key of the repository signed it.
+pub(crate) fn verified_head(signers: &SignerCache<'_>, clear: &[u8]) -> Result<Option<Head>> {
+    let signed = signers.verify_head(clear)?.ok();
+    Ok(signed.map(|(head, _)| head))
+}
+
+/// The snapshots that `tombstones` name. Tombstones of removed keys count, since they have no
+/// number that would say when they were written; those of unknown keys do not.
+pub(crate) fn forgotten(
+    signers: &SignerCache<'_>,
+    tombstones: &[Vec<u8>],
+) -> Result<FxHashSet<SnapshotId>> {
+    let mut dead = FxHashSet::default();
+    for clear in tombstones {
+        let Some((message, signature)) = clear.split_last_chunk::<SIGNATURE_BYTES>() else {
+            continue;
+        };
+        let Some((writer, names)) = message.split_first_chunk::<{ KeyId::LEN }>() else { continue };
+        let signed = signed_message(signers.repository, TOMBSTONE_CONTEXT, message);
+        let is_good = match signers.find(KeyId(*writer))? {
+            Some(signer) => signer.verify_key.verify(&signed, signature).is_ok(),
+            None => false,
+        };
+        if is_good {
+            let ids = names.as_chunks::<{ SnapshotId::LEN }>().0;
+            dead.extend(ids.iter().map(|id| SnapshotId(*id)));
+        }
+    }
+    Ok(dead)
+}
+
+/// Restores all orphans to the list whose data is complete and that can be opened, before their
+/// data is reclaimed. Returns how many. If damage is accepted, unreadable containers are skipped.
+pub(crate) fn restore_orphans(
+    repository: &UnlockedRepository,
+    lease: &repository::lease::Lease,
+    accept_damage: bool,
+) -> Result<u64> {
+    let found = scan_containers(repository.local()?, accept_damage)?;
+    let signers = SignerCache::new(repository);
+    let dead = forgotten(&signers, &found.tombstones)?;
+    let listed = repository.local()?.current_snapshots()?;
+    let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
+    let mut back = 0;
+    for manifest in &found.manifests {
+        if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
+            continue;
+        }
+        if let Some(head) = verified_head(&signers, &manifest.clear)?
+            && repository.local()?.is_complete(head.root)?
+            && can_open(repository, head, manifest)?
+        {
+            repository.local()?.restore_manifest(lease, manifest)?;
+            back += 1;
+        }
+    }
+    Ok(back)
+}
+
+/// The records of snapshots that were created and forgotten, from the containers.
+#[derive(Default)]
+pub(crate) struct SnapshotRecords {
+    pub(crate) manifests: Vec<FoundManifest>,
+    pub(crate) tombstones: Vec<Vec<u8>>,
+}
+
+/// Whether a manifest can be opened. One that cannot is of no use: whoever removed its file finds
+/// it gone. (A write-only key cannot tell.)
+pub(crate) fn can_open(
+    repository: &UnlockedRepository,
+    head: Head,
+    manifest: &FoundManifest,
+) -> Result<bool> {
+    if repository.blocks.is_none() {
+        return Ok(true);
+    }
+    let name = SnapshotRef { sequence: head.sequence, id: manifest.id };
+    let Ok(stored) = repository::snapshots::decode(name, &manifest.file) else { return Ok(false) };
+    Ok(ManifestReader::new(repository)?.open(stored).is_ok())
+}
+
+/// Scans the containers. If damage is accepted, unreadable ones are skipped.
+pub(crate) fn scan_containers(
+    repository: &Repository,
+    accept_damage: bool,
+) -> Result<SnapshotRecords> {
+    let storage = &**repository.storage();
+    let mut records = SnapshotRecords::default();
+    for file in repository.current_containers()?.iter().filter(|file| file.finished) {
+        let scanned = ContainerReader::open(storage, file.number)
+            .map_err(Error::from)
+            .and_then(|reader| scan_container(&reader, &mut records));
+        match scanned {
+            Err(error) if accept_damage && error.is_damage() => {}
+            scanned => scanned?,
+        }
+    }
+    Ok(records)
+}
+
+fn scan_container(reader: &ContainerReader, records: &mut SnapshotRecords) -> Result<()> {
+    let rows = match reader.rows() {
+        Err(repository::Error::Damaged { .. }) => reader.walk(|_, _| ())?.rows,
+        rows => rows?,
+    };
+    let mut sessions: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
+    let mut manifests = Vec::new();
+    use RecordKind::{Manifest, Receipt, Session, Tombstone};
+    let kinds = [Session, Manifest, Tombstone, Receipt];
+    let mut receipts: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
+    for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.has_kind(*kind))) {
+        let mut bytes = Vec::new();
+        let location =
+            RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
+        reader.read(location, &mut bytes)?;
+        let Ok(record) = record::verify(&bytes) else { continue };
+        match record.header.kind {
+            RecordKind::Session => drop(sessions.insert(record.header.session, bytes)),
+            RecordKind::Tombstone => records.tombstones.push(record.clear.to_vec()),
+            RecordKind::Receipt => drop(receipts.insert(record.header.session, bytes)),
+            _ => manifests.push((record.header.session, record.clear.to_vec(), bytes)),
+        }
+    }
+    for (session, clear, manifest) in manifests {
+        if let Some(key) = sessions.get(&session) {
+            let id = manifest::snapshot_id(&clear);
+            let receipt = receipts.get(&session).map_or(&[][..], |receipt| receipt);
+            let file = [&key[..], &manifest, receipt].concat();
+            records.manifests.push(FoundManifest { id, clear, file });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,346 @@
+//! Restore: entries in the order of the tree, chunks in the order of the containers, files by many
+//! threads.
+//!
+//! ```text
+//!  entries ──▶ windows: which records hold what they need ──▶ queue ──▶ workers: open a record
+//!     │                                                                 once, write all it holds
+//!     └──▶ second pass: hard links, then directories from the leaves upward; extraneous objects
+//!          are noted, and removed at the very end, if nothing was lost
+//! ```
+//! Memory depends neither on the number of objects nor on the size of files. Read [`run`], then
+//! `plan`, `work`, `finish`, `removal`.
+
+mod entries;
+mod file;
+mod finish;
+mod plan;
+mod removal;
+mod roots;
+mod verify;
+mod work;
+
+use crate::cache::ChunkCache;
+use crate::manifest::Snapshot;
+use crate::pages::PageReader;
+use crate::progress::Progress;
+use crate::{Error, Result, UnlockedRepository};
+use entries::{Entries, Selection};
+use finish::FinishPass;
+use parking_lot::Mutex;
+use plan::Planner;
+use removal::Removals;
+use restore::{Overwrite, Target};
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+use work::RestoreContext;
+
+/// The options of a restore.
+#[derive(Clone, Default)]
+pub struct RestoreOptions {
+    /// What happens to existing objects.
+    pub overwrite: Overwrite,
+    /// Remove extraneous objects below the paths that were backed up, after everything is restored,
+    /// and only if nothing of the snapshot is lost.
+    pub delete: bool,
+    /// Read everything again and compare it with the snapshot.
+    pub verify: bool,
+    /// Change nothing; count what would be done.
+    pub dry_run: bool,
+    /// Restore only what these patterns match (as in a `.gitignore`).
+    pub include: Vec<String>,
+    /// Do not restore what these patterns match.
+    pub exclude: Vec<String>,
+    /// Threads that fetch and write; 0 for one per core.
+    pub threads: usize,
+    /// Restore owners by number instead of by name.
+    pub numeric_owners: bool,
+    /// Ignore the recorded owners: everything belongs to the user who restores.
+    pub no_owner: bool,
+    /// Do not wait until everything is on the disk.
+    pub no_sync: bool,
+    /// The chunk cache of this node: each page is fetched once, though the tree is read twice. What
+    /// a restore adds is dropped when it ends.
+    pub cache: Option<Arc<ChunkCache>>,
+    /// The target must be below this folder, and no link may lead out of it: for targets that
+    /// another party chose.
+    pub target_below: Option<PathBuf>,
+    /// Restore only these literal paths of the snapshot and everything below them; all if empty.
+    pub paths: Vec<Vec<u8>>,
+}
+
+/// The report of a restore.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RestoreReport {
+    /// Regular files written.
+    pub files: u64,
+    /// Directories restored.
+    pub directories: u64,
+    /// Symbolic links, hard links, FIFOs, sockets and devices restored.
+    pub links: u64,
+    /// Bytes of the files written.
+    pub bytes: u64,
+    /// Existing objects that were equal.
+    pub unchanged: u64,
+    /// Existing objects that were kept, as requested.
+    pub kept: u64,
+    /// Extraneous objects that were removed.
+    pub deleted: u64,
+    /// Lengths of the files among them. One with several names counts for each of them.
+    pub deleted_bytes: u64,
+    /// Objects that could not be restored.
+    pub failed: u64,
+    /// How many of these because of damage: objects, and pages with many objects each.
+    pub damaged: u64,
+    /// Attributes that could not be set.
+    pub degraded: u64,
+    /// Objects that were verified.
+    pub verified: u64,
+    /// Objects that differ from the snapshot.
+    pub differing: u64,
+    /// Damaged records that were healed from parity.
+    pub healed_records: u64,
+    /// Wall time.
+    pub elapsed_secs: f64,
+}
+
+/// Receives the messages of a restore while it runs. Called by many threads.
+pub trait RestoreMonitor: Sync {
+    /// An object could not be restored, or not completely; `path` is relative to the target.
+    fn problem(&self, path: &[u8], text: &str);
+
+    /// Extraneous objects were removed at `path`: their number, with itself, and the lengths of the
+    /// files among them in bytes. In a dry run: would be removed.
+    fn removed(&self, path: &[u8], objects: u64, bytes: u64) {
+        let _ = (path, objects, bytes);
+    }
+
+    /// A message for people that concerns the whole restore.
+    fn note(&self, text: &str) {
+        let _ = text;
+    }
+}
+
+impl RestoreReport {
+    /// Whether anything of the snapshot is in the target now.
+    pub fn restored_anything(&self) -> bool {
+        let brought = [self.files, self.directories, self.links, self.unchanged, self.kept];
+        brought.iter().any(|count| *count > 0)
+    }
+}
+
+/// Counters that the threads share.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) files: AtomicU64,
+    pub(crate) directories: AtomicU64,
+    pub(crate) links: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) unchanged: AtomicU64,
+    pub(crate) kept: AtomicU64,
+    pub(crate) deleted: AtomicU64,
+    pub(crate) deleted_bytes: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) damaged: AtomicU64,
+    pub(crate) degraded: AtomicU64,
+    pub(crate) verified: AtomicU64,
+    pub(crate) differing: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    fn report(&self, elapsed_secs: f64) -> RestoreReport {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        RestoreReport {
+            files: get(&self.files),
+            directories: get(&self.directories),
+            links: get(&self.links),
+            bytes: get(&self.bytes),
+            unchanged: get(&self.unchanged),
+            kept: get(&self.kept),
+            deleted: get(&self.deleted),
+            deleted_bytes: get(&self.deleted_bytes),
+            failed: get(&self.failed),
+            damaged: get(&self.damaged),
+            degraded: get(&self.degraded),
+            verified: get(&self.verified),
+            differing: get(&self.differing),
+            healed_records: 0,
+            elapsed_secs,
+        }
+    }
+}
+
+/// Restores `subpath` of `snapshot` (everything if empty) into `target`. The content of a directory
+/// goes into `target` itself.
+///
+/// # Errors
+/// [`Error::PathNotFound`]; [`Error::Cancelled`]; errors of the storage and of the target. Objects
+/// that cannot be restored are no error: they go to `monitor`.
+pub fn run(
+    repository: &UnlockedRepository,
+    snapshot: &Snapshot,
+    subpath: &[u8],
+    target: &Path,
+    options: &RestoreOptions,
+    progress: &Progress,
+    monitor: &dyn RestoreMonitor,
+) -> Result<RestoreReport> {
+    let begun = Instant::now();
+    if options.delete {
+        removal::refuse(snapshot, target)?;
+    }
+    let healed_before = repository.store.healed().len();
+    let blocks = repository.blocks()?;
+    let pages = PageReader::cached(repository, options.cache.as_deref())?;
+    let selection = Selection::new(&pages, snapshot, subpath, options)?;
+    // A path that another party chose is resolved only once, below.
+    let is_new = options.target_below.is_none()
+        && std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
+    let opened = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
+    let counters = Counters::default();
+    let shared = RestoreContext {
+        repository,
+        blocks,
+        target: &opened,
+        options,
+        counters: &counters,
+        progress,
+        monitor,
+        is_new,
+        target_path: &target.to_string_lossy(),
+        is_full: AtomicBool::new(false),
+        is_incomplete: AtomicBool::new(false),
+        lost_pages: Mutex::default(),
+        in_the_way: Mutex::default(),
+        reported: Mutex::default(),
+        fatal: Mutex::default(),
+        is_over: AtomicBool::new(false),
+    };
+    shared.write_marker()?;
+    let tree = Tree { pages: &pages, snapshot, selection: &selection };
+    tree.restore(&shared)?;
+    opened.sync().map_err(|problem| target_error(target, &problem))?;
+    shared.report_degraded();
+    if options.verify && !options.dry_run {
+        verify::run(&shared, &mut tree.entries()?)?;
+    }
+    let report = counters.report(begun.elapsed().as_secs_f64());
+    let healed_records = (repository.store.healed().len() - healed_before) as u64;
+    Ok(RestoreReport { healed_records, ..report })
+}
+
+/// The tree to restore.
+struct Tree<'a> {
+    pages: &'a PageReader<'a>,
+    snapshot: &'a Snapshot,
+    selection: &'a Selection,
+}
+
+impl Tree<'_> {
+    fn entries(&self) -> Result<Entries<'_>> {
+        Entries::new(self.pages, self.snapshot, self.selection)
+    }
+
+    fn restore(&self, shared: &RestoreContext<'_>) -> Result<()> {
+        self.write(shared, None)?;
+        let mut removals = Removals::default();
+        finish::run(shared, self.selection, &mut self.entries()?, FinishPass::All, &mut removals)?;
+        if shared.options.delete {
+            let has_removed = removal::run(shared, self.selection, removals)?;
+            self.restore_late(shared, has_removed)?;
+        }
+        Ok(())
+    }
+
+    /// Restores objects whose names were taken by directories that are removed now.
+    fn restore_late(&self, shared: &RestoreContext<'_>, has_removed: bool) -> Result<()> {
+        let paths = std::mem::take(&mut *shared.in_the_way.lock());
+        if paths.is_empty() {
+            return Ok(());
+        }
+        if !has_removed {
+            paths.iter().for_each(|path| {
+                shared.failed(path, "a directory has this name, and nothing was removed")
+            });
+            return Ok(());
+        }
+        self.write(shared, Some(&paths))?;
+        let (part, mut none) = (FinishPass::Late(&paths), Removals::default());
+        finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)
+    }
+
+    /// First pass: everything except further names and the attributes of directories; or `only`
+    /// some.
+    fn write(&self, shared: &RestoreContext<'_>, only: Option<&FxHashSet<Vec<u8>>>) -> Result<()> {
+        let threads = threads(shared.options);
+        let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let tasks = tasks.clone();
+                    scope.spawn(move || work::run(shared, &tasks))
+                })
+                .collect();
+            drop(tasks);
+            let mut planner = Planner::new(shared, self.pages, queue, only);
+            let planned = planner.all(&mut self.entries()?);
+            drop(planner);
+            let mut done = Ok(());
+            for worker in workers {
+                done = done.and(worker.join().unwrap_or(Err(Error::WorkerPanicked)));
+            }
+            // An error that ends one thread ends all of them.
+            shared.fatal.lock().take().map_or(done.and(planned), Err)
+        })
+    }
+}
+
+pub(crate) fn threads(options: &RestoreOptions) -> usize {
+    match options.threads {
+        0 => std::thread::available_parallelism().map_or(2, usize::from),
+        threads => threads,
+    }
+}
+
+fn open_target(
+    target: &Path,
+    options: &RestoreOptions,
+) -> std::result::Result<Target, restore::RestoreProblem> {
+    match &options.target_below {
+        Some(folder) => Target::open_below(folder, target, target_options(options)),
+        None => Target::open(target, target_options(options)),
+    }
+}
+
+fn target_options(options: &RestoreOptions) -> restore::TargetOptions {
+    restore::TargetOptions {
+        overwrite: options.overwrite,
+        dry_run: options.dry_run,
+        owners: match (options.no_owner, options.numeric_owners) {
+            (true, _) => restore::OwnerMapping::Caller,
+            (false, true) => restore::OwnerMapping::ById,
+            (false, false) => restore::OwnerMapping::default(),
+        },
+        sparse: true,
+        sync: !options.no_sync,
+    }
+}
+
+fn target_error(target: &Path, problem: &restore::RestoreProblem) -> Error {
+    let kind = if problem.no_space() {
+        std::io::ErrorKind::StorageFull
+    } else {
+        std::io::ErrorKind::Other
+    };
+    Error::File {
+        path: target.display().to_string(),
+        source: std::io::Error::new(kind, problem.to_string()),
+    }
+}

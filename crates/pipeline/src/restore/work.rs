@@ -1,0 +1,330 @@
+//! The workers of a restore: each opens a record once and writes everything that it holds.
+
+use super::file::FileJob;
+use super::{Counters, RestoreMonitor, RestoreOptions};
+use crate::blocks::{BlockCache, Scratch};
+use crate::pages::LostPage;
+use crate::progress::Progress;
+use crate::{Error, Result, UnlockedRepository, xattrs};
+use crossbeam_channel::Receiver;
+use format::entry::{Content, Entry, Kind};
+use ids::{ObjectId, RecordLocation};
+use parking_lot::Mutex;
+use restore::{RestoreCause, RestoreOutcome, RestoreProblem, Target};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use seal::OpenedBlock;
+use std::borrow::Cow;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Queued tasks per thread: more than two windows of small files, so that the next window is
+/// planned, with all its queries to a server, while this one arrives.
+pub(super) const TASKS_PER_THREAD: usize = 256;
+
+/// What the threads of a restore share.
+pub(super) struct RestoreContext<'a> {
+    pub(super) repository: &'a UnlockedRepository,
+    pub(super) blocks: &'a BlockCache,
+    pub(super) target: &'a Target,
+    pub(super) options: &'a RestoreOptions,
+    pub(super) counters: &'a Counters,
+    pub(super) progress: &'a Progress,
+    pub(super) monitor: &'a dyn RestoreMonitor,
+    /// The target was empty: nothing in it can be unchanged.
+    pub(super) is_new: bool,
+    /// The path of the target, for errors.
+    pub(super) target_path: &'a str,
+    /// The target is full.
+    pub(super) is_full: AtomicBool,
+    /// Something could not be restored: the content of the snapshot is not completely known, and
+    /// nothing is removed from the target.
+    pub(super) is_incomplete: AtomicBool,
+    /// Pages of the snapshot that could not be read; each is reported once.
+    pub(super) lost_pages: Mutex<FxHashSet<ObjectId>>,
+    /// Objects whose names are taken by directories that are not empty; restored once these are
+    /// removed.
+    pub(super) in_the_way: Mutex<FxHashSet<Vec<u8>>>,
+    /// Hashes of paths whose failure was reported, so that verification does not report it again.
+    pub(super) reported: Mutex<FxHashSet<u64>>,
+    /// The error that ends the restore.
+    pub(super) fatal: Mutex<Option<Error>>,
+    pub(super) is_over: AtomicBool,
+}
+
+/// The most objects that can wait for a removal, and the most paths whose failure is remembered.
+/// Beyond that, objects fail, or are reported twice.
+const REMEMBERED_MAX: usize = 1 << 16;
+
+/// A task for a worker.
+pub(super) enum Task {
+    /// Objects without chunks.
+    Plain(Vec<Entry>),
+    /// A record, and the chunks in it that are needed.
+    Record(RecordLocation, Vec<ChunkUse>),
+}
+
+/// A chunk that a file needs.
+pub(super) struct ChunkUse {
+    pub(super) file: Arc<FileJob>,
+    pub(super) id: ObjectId,
+    /// Its length according to the file.
+    pub(super) length: u32,
+    /// Its offset in the file.
+    pub(super) offset: u64,
+}
+
+/// Works until the queue is closed.
+pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result<()> {
+    let mut scratch = Scratch::new()?;
+    for task in tasks {
+        shared.check()?;
+        match task {
+            Task::Plain(entries) => entries.iter().for_each(|entry| plain(shared, entry)),
+            Task::Record(location, uses) => {
+                // The other threads stop at their next task.
+                if let Err(error) = record(shared, location, &uses, &mut scratch) {
+                    shared.end(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Restores an object without chunks.
+pub(super) fn plain(shared: &RestoreContext<'_>, entry: &Entry) {
+    let target = shared.target;
+    let whole =
+        if entry.kind() == Kind::Directory { Cow::Borrowed(entry) } else { shared.whole(entry) };
+    let entry = &*whole;
+    let created = match entry.kind() {
+        Kind::Directory => target.directory(entry).map(|_| None),
+        _ => target.parent_of(&entry.path).and_then(|parent| {
+            let outcome = match (&entry.content, entry.kind()) {
+                (Content::Inline(bytes), Kind::Symlink) => target.symlink(&parent, entry, bytes),
+                (Content::Inline(bytes), _) => target.small_file(&parent, entry, bytes),
+                (_, Kind::File) => target.small_file(&parent, entry, b""),
+                _ => target.special(&parent, entry),
+            };
+            outcome.map(Some)
+        }),
+    };
+    match created {
+        Ok(None) => Counters::add(&shared.counters.directories, 1),
+        Ok(Some(outcome)) if entry.kind() == Kind::File => shared.wrote(entry, outcome),
+        Ok(Some(RestoreOutcome::Created | RestoreOutcome::Replaced)) => {
+            Counters::add(&shared.counters.links, 1)
+        }
+        Ok(Some(outcome)) => shared.settled(entry, outcome),
+        Err(problem) => shared.problem(&problem),
+    }
+}
+
+fn record(
+    shared: &RestoreContext<'_>,
+    location: RecordLocation,
+    uses: &[ChunkUse],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    match shared.blocks.open_at(location, scratch) {
+        Ok(opened) => {
+            let at: FxHashMap<_, _> =
+                opened.ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+            uses.iter()
+                .for_each(|used| write(shared, used, at.get(&used.id).map(|at| (&opened, *at))));
+        }
+        // Reclaim may have moved it, or it is damaged: fetch the chunks one by one.
+        Err(error) => {
+            if let Error::Repository(error) = &error
+                && error.is_container_missing()
+            {
+                let _ = shared.repository.store.refresh_after(location.container);
+            }
+            return uses.iter().try_for_each(|used| fetch(shared, used, scratch));
+        }
+    }
+    Ok(())
+}
+
+fn fetch(shared: &RestoreContext<'_>, used: &ChunkUse, scratch: &mut Scratch) -> Result<()> {
+    match shared.blocks.find_record(&used.id, scratch) {
+        Ok(opened) => {
+            let at = opened.ids.iter().position(|id| *id == used.id);
+            write(shared, used, at.map(|at| (&*opened, at)));
+        }
+        Err(error) => used.file.lost_by(shared, error)?,
+    }
+    Ok(())
+}
+
+/// Writes a chunk, after its content was verified against its id.
+fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&OpenedBlock, usize)>) {
+    let Some((opened, at)) = found else {
+        return used.file.lost(shared, &format!("chunk {} is not where the index says", used.id));
+    };
+    let bytes = opened.payload(at);
+    // A wrong length would overwrite what follows.
+    let is_as_long = bytes.len() == used.length as usize;
+    if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {
+        return used
+            .file
+            .lost(shared, &format!("the content of chunk {} does not match its id", used.id));
+    }
+    used.file.write(used.offset, bytes, shared);
+    shared.advance(bytes.len() as u64);
+}
+
+impl RestoreContext<'_> {
+    /// `entry` with its extended attributes; if they cannot be read, that is reported.
+    pub(super) fn whole<'e>(&self, entry: &'e Entry) -> Cow<'e, Entry> {
+        let whole = xattrs::whole(entry, self.blocks, &self.repository.keys.writer.ids);
+        whole.unwrap_or_else(|error| {
+            if error.is_damage() {
+                Counters::add(&self.counters.damaged, 1);
+                self.failed(&entry.path, &format!("Extended attributes not restored: {error}"));
+            } else {
+                self.end(error);
+            }
+            Cow::Borrowed(entry)
+        })
+    }
+
+    /// Reports an object that could not be restored.
+    pub(super) fn failed(&self, path: &[u8], text: &str) {
+        self.is_incomplete.store(true, Ordering::Relaxed);
+        Counters::add(&self.counters.failed, 1);
+        let mut reported = self.reported.lock();
+        if reported.len() < REMEMBERED_MAX {
+            reported.insert(FxBuildHasher.hash_one(path));
+        }
+        drop(reported);
+        self.monitor.problem(path, text);
+    }
+
+    /// Whether the failure of `path` was reported.
+    pub(super) fn is_reported(&self, path: &[u8]) -> bool {
+        self.reported.lock().contains(&FxBuildHasher.hash_one(path))
+    }
+
+    /// Handles an object that the target did not accept.
+    pub(super) fn problem(&self, problem: &RestoreProblem) {
+        self.note_space(problem);
+        if !self.waits_for_removal(problem) {
+            self.failed(&problem.path, &problem.reason());
+        }
+    }
+
+    /// Whether the object is restored later, once the directory of its name is removed.
+    fn waits_for_removal(&self, problem: &RestoreProblem) -> bool {
+        self.options.delete
+            && problem.error == RestoreCause::NotEmpty
+            && self.put_off(&problem.path)
+    }
+
+    /// Puts an object off until the directory of its name is removed.
+    pub(super) fn put_off(&self, path: &[u8]) -> bool {
+        let mut waiting = self.in_the_way.lock();
+        let has_room = waiting.len() < REMEMBERED_MAX;
+        if has_room {
+            waiting.insert(path.to_vec());
+        }
+        has_room
+    }
+
+    /// Reports a page of the snapshot that cannot be read. The names of its entries are lost; the
+    /// first path and their number are known from the page above.
+    pub(super) fn lost_page(&self, lost: &LostPage) {
+        if self.lost_pages.lock().insert(lost.id) {
+            Counters::add(&self.counters.damaged, 1);
+            self.failed(&lost.first, &lost.to_string());
+        }
+    }
+
+    /// Reports a further name that could not be linked and became a copy.
+    pub(super) fn lacks_link(&self, path: &[u8]) {
+        Counters::add(&self.counters.degraded, 1);
+        self.monitor.problem(path, "Link not restored: it is a separate copy");
+    }
+
+    /// Notes in the target that a restore begins. If that fails, it is reported: an interruption
+    /// would not be noticed.
+    pub(super) fn write_marker(&self) -> Result<()> {
+        match self.target.write_marker() {
+            Ok(()) => Ok(()),
+            Err(problem) if problem.no_space() => {
+                self.note_space(&problem);
+                self.check()
+            }
+            Err(problem) => {
+                self.monitor.note(&format!(
+                    "{problem}: after a power failure, the next restore would take incomplete files for complete ones; use --overwrite always then"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the restore with an error that is not damage, since it would occur everywhere.
+    pub(super) fn end(&self, error: Error) {
+        self.fatal.lock().get_or_insert(error);
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns an error if the restore must stop.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err(Error::WorkerPanicked);
+        }
+        if self.is_full.load(Ordering::Relaxed) {
+            let full = std::io::ErrorKind::StorageFull;
+            return Err(Error::File { path: self.target_path.into(), source: full.into() });
+        }
+        self.progress.check()
+    }
+
+    /// A full target ends the restore: everything else would fail, too.
+    pub(super) fn note_space(&self, problem: &RestoreProblem) {
+        self.is_full.fetch_or(problem.no_space(), Ordering::Relaxed);
+    }
+
+    /// Counts a write in a dry run.
+    pub(super) fn would_write(&self, used: &ChunkUse) {
+        if used.offset == 0 {
+            self.pass(used.file.entry.size);
+            self.wrote(&used.file.entry, restore::RestoreOutcome::Created);
+        }
+    }
+
+    /// Adds bytes of files that are done without writing to the progress.
+    pub(super) fn pass(&self, bytes: u64) {
+        self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Adds written bytes to the progress.
+    fn advance(&self, bytes: u64) {
+        self.pass(bytes);
+        self.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Reports the attributes that could not be set.
+    pub(super) fn report_degraded(&self) {
+        let degraded = self.target.take_degraded();
+        let others = degraded.list.len() as u64 + degraded.more;
+        Counters::add(&self.counters.degraded, others + degraded.owners);
+        for one in &degraded.list {
+            self.monitor.problem(&one.path, &one.reason());
+        }
+        if degraded.more > 0 {
+            let more = degraded.more;
+            self.monitor.note(&format!("further attributes that could not be restored: {more}"));
+        }
+        if let Some(first) = &degraded.first_owner {
+            self.monitor.note(&format!(
+                "owners not restored: {}, the first of {} (only root can change owners; --no-owner leaves them out)",
+                degraded.owners,
+                String::from_utf8_lossy(&first.path),
+            ));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `restore --delete`: only below what was backed up, named one by one, and not at all when
+//! anything of the snapshot was lost.
+
+use crate::testkit::build::{noise, small_tree, write};
+use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
+use crate::testkit::{Heard, NAME, PASSWORD, TestFolder, snapshot};
+use capture::walk::SourceRoot;
+use pipeline::backup::{self, Progress};
+use pipeline::manifest::Snapshot;
+use pipeline::restore::{self, RestoreOptions, RestoreReport};
+use pipeline::{Error, UnlockedRepository};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::SnapshotRef;
+
+/// What a restore did, said and removed.
+type Restored = pipeline::Result<(RestoreReport, Vec<String>, Vec<(String, u64)>)>;
+
+fn deleting() -> RestoreOptions {
+    RestoreOptions { delete: true, no_sync: true, threads: 2, ..RestoreOptions::default() }
+}
+
+fn restored(
+    repository: &UnlockedRepository,
+    snapshot: &Snapshot,
+    target: &Path,
+    options: &RestoreOptions,
+) -> Restored {
+    let (heard, progress) = (Heard::default(), Progress::default());
+    let report = restore::run(repository, snapshot, b"", target, options, &progress, &heard)?;
+    let mut removed = std::mem::take(&mut *heard.removed.lock());
+    removed.sort();
+    Ok((report, heard.all(), removed))
+}
+
+/// A backup of the source as `/home/x`, and a target with strangers at every level.
+fn nested() -> (TestFolder, UnlockedRepository, SnapshotRef) {
+    let place = TestFolder::new();
+    small_tree(&place.source(), 1);
+    let repository = place.init();
+    let shown_as = Some(b"/home/x".to_vec());
+    let roots =
+        vec![SourceRoot { source: place.source().into_os_string().into_encoded_bytes(), shown_as }];
+    let options = backup::BackupOptions { roots, paths: vec!["/home/x".into()], ..place.options() };
+    let done = backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
+    (place, repository, done.snapshot)
+}
+
+fn with_strangers(place: &TestFolder) -> PathBuf {
+    let target = place.at("target");
+    for name in [
+        "precious",
+        "home/precious",
+        "home/x/stranger/a/b",
+        "home/x/dir0/more",
+        "home/x/tiny/in the way",
+    ] {
+        write(&target, name, b"x");
+    }
+    target
+}
+
+#[test]
+fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is_told() {
+    let (place, repository, name) = nested();
+    let (target, snapshot) = (with_strangers(&place), snapshot(&repository, name).unwrap());
+    let expected = [("home/x/dir0/more", 1), ("home/x/stranger", 3), ("home/x/tiny", 2)];
+    let expected = expected.map(|(path, objects)| (path.to_owned(), objects));
+    let rehearsal = RestoreOptions { dry_run: true, ..deleting() };
+    let (would, heard, names) = restored(&repository, &snapshot, &target, &rehearsal).unwrap();
+    assert_eq!((would.failed, would.deleted, names), (0, 6, expected.to_vec()), "{heard:?}");
+    assert_eq!(would.deleted_bytes, 3, "a byte in each of three files");
+    assert!(target.join("home/x/stranger/a/b").exists(), "a dry run changes nothing");
+    let (did, heard, names) = restored(&repository, &snapshot, &target, &deleting()).unwrap();
+    assert_eq!((did.failed, did.deleted, names), (0, 6, expected.to_vec()), "{heard:?}");
+    assert_eq!(did.deleted_bytes, would.deleted_bytes);
+    assert_eq!((would.files, would.links), (did.files, did.links));
+    assert!(target.join("precious").exists() && target.join("home/precious").exists());
+    assert!(!target.join("home/x/stranger").exists() && target.join("home/x/tiny").is_file());
+    let (again, _, names) = restored(&repository, &snapshot, &target, &deleting()).unwrap();
+    assert_eq!((again.deleted, again.files, names), (0, 0, Vec::new()));
+}
+
+#[test]
+fn nothing_is_removed_in_the_root_directory_nor_for_a_partial_snapshot() {
+    let (place, repository, name) = nested();
+    let mut snapshot = snapshot(&repository, name).unwrap();
+    let rehearsal = RestoreOptions { dry_run: true, ..deleting() };
+    for root in ["/", "/.", "/proc/self/root"] {
+        let refused = restored(&repository, &snapshot, Path::new(root), &rehearsal);
+        assert!(matches!(refused, Err(Error::Usage(_))), "{root}: {refused:?}");
+    }
+    snapshot.body.partial = true;
+    let target = with_strangers(&place);
+    let refused = restored(&repository, &snapshot, &target, &deleting());
+    assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
+    assert!(target.join("home/x/stranger/a/b").exists());
+}
+
+/// More files than fit into a leaf, links among them, and an archive that keeps no page in memory:
+/// every pass reads its pages from the storage, as with more than 24 MiB of them.
+struct Large {
+    place: TestFolder,
+    name: SnapshotRef,
+    plan: Arc<Plan>,
+    repository: UnlockedRepository,
+}
+
+impl Large {
+    fn new() -> Self {
+        let place = TestFolder::new();
+        for number in 0..3_000u64 {
+            place.write(&format!("d{}/{number:04}", number % 7), &noise(number, 40));
+        }
+        for number in 0..50 {
+            let name = place.source().join(format!("d6/x{number:02}"));
+            std::fs::hard_link(place.source().join(format!("d0/{:04}", number * 7)), name).unwrap();
+        }
+        let name = place.backup(&place.init()).snapshot;
+        let plan = Plan::none();
+        let repository = Self::open(&place, &plan);
+        Self { place, name, plan, repository }
+    }
+
+    fn open(place: &TestFolder, plan: &Arc<Plan>) -> UnlockedRepository {
+        let storage = FaultyStorage::new(&place.repository(), plan);
+        UnlockedRepository::open(storage, PASSWORD).unwrap().with_cache_bytes(0)
+    }
+
+    /// A target that has everything, and strangers beside it.
+    fn target(&self) -> PathBuf {
+        let target = self.place.at("target");
+        restored(&self.repository, &self.snapshot(), &target, &deleting()).unwrap();
+        (0..10).for_each(|number| write(&target, format!("{NAME}/d3/stranger{number}"), b"x"));
+        write(&target, format!("{NAME}/zz-stranger"), b"x");
+        target
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        snapshot(&self.repository, self.name).unwrap()
+    }
+
+    fn strangers(target: &Path) -> usize {
+        let names = std::fs::read_dir(target.join(NAME).join("d3")).unwrap();
+        let is_one = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("stranger");
+        let there = names.filter(|entry| is_one(&entry.as_ref().unwrap().file_name())).count();
+        there + usize::from(target.join(NAME).join("zz-stranger").exists())
+    }
+}
+
+/// Overwrites every container: no page can be read from then on.
+fn spoil(repository: &Path) {
+    for entry in std::fs::read_dir(repository.join("containers")).unwrap() {
+        let below = entry.unwrap().path();
+        let files = if below.is_dir() {
+            std::fs::read_dir(&below).unwrap().map(|entry| entry.unwrap().path()).collect()
+        } else {
+            vec![below]
+        };
+        for file in files {
+            let length = std::fs::metadata(&file).unwrap().len() as usize;
+            let mut bytes = std::fs::read(&file).unwrap();
+            bytes[length / 8..].fill(0);
+            std::fs::write(&file, bytes).unwrap();
+        }
+    }
+}
+
+/// Review finding E1: what pass 2 could not read was taken for what the snapshot does not have.
+#[test]
+fn pages_that_are_lost_between_the_passes_end_all_removing_and_are_told() {
+    let large = Large::new();
+    let (target, snapshot) = (large.target(), large.snapshot());
+    // The last file is written when the first pass has read all its pages.
+    let last = target.join(NAME).join("d6/2995");
+    std::fs::remove_file(&last).unwrap();
+    let (repository, marker) = (large.place.repository(), last.clone());
+    let mut is_damaged = false;
+    large.plan.watch(Box::new(move |call| {
+        if !is_damaged && call.verb == "read" && marker.exists() {
+            is_damaged = true;
+            spoil(&repository);
+        }
+    }));
+    let before = std::fs::read_dir(target.join(NAME).join("d0")).unwrap().count();
+    let (report, heard, removed) =
+        restored(&large.repository, &snapshot, &target, &deleting()).unwrap();
+    assert!(last.exists(), "the first pass was done");
+    assert_eq!((report.deleted, removed), (0, Vec::new()), "{heard:?}");
+    assert_eq!(Large::strangers(&target), 11, "nothing may go while pages are lost");
+    assert_eq!(std::fs::read_dir(target.join(NAME).join("d0")).unwrap().count(), before);
+    assert!(report.failed > 0 && report.damaged == report.failed, "{report:?} {heard:?}");
+    assert!(heard.iter().any(|line| line.contains("cannot be read")), "{heard:?}");
+    assert!(heard.iter().any(|line| line.contains("nothing was removed")), "{heard:?}");
+}
+
+#[test]
+fn what_is_no_damage_ends_a_restore_before_anything_is_removed() {
+    let large = Large::new();
+    let (target, snapshot) = (large.target(), large.snapshot());
+    // So many calls a whole run makes.
+    let calls = {
+        let (plan, elsewhere) = (Plan::none(), large.place.at("elsewhere"));
+        let repository = Large::open(&large.place, &plan);
+        let before = plan.calls().len();
+        restored(&repository, &snapshot, &elsewhere, &deleting()).unwrap();
+        (before, plan.calls().len())
+    };
+    for step in 0..8 {
+        let at = calls.0 + (calls.1 - calls.0) * step / 8;
+        let plan = Plan::failing(Fault::Away, at as u64);
+        let repository = Large::open(&large.place, &plan);
+        let ran = restored(&repository, &snapshot, &target, &deleting());
+        if plan.fired() && Large::strangers(&target) < 11 {
+            assert!(ran.is_ok(), "removed, though the storage was away: {ran:?}");
+        }
+        if let Ok((report, heard, _)) = ran {
+            assert_eq!(report.failed, 0, "what cannot be reached is not lost: {heard:?}");
+            (0..10).for_each(|number| write(&target, format!("{NAME}/d3/stranger{number}"), b"x"));
+            write(&target, format!("{NAME}/zz-stranger"), b"x");
+        }
+    }
+}
+
+/// Review finding U8: all was lost, and it was called partial, with an empty path.
+#[test]
+fn a_snapshot_of_which_nothing_can_be_read_brings_nothing_and_says_so() {
+    let large = Large::new();
+    let snapshot = large.snapshot();
+    spoil(&large.place.repository());
+    let target = large.place.at("target");
+    let (report, heard, _) = restored(&large.repository, &snapshot, &target, &deleting()).unwrap();
+    assert!(!report.restored_anything() && report.damaged > 0, "{report:?}");
+    assert!(heard[0].starts_with("/: nothing from here on can be read"), "{heard:?}");
+}

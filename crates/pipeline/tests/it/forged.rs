@@ -1,0 +1,209 @@
+//! Signatures, and the names of keys: who may write a little, or may change the files, speaks for
+//! nobody else.
+
+use crate::testkit::build::small_tree;
+use crate::testkit::forge::{Forge, file};
+use crate::testkit::{CHEAP, Heard, PASSWORD, TestFolder, checked, rebuilt, snapshot};
+use crypto::{KeyMaterial, Role, SlotSecret};
+use format::record::RecordKind;
+use ids::{KeyId, ObjectId};
+use pipeline::backup::{self, Progress};
+use pipeline::manifest::source_id;
+use pipeline::select::{self, SelectBy, SnapshotSelector};
+use pipeline::{Error, UnlockedRepository};
+use std::path::PathBuf;
+use store::{Config, SnapshotRef};
+
+const AGENT: SlotSecret<'static> = SlotSecret::Password(b"agent");
+
+/// A repository with a snapshot of its owner, and an agent that may only write.
+struct Lab {
+    place: TestFolder,
+    owner: UnlockedRepository,
+    agent: UnlockedRepository,
+    made: SnapshotRef,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let place = TestFolder::new();
+        small_tree(&place.source(), 1);
+        let owner = place.init();
+        owner.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
+        let agent = UnlockedRepository::open(place.storage(), AGENT).unwrap();
+        let made = place.backup(&owner).snapshot;
+        Self { place, owner, agent, made }
+    }
+
+    fn slot(&self, id: KeyId) -> PathBuf {
+        self.place.repository().join(format!("keys/{id}"))
+    }
+
+    fn lose_all_snapshots(&self) {
+        for name in self.place.files().iter().filter(|name| name.starts_with("snapshots/")) {
+            std::fs::remove_file(self.place.repository().join(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_that_somebody_else_signed_is_forged() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.agent).signed_as(lab.owner.slot.id);
+    let name = forge.publish_leaf(&[file("a", b"of the agent")]);
+    let read = snapshot(&lab.place.open(), name);
+    assert!(matches!(&read, Err(Error::Untrusted { id, .. }) if *id == name.id), "{read:?}");
+    lab.lose_all_snapshots();
+    let report = rebuilt(&lab.place);
+    assert_eq!((report.forged, report.snapshots_restored, report.snapshots), (1, 1, 1));
+}
+
+#[test]
+fn a_head_that_was_made_for_another_body_is_forged() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.owner).for_body(ObjectId([7; 24]).with_type(true));
+    let name = forge.publish_leaf(&[file("a", b"x")]);
+    let read = snapshot(&lab.place.open(), name);
+    assert!(matches!(&read, Err(Error::Untrusted { id, .. }) if *id == name.id), "{read:?}");
+}
+
+/// Else a rebuild would leave out what nobody forgot who may.
+#[test]
+fn a_tombstone_that_somebody_else_signed_buries_nothing() {
+    let lab = Lab::new();
+    bury(&lab, lab.owner.slot.id);
+    let report = rebuilt(&lab.place);
+    assert_eq!((report.snapshots_restored, report.snapshots), (1, 1));
+    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+}
+
+/// Else who gives space back without keys would give up what nobody forgot who may.
+#[test]
+fn without_keys_a_tombstone_of_a_stranger_gives_nothing_up() {
+    let lab = Lab::new();
+    bury(&lab, KeyId([9; 8]));
+    let options = repository::reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+    };
+    let refused = pipeline::keyless::reclaim(lab.owner.local().unwrap(), "test", options);
+    let is_refused = matches!(&refused, Err(Error::Usage(why)) if why.contains("nobody forgot"));
+    assert!(is_refused, "{refused:?}");
+    rebuilt(&lab.place);
+    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+}
+
+/// Forgets the snapshot with a tombstone that says `writer` and that the agent signed.
+fn bury(lab: &Lab, writer: KeyId) {
+    let (repository, agent) = (&lab.owner, &lab.agent);
+    let clear = [&writer.0[..], &lab.made.id.0].concat();
+    let repository_id = repository.local().unwrap().config().repository;
+    let message = [&b"icecore 2026 tombstone v1"[..], &repository_id.0, &clear].concat();
+    let clear = [&clear[..], &agent.keys.writer.sign(&message).unwrap()].concat();
+    let sealer = seal::Sealer::new(&agent.keys.writer, [9; 80], crypto::Cipher::fastest());
+    let mut packer = seal::BlockCompressor::new(seal::Level::Fixed(1)).unwrap();
+    let tombstone = sealer.seal_single(RecordKind::Tombstone, &clear, b"", &mut packer).unwrap();
+    let lease = agent.lease("bury").unwrap();
+    let local = agent.local().unwrap();
+    local.forget(&lease, &[lab.made], &sealer.session_record(), &tombstone).unwrap();
+}
+
+/// Then it would vouch for what that one signed.
+#[test]
+fn a_slot_under_the_name_of_another_vouches_for_nothing() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.agent);
+    let name = forge.publish_leaf(&[file("a", b"of the agent")]);
+    std::fs::copy(lab.slot(lab.owner.slot.id), lab.slot(lab.agent.slot.id)).unwrap();
+    let repository = lab.place.open();
+    assert_eq!(repository.slots().unwrap().len(), 1);
+    snapshot(&repository, name).unwrap();
+}
+
+/// Whether `name` does not count, for a reason with these words.
+fn is_untrusted(repository: &UnlockedRepository, name: SnapshotRef, why: &str) -> bool {
+    matches!(snapshot(repository, name), Err(Error::Untrusted { why: said, .. }) if said.contains(why))
+}
+
+/// Who has a key makes a snapshot of a source of its own, and says inside that it is another's.
+#[test]
+fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing() {
+    let lab = Lab::new();
+    let own = source_id(&lab.agent, "agent", &["/tree".into()]);
+    let forge = Forge::new(&lab.agent).of_source(own).at(4_000_000_000);
+    let name = forge.publish_leaf(&[file("a", b"of the agent")]);
+    let repository = lab.place.open();
+    assert!(is_untrusted(&repository, name, "another source"));
+    let latest = SnapshotSelector { by: SelectBy::Latest(0), node: None };
+    let mut notes = Vec::new();
+    let found = select::find(&repository, &latest, select::SnapshotFilter::ANY, &mut |text| {
+        notes.push(text.to_owned())
+    })
+    .unwrap();
+    assert_eq!(found.name, lab.made);
+    assert!(notes[0].contains(&name.id.to_string()) && notes[0].contains("untrusted"), "{notes:?}");
+    let damages = checked(&repository).unwrap().damages;
+    assert!(damages.iter().any(|damage| damage.what.contains("untrusted")), "{damages:?}");
+    // It is removed by its name, and by nothing else.
+    repository.forget(&[name]).unwrap();
+    assert_eq!(checked(&repository).unwrap().damages, []);
+}
+
+/// What a backup builds on decides which files it does not read.
+#[test]
+fn no_backup_builds_on_a_newest_snapshot_that_nobody_known_signed() {
+    let lab = Lab::new();
+    let source = source_id(&lab.owner, "node", &["/tree".into()]);
+    let forge = Forge::new(&lab.agent).signed_as(KeyId([7; 8])).of_source(source);
+    let root = snapshot(&lab.owner, lab.made).unwrap().head.root;
+    let fake = forge.publish(root, 0);
+    for (repository, builds_on) in [(&lab.owner, Some(lab.made.id)), (&lab.agent, None)] {
+        let heard = Heard::default();
+        let run = backup::run(repository, &lab.place.options(), &Progress::default(), &heard);
+        let name = run.unwrap().snapshot;
+        let previous = snapshot(&lab.owner, name).unwrap().head.previous;
+        assert_ne!(previous, fake.id);
+        assert!(builds_on.is_none_or(|made| made == previous));
+        if builds_on.is_some() {
+            assert!(
+                heard.all().iter().any(|line| line.contains("not built upon")),
+                "{:?}",
+                heard.all()
+            );
+        }
+    }
+}
+
+/// Who may change the files and knows the password, which is used elsewhere too.
+#[test]
+fn a_slot_with_keys_of_somebody_else_opens_nothing() {
+    let lab = Lab::new();
+    let mut random = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = 5);
+    let mut material = KeyMaterial::generate(&mut random);
+    material.repository = lab.owner.local().unwrap().config().repository;
+    let slot = crypto::create_slot(
+        &material,
+        &crypto::NewSlot::new(Role::Full, "evil", 0, ids::KeyEpoch(0)),
+        PASSWORD,
+        CHEAP,
+        &mut random,
+    )
+    .unwrap();
+    let id = crypto::slot_info(&slot).unwrap().id;
+    std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
+    std::fs::write(lab.slot(id), slot).unwrap();
+    assert!(UnlockedRepository::open(lab.place.storage(), PASSWORD).is_err());
+}
+
+#[test]
+fn a_slot_of_another_repository_opens_nothing_also_with_its_root_key_in_the_config() {
+    let (lab, other) = (Lab::new(), Lab::new());
+    let root_key = other.owner.local().unwrap().config().root_key;
+    let config = Config { root_key, ..*lab.owner.local().unwrap().config() };
+    repository::config::write(&config, &*lab.place.storage()).unwrap();
+    std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
+    let id = other.owner.slot.id;
+    std::fs::copy(other.slot(id), lab.slot(id)).unwrap();
+    assert!(UnlockedRepository::open(lab.place.storage(), PASSWORD).is_err());
+}

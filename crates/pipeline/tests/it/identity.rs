@@ -1,0 +1,113 @@
+//! What tells that a file is the one that it was: over mounts, restarts, and inodes that are used
+//! again.
+
+use crate::testkit::build::noise;
+use crate::testkit::forge::{Forge, file, linked};
+use crate::testkit::{TestFolder, restore_with};
+use crate::volume::Volume;
+use format::entry::{Attributes, Entry, Time};
+use pipeline::backup::BackupOutcome;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+fn fill(folder: &Path, files: u64) {
+    (0..files)
+        .for_each(|at| std::fs::write(folder.join(format!("f{at:03}")), noise(at, 300)).unwrap());
+}
+
+fn unchanged_of(done: &BackupOutcome) -> (u64, u64) {
+    (done.report.objects_unchanged, done.report.bytes_processed)
+}
+
+/// A place whose source has two file systems in it: `m` and `z`.
+fn with_two_volumes(outside: &TestFolder) -> Option<(TestFolder, Volume, Volume)> {
+    let place = TestFolder::below(outside.folder.path());
+    let (m, z) = (place.source().join("m"), place.source().join("z"));
+    let (m, z) = (
+        Volume::make("ext4", outside.folder.path(), &m)?,
+        Volume::make("xfs", outside.folder.path(), &z)?,
+    );
+    fill(&place.source().join("m"), 40);
+    fill(&place.source().join("z"), 40);
+    std::fs::hard_link(place.source().join("z/f000"), place.source().join("z/g000")).unwrap();
+    Some((place, m, z))
+}
+
+#[test]
+fn a_mount_that_appears_or_goes_makes_no_other_file_system_be_read_again() {
+    let outside = TestFolder::on_disk();
+    let Some((place, m, z)) = with_two_volumes(&outside) else { return };
+    let repository = place.init();
+    let first = place.backup(&repository);
+    assert_eq!(place.backup(&repository).report.objects_unchanged, first.report.objects_inspected);
+
+    // A third one, which the walk meets before the others.
+    let b = Volume::make("ext4", outside.folder.path(), &place.source().join("b")).unwrap();
+    fill(&place.source().join("b"), 5);
+    let done = place.backup(&repository);
+    assert_eq!(done.report.bytes_processed, 5 * 300, "{:#?}", done.report);
+    place.assert_restores(&repository, done.snapshot, &place.state());
+
+    // It goes, and the others come back under other numbers of devices.
+    [&b, &m, &z].iter().for_each(|volume| volume.unmount());
+    assert!(z.mount() && m.mount());
+    let done = place.backup(&repository);
+    assert_eq!(unchanged_of(&done).1, 0, "{:#?}", done.report);
+    place.assert_restores(&repository, done.snapshot, &place.state());
+}
+
+/// A snapshot of a volume has another identity, and the same files: their times of birth say so.
+#[test]
+fn a_file_system_with_another_identity_and_the_same_files_is_not_read_again() {
+    let outside = TestFolder::on_disk();
+    let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
+    let repository = place.init();
+    place.backup(&repository);
+    m.unmount();
+    m.renew_uuid();
+    assert!(m.mount());
+    let done = place.backup(&repository);
+    assert_eq!(done.report.objects_unchanged, done.report.objects_inspected, "{:#?}", done.report);
+    place.assert_restores(&repository, done.snapshot, &place.state());
+    assert_eq!(place.backup(&repository).report.bytes_processed, 0);
+}
+
+/// Another file system in its place, whose files look alike: inode, size and times are the same.
+#[test]
+fn another_file_system_in_its_place_is_read() {
+    let outside = TestFolder::on_disk();
+    let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
+    let repository = place.init();
+    place.backup(&repository);
+    m.unmount();
+    drop(m);
+    let at = place.source().join("m");
+    let _new = Volume::make("ext4", outside.folder.path(), &at).unwrap();
+    fill(&at, 40);
+    let done = place.backup(&repository);
+    assert_eq!(done.report.bytes_processed, 40 * 300, "{:#?}", done.report);
+}
+
+fn born(entry: Entry, secs: i64) -> Entry {
+    let attributes = Attributes { file_system: 5, ..entry.attributes.as_ref().clone() };
+    let birth = Some(Time { secs, nanos: 1 });
+    Entry { birth, attributes: Arc::new(attributes), ..entry }
+}
+
+/// The second pair has the inode that the first one had when the walk met it.
+#[test]
+fn two_files_that_had_one_inode_after_the_other_are_not_linked() {
+    let place = TestFolder::new();
+    let repository = place.init();
+    let entries = [("a", "one", 7), ("b", "two", 8), ("c", "one", 7), ("d", "two", 8)]
+        .map(|(path, bytes, secs)| born(linked(file(path, bytes.as_bytes()), 66), secs));
+    let name = Forge::new(&repository).publish_leaf(&entries);
+    let target = place.at("target");
+    let (report, heard) =
+        restore_with(&repository, name, b"", &target, &Default::default()).unwrap();
+    assert_eq!(report.failed, 0, "{heard:?}");
+    let inode = |name: &str| std::fs::metadata(target.join(name)).unwrap().ino();
+    assert!(inode("a") == inode("c") && inode("b") == inode("d") && inode("a") != inode("b"));
+    assert_eq!(std::fs::read(target.join("d")).unwrap(), b"two");
+}

@@ -1,0 +1,152 @@
+//! Backups that end in the middle.
+
+use crate::testkit::build::{noise, small_tree};
+use crate::testkit::faulty::{FaultyStorage, Plan};
+use crate::testkit::{Heard, PASSWORD, TestFolder, assert_clean, copy_tree, leftovers, reclaimed};
+use pipeline::backup::{self, Progress};
+use pipeline::{Error, UnlockedRepository};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const MIB: usize = 1 << 20;
+
+/// 24 MiB that do not compress, in files of all sizes, one of them large.
+fn source(place: &TestFolder) {
+    for number in 0..16 {
+        place.write(&format!("files/{number}"), &noise(number, MIB / 2));
+    }
+    place.write("large", &noise(99, 16 * MIB));
+}
+
+/// Cancels at the write number `at` of a backup.
+fn cancelled_at(place: &TestFolder, at: usize) {
+    let progress = Arc::new(Progress::default());
+    let (mut appends, cancel) = (0, progress.clone());
+    let plan = Plan::watched(Box::new(move |call| {
+        appends += usize::from(call.verb == "append" && call.name.ends_with(".part"));
+        if appends == at {
+            cancel.cancel.store(true, Ordering::Relaxed);
+        }
+    }));
+    let repository =
+        UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    let ended = backup::run(&repository, &place.options(), &progress, &Heard::default());
+    assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+}
+
+#[test]
+fn a_cancelled_backup_publishes_nothing_and_costs_nothing_twice() {
+    let place = TestFolder::new();
+    source(&place);
+    drop(place.init());
+    cancelled_at(&place, 8);
+    let repository = place.open();
+    assert!(repository.local().unwrap().snapshots().unwrap().is_empty());
+    let stored = place.bytes();
+    assert!(stored > 6 * MIB as u64, "{stored}");
+    let tree = place.state();
+    let done = place.backup(&repository);
+    let rest = (24 * MIB as u64).saturating_sub(stored) + MIB as u64;
+    assert!(
+        done.report.bytes_transferred <= rest,
+        "{stored} were stored, {} sent again",
+        done.report.bytes_transferred
+    );
+    place.assert_restores(&repository, done.snapshot, &tree);
+    assert_eq!(leftovers(&place), Vec::<String>::new());
+    assert_clean(&repository);
+}
+
+#[test]
+fn the_same_process_goes_on_after_a_cancelled_backup() {
+    let place = TestFolder::new();
+    source(&place);
+    let repository = place.init();
+    let progress = Progress::default();
+    progress.cancel.store(true, Ordering::Relaxed);
+    let ended = backup::run(&repository, &place.options(), &progress, &Heard::default());
+    assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+    let tree = place.state();
+    let done = place.backup(&repository);
+    place.assert_restores(&repository, done.snapshot, &tree);
+    assert_eq!(leftovers(&place), Vec::<String>::new());
+    assert_clean(&repository);
+}
+
+#[test]
+fn cancelled_many_times_it_comes_to_its_end() {
+    let place = TestFolder::new();
+    source(&place);
+    drop(place.init());
+    for _ in 0..4 {
+        cancelled_at(&place, 4);
+        assert_clean(&place.open());
+    }
+    let done = place.backup(&place.open());
+    assert!(done.report.bytes_transferred < 20 * MIB as u64, "{:#?}", done.report);
+    assert_clean(&place.open());
+    assert_eq!(leftovers(&place), Vec::<String>::new());
+}
+
+/// A reclaim after a backup was killed settles what it left, and takes it away.
+#[test]
+fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
+    let place = TestFolder::new();
+    small_tree(&place.source(), 1);
+    let repository = place.init();
+    let tree = place.state();
+    let first = place.backup(&repository);
+    drop(repository);
+    let before = place.bytes();
+    place.write("large", &noise(5, 8 * MIB));
+    cancelled_at(&place, 2);
+    reclaimed(&place.open());
+    assert!(
+        place.bytes() < before + 100_000,
+        "{} after {before}: {:?}",
+        place.bytes(),
+        place.files()
+    );
+    place.assert_restores(&place.open(), first.snapshot, &tree);
+    assert_clean(&place.open());
+}
+
+/// The repository as it is at any moment of a backup is what a power cut may leave.
+#[test]
+fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
+    let place = TestFolder::new();
+    small_tree(&place.source(), 1);
+    drop(place.init());
+    let first = place.backup(&place.open());
+    let tree = place.state();
+    for number in 0..12 {
+        place.write(&format!("more/{number}"), &noise(number, 300_000));
+    }
+    let (from, to) = (place.repository(), place.at("images"));
+    let (mut calls, images) = (0u32, to.clone());
+    let plan = Plan::watched(Box::new(move |call| {
+        calls += u32::from(!matches!(call.verb, "read" | "length" | "open"));
+        if calls % 5 == 0 {
+            copy_tree(&from, &images.join(format!("{calls:03}/repository")));
+        }
+    }));
+    place.backup(
+        &UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD)
+            .unwrap(),
+    );
+    let now = place.state();
+    let images: Vec<_> =
+        std::fs::read_dir(&to).unwrap().map(|image| image.unwrap().path()).collect();
+    assert!(images.len() > 3, "{}", images.len());
+    for image in images {
+        let copy = TestFolder::new();
+        copy_tree(&image.join("repository"), &copy.repository());
+        let repository = copy.open();
+        assert_clean(&repository);
+        place.assert_restores(&repository, first.snapshot, &tree);
+        let done = place.backup(&repository);
+        place.assert_restores(&repository, done.snapshot, &now);
+        assert_clean(&repository);
+        assert_eq!(leftovers(&copy), Vec::<String>::new(), "{}", image.display());
+    }
+}

@@ -1,0 +1,46 @@
+//! What opening a repository costs: a password's hash, a few small files, and nothing for each snapshot.
+
+use crate::testkit::faulty::{FaultyStorage, Plan};
+use crate::testkit::{PASSWORD, SMALL_CHUNKS, TestFolder};
+use pipeline::UnlockedRepository;
+use pipeline::unlocked::InitOptions;
+use std::time::{Duration, Instant};
+
+/// With the password hash that is used unless somebody chooses another.
+const WITHIN: Duration = Duration::from_millis(50);
+/// The best of so many counts: what else the machine does is no concern of this.
+const TRIES: usize = 40;
+
+/// A repository with so many snapshots.
+fn repository(snapshots: u64) -> TestFolder {
+    let place = TestFolder::new();
+    let options = InitOptions { chunks: SMALL_CHUNKS, ..InitOptions::default() };
+    let repository = UnlockedRepository::init(place.storage(), PASSWORD, options).unwrap();
+    for number in 0..snapshots {
+        place.write("file", &number.to_le_bytes());
+        place.backup(&repository);
+    }
+    place
+}
+
+/// Calls of the storage that opening makes.
+fn calls(place: &TestFolder) -> usize {
+    let plan = Plan::none();
+    UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    plan.calls().len()
+}
+
+#[test]
+fn a_repository_opens_within_fifty_milliseconds_however_many_snapshots_it_has() {
+    let (few, many) = (repository(1), repository(60));
+    let took = (0..TRIES).map(|_| {
+        let begun = Instant::now();
+        drop(many.open());
+        begun.elapsed()
+    });
+    let best = took.min().unwrap();
+    println!("{best:?}, {} calls of the storage", calls(&many));
+    assert!(best < WITHIN, "{best:?}");
+    // Runs of the index are merged, so that there are a few at most.
+    assert!(calls(&many) <= calls(&few) + 20, "{} and {}", calls(&few), calls(&many));
+}

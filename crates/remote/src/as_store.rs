@@ -1,0 +1,283 @@
+//! The server as a repository.
+
+use crate::stream::Pending;
+use crate::write_session::RemoteWriteSession;
+use crate::{Failure, Purpose, Remote};
+use format::record::SealedRecord;
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
+use protocol::Packet;
+use protocol::limits::IDS_MAX;
+use protocol::packet::{PathBytes, Slot, SnapshotName};
+use std::sync::Arc;
+use store::{
+    Config, Error, ReceiptKey, Result, SnapshotRef, Store, StoredSnapshot, WriteLease, WriteSession,
+};
+
+/// More key slots than any domain has.
+const SLOTS_MAX: usize = 64 << 10;
+/// More snapshots than any domain has: a list that has no end is a lie.
+const SNAPSHOTS_MAX: usize = 4 << 20;
+
+impl Store for Remote {
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn damage_epoch(&self) -> u64 {
+        self.opened.damage_epoch
+    }
+
+    fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
+        let mut all: Vec<SnapshotRef> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |last| last.sequence);
+            let pending = match self.listed.lock().take().filter(|_| after == 0) {
+                Some(asked) => asked,
+                None => self.first.request(&Packet::ListSnapshots { after })?,
+            };
+            let Packet::SnapshotList { names, more } = pending.wait()? else {
+                return Err(bad_reply("ListSnapshots"));
+            };
+            let numbers = [after].into_iter().chain(names.iter().map(|name| name.sequence));
+            let is_endless = more && (names.is_empty() || all.len() >= SNAPSHOTS_MAX);
+            if !numbers.is_sorted_by(|one, next| one < next) || is_endless {
+                return Err(bad_reply("ListSnapshots"));
+            }
+            all.extend(names.into_iter().map(reference));
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
+        snapshot_in(name, self.request_snapshot(name)?)
+    }
+
+    fn read_snapshots(&self, names: &[SnapshotRef]) -> Vec<Result<StoredSnapshot>> {
+        let asked: Vec<_> = names.iter().map(|name| self.request_snapshot(*name)).collect();
+        let both = names.iter().zip(asked);
+        both.map(|(name, pending)| snapshot_in(*name, pending?)).collect()
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
+        newest_in(source, self.first.request(&Packet::GetNewest { source: *source })?)
+    }
+
+    fn latest_snapshots(&self, sources: &[ObjectId]) -> Vec<Result<Option<StoredSnapshot>>> {
+        let ask = |source: &ObjectId| self.first.request(&Packet::GetNewest { source: *source });
+        let asked: Vec<_> = sources.iter().map(ask).collect();
+        sources.iter().zip(asked).map(|(source, pending)| newest_in(source, pending?)).collect()
+    }
+
+    fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
+        if let Some(slots) = self.slots.get() {
+            return Ok(slots.clone());
+        }
+        let slots = self.list_slots()?;
+        Ok(self.slots.get_or_init(|| slots).clone())
+    }
+
+    /// It comes with the first slots, which everybody asks for.
+    fn key_list(&self, anew: bool) -> Result<Option<Vec<u8>>> {
+        if anew {
+            self.slots_after(None)?;
+        } else {
+            self.key_slots()?;
+        }
+        Ok(self.key_list.lock().clone())
+    }
+
+    fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
+        Ok(self.trusted_receipt_keys.get().unwrap_or(&self.opened.receipt_keys).clone())
+    }
+
+    fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
+        let asked: Result<Vec<_>> = ids
+            .chunks(IDS_MAX)
+            .map(|ids| Ok((ids.len(), self.first.request(&Packet::Locate { ids: ids.to_vec() })?)))
+            .collect();
+        let mut all = Vec::with_capacity(ids.len());
+        for (count, pending) in asked? {
+            match pending.wait()? {
+                Packet::Locations { locations } if locations.len() == count => {
+                    all.extend(locations)
+                }
+                _ => return Err(bad_reply("Locate")),
+            }
+        }
+        Ok(all)
+    }
+
+    fn prefetch(&self, location: RecordLocation) -> Result<()> {
+        self.prefetcher.prefetch(&self.first, location)
+    }
+
+    fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
+        let pending = match self.prefetcher.take(&self.first, location)? {
+            Some(pending) => pending,
+            None => self.first.request(&Packet::Read { location })?,
+        };
+        match pending.wait()? {
+            Packet::Record { location: said, record }
+                if said == location && record.len() == location.length as usize =>
+            {
+                *buffer = record;
+                Ok(())
+            }
+            _ => Err(bad_reply("Read")),
+        }
+    }
+
+    fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        match self.first.call(&Packet::Heal { location }) {
+            Ok(Packet::Record { location: said, record }) if said == location => {
+                *buffer = record;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn healed(&self) -> Vec<RecordLocation> {
+        // The server heals what it reads, and tells its administrator.
+        Vec::new()
+    }
+
+    fn fetch(&self, id: &ObjectId, buffer: &mut Vec<u8>) -> Result<RecordLocation> {
+        match self.first.call(&Packet::Fetch { id: *id })? {
+            Packet::Record { location, record } => {
+                *buffer = record;
+                Ok(location)
+            }
+            _ => Err(bad_reply("Fetch")),
+        }
+    }
+
+    fn refresh_after(&self, _gone: ContainerNo) -> Result<()> {
+        Ok(())
+    }
+
+    fn session_keys(&self, container: ContainerNo, healed: bool) -> Result<Vec<Vec<u8>>> {
+        let pending = match self.prefetcher.take_keys(container) {
+            Some(pending) if !healed => pending,
+            _ => self.first.request(&Packet::GetKeys { container, healed })?,
+        };
+        match pending.wait()? {
+            Packet::Keys { keys } => Ok(keys.into_iter().map(|key| key.0).collect()),
+            _ => Err(bad_reply("GetKeys")),
+        }
+    }
+
+    fn forget(&self, session: &SealedRecord, tombstone: &SealedRecord) -> Result<u64> {
+        let session = PathBytes(session.to_bytes());
+        match self.first.call(&Packet::Forget { session, tombstone: tombstone.to_bytes() })? {
+            Packet::Forgotten { count } => Ok(count.into()),
+            _ => Err(bad_reply("Forget")),
+        }
+    }
+
+    fn write_lease(self: Arc<Self>, _holder: &str) -> Result<Box<dyn WriteLease>> {
+        Ok(Box::new(RemoteWriteLease(self)))
+    }
+}
+
+impl Remote {
+    fn request_snapshot(&self, name: SnapshotRef) -> Result<Pending> {
+        let name = SnapshotName { sequence: name.sequence, id: name.id };
+        self.first.request(&Packet::GetSnapshot { name })
+    }
+
+    /// Who looks wants key slots first and then the list of snapshots: asked for now, both take one round
+    /// trip.
+    pub(crate) fn request_early(&self) -> Result<()> {
+        if self.may_read() && matches!(self.purpose, Purpose::Restore | Purpose::Read) {
+            *self.listed.lock() = Some(self.first.request(&Packet::ListSnapshots { after: 0 })?);
+        }
+        Ok(())
+    }
+
+    fn list_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {
+        let mut all: Vec<(KeyId, Vec<u8>)> = Vec::new();
+        loop {
+            let after = all.last().map(|(id, _)| *id);
+            let (slots, more) = self.slots_after(after)?;
+            let ids = after.into_iter().chain(slots.iter().map(|slot| slot.id));
+            let is_endless = more && (slots.is_empty() || all.len() >= SLOTS_MAX);
+            if !ids.is_sorted_by(|one, next| one < next) || is_endless {
+                return Err(bad_reply("ListSlots"));
+            }
+            all.extend(slots.into_iter().map(|slot| (slot.id, slot.bytes)));
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Some slots, and whether there are more. The key list comes with the first.
+    fn slots_after(&self, after: Option<KeyId>) -> Result<(Vec<Slot>, bool)> {
+        match self.first.call(&Packet::ListSlots { after })? {
+            Packet::SlotList { slots, more, key_list } => {
+                if after.is_none() {
+                    *self.key_list.lock() = Some(key_list).filter(|key_list| !key_list.is_empty());
+                }
+                Ok((slots, more))
+            }
+            _ => Err(bad_reply("ListSlots")),
+        }
+    }
+}
+
+fn newest_in(source: &ObjectId, pending: Pending) -> Result<Option<StoredSnapshot>> {
+    match pending.wait()? {
+        Packet::NotFound {} => Ok(None),
+        Packet::Snapshot { name, file } => {
+            let stored = decoded(reference(name), &file)?;
+            let is_asked_for = stored.head.source == *source;
+            if is_asked_for { Ok(Some(stored)) } else { Err(bad_reply("GetNewest")) }
+        }
+        _ => Err(bad_reply("GetNewest")),
+    }
+}
+
+fn decoded(name: SnapshotRef, file: &[u8]) -> Result<StoredSnapshot> {
+    StoredSnapshot::decode(name, file).map_err(|reason| Error::damaged(&name.path(), reason))
+}
+
+fn snapshot_in(name: SnapshotRef, pending: Pending) -> Result<StoredSnapshot> {
+    match pending.wait()? {
+        Packet::Snapshot { file, .. } => decoded(name, &file),
+        _ => Err(bad_reply("GetSnapshot")),
+    }
+}
+
+/// The server gives the lease, session by session.
+struct RemoteWriteLease(Arc<Remote>);
+
+impl WriteLease for RemoteWriteLease {
+    fn begin(
+        &self,
+        base: Option<SnapshotRef>,
+        session_record: SealedRecord,
+    ) -> Result<Box<dyn WriteSession>> {
+        Ok(Box::new(RemoteWriteSession::begin(self.0.clone(), base, &session_record)?))
+    }
+
+    fn verify(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(&self) {}
+}
+
+fn reference(name: SnapshotName) -> SnapshotRef {
+    SnapshotRef { sequence: name.sequence, id: name.id }
+}
+
+pub(crate) fn bad_reply(request: &str) -> Error {
+    Failure::ProtocolError(format!("the server's reply to {request} is not valid")).into_error()
+}

@@ -1,0 +1,37 @@
+//! Errors of what a server needs of its own machine.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of what a server needs of its own machine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a server needs of its own machine, and does not get.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of the server cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another server is using the folder.
+    #[error("another server is using {}", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The system provides no random bytes.
+    #[error("the system provides no random bytes")]
+    NoRandom,
+}
+
+impl Error {
+    /// For `map_err`: the file `path`.
+    pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,219 @@
+//! The folder of a server's own files.
+//!
+//! ```text
+//! catalog.sqlite      what the server knows
+//! catalog             where that lies, if not in catalog.sqlite
+//! ca/ca.pem ca.key    its certificate authority
+//! server.key          secret key of its own certificate, which is issued anew at every start
+//! master.key          seals the secrets of managed domains in the catalog
+//! admin-token         who can read it is the administrator
+//! address             where it is reached, for the commands on this machine
+//! lock                one server at a time
+//! pool/domains/NAME   a repository for each domain
+//! ```
+
+use crate::{Error, Result};
+use api::Name;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Larger files than this are not ours.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// The folder, locked for this server.
+pub struct Folder {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Folder {
+    /// Opens the folder, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] when another server is using it, [`Error::File`].
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::with(path, &["", "ca", "pool", "pool/domains"])
+    }
+
+    /// Opens the folder of a storage server, which has no certificate authority.
+    ///
+    /// # Errors
+    /// As [`Folder::open`].
+    pub fn open_storage(path: &Path) -> Result<Self> {
+        Self::with(path, &["", "pool", "pool/domains"])
+    }
+
+    fn with(path: &Path, parts: &[&str]) -> Result<Self> {
+        for part in parts {
+            make_directory(&path.join(part))?;
+        }
+        let lock = Some(lock(path)?);
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    /// Opens the folder for reading; its server may be running.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there is no server.
+    pub fn look(path: &Path) -> Result<Self> {
+        let key = path.join("ca/ca.pem");
+        std::fs::metadata(&key).map_err(Error::file(&key))?;
+        Ok(Self { path: path.to_owned(), _lock: None })
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The folder of a domain's repository. A name is always one component of a path.
+    pub fn domain(&self, name: &Name) -> PathBuf {
+        self.path.join("pool/domains").join(name.as_str())
+    }
+
+    /// The secret text in the file `name`; created by `make` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::File`], also when others than the owner can read it; those of `make`.
+    pub fn secret<E: From<Error>>(
+        &self,
+        name: &str,
+        make: impl FnOnce() -> std::result::Result<Zeroizing<String>, E>,
+    ) -> std::result::Result<Zeroizing<String>, E> {
+        let path = self.file(name);
+        if let Some(text) = read(&path)? {
+            is_private(&path)?;
+            return Ok(Zeroizing::new(text.trim_end().to_owned()));
+        }
+        let text = make()?;
+        write(&path, &text, 0o600)?;
+        Ok(text)
+    }
+
+    /// Durably replaces the secret text in the file `name`, which only its owner may read.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn replace_secret(&self, name: &str, text: &str) -> Result<()> {
+        write(&self.file(name), text, 0o600)
+    }
+
+    /// Durably replaces the file `name`, which anybody may read.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn publish(&self, name: &str, text: &str) -> Result<()> {
+        write(&self.file(name), text, 0o644)
+    }
+
+    /// Free bytes and size of the file system of the repositories, as usable without root; `None` when the system
+    /// does not say.
+    pub fn room(&self) -> [Option<u64>; 2] {
+        let Ok(found) = rustix::fs::statvfs(self.file("pool")) else { return [None, None] };
+        let bytes = |blocks: u64| Some(blocks.saturating_mul(found.f_frsize));
+        [bytes(found.f_bavail), bytes(found.f_blocks)]
+    }
+
+    /// The text of the file `name`, if it exists.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn text(&self, name: &str) -> Result<Option<String>> {
+        read(&self.file(name))
+    }
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    let failed = Error::file(path);
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    path.parent().map_or(Ok(()), |parent| sync(parent).map_err(Error::file(parent)))
+}
+
+/// The lock goes with the process.
+fn lock(path: &Path) -> Result<File> {
+    let name = path.join("lock");
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::open(&name, flags, Mode::from_raw_mode(0o600))
+        .map_err(|error| Error::file(&name)(error.into()))?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| Error::InUse { path: path.to_owned() })?;
+    Ok(file.into())
+}
+
+fn read(path: &Path) -> Result<Option<String>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file(path)(error)),
+    };
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(Error::file(path))?;
+    Ok(Some(text))
+}
+
+/// Writes beside, syncs, renames, syncs the folder: the file is whole or not there.
+fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let steps = || {
+        if let Err(error) = fs::remove_file(&part)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(mode).open(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&part, path)?;
+        path.parent().map_or(Ok(()), sync)
+    };
+    steps().map_err(Error::file(path))
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?.sync_all()
+}
+
+fn is_private(path: &Path) -> Result<()> {
+    let mode = fs::metadata(path).map_err(Error::file(path))?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let why = format!("others can read this secret (mode {:o}): chmod 600", mode & 0o7777);
+    Err(Error::file(path)(io::Error::new(io::ErrorKind::PermissionDenied, why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_servers_do_not_work_in_one_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Folder::open(folder.path()).unwrap();
+        assert!(matches!(Folder::open(folder.path()), Err(Error::InUse { .. })));
+        drop(first);
+        assert!(Folder::open(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_secret_is_made_once_and_stays_private() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        let make =
+            |text: &str| folder.secret("x", || Ok::<_, Error>(Zeroizing::new(text.to_owned())));
+        assert_eq!(*make("one").unwrap(), "one");
+        assert_eq!(*make("two").unwrap(), "one");
+        fs::set_permissions(folder.file("x"), fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(make("three").unwrap_err().to_string().contains("chmod 600"));
+    }
+}

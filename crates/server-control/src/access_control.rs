@@ -1,0 +1,99 @@
+//! The control plane's implementation of access control.
+
+use crate::{Control, Error, now_secs};
+use api::commands::{CommandState, CommandUpdate, NodeCommand};
+use server_contract::access_control::{
+    Access, AccessControl, ForgetQuery, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
+};
+use std::net::IpAddr;
+
+impl AccessControl for Control {
+    fn admit(&self, peer: &Peer) -> Result<Node, Refusal> {
+        let measures = self.storage_servers.admit_to_measure(peer).transpose();
+        let admitted = measures.unwrap_or_else(|| self.admission.admit(peer));
+        admitted.map_err(|error| refusal(error, "admission"))
+    }
+
+    fn connected(&self, node: &Node, address: IpAddr) {
+        self.activity.connected(&node.name, address, now_secs());
+    }
+
+    fn disconnected(&self, node: &Node, address: IpAddr) {
+        self.activity.disconnected(&node.name, address, now_secs());
+    }
+
+    fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal> {
+        self.permissions.access_of(node, domain).map_err(|error| refusal(error, "access"))
+    }
+
+    /// Only grants end without a revocation of the node.
+    fn still_allows(&self, node: &Node, access: &Access) -> bool {
+        access.may_write || self.permissions.is_still_granted(node, &access.domain)
+    }
+
+    fn other_signers(&self, node: &Node, domain: &str) -> Result<Vec<Signer>, Refusal> {
+        self.permissions
+            .signers_besides(node, domain)
+            .map_err(|error| refusal(error, "the nodes of a domain"))
+    }
+
+    fn permit_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
+        self.forget_permissions.check(node, asked).map_err(|error| refusal(error, "forgetting"))
+    }
+
+    fn storage_server_of(&self, domain: &str) -> Result<Option<(String, u16)>, Refusal> {
+        self.permissions
+            .storage_server_of(domain)
+            .map_err(|error| refusal(error, "the location of a domain"))
+    }
+
+    fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2] {
+        self.limits.of(&node.name, address)
+    }
+
+    fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo {
+        self.jobs.begin(&node.name, domain, kind, what)
+    }
+
+    fn job_is_at(&self, job: JobNo, status: &JobStatus) {
+        self.jobs.is_at(job, status);
+    }
+
+    fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str) {
+        self.jobs.end(job, end, report);
+    }
+
+    fn is_cancelled(&self, job: JobNo) -> bool {
+        self.jobs.is_cancelled(job)
+    }
+
+    fn commands(&self, node: &Node) -> Vec<NodeCommand> {
+        self.commands.open(&node.name)
+    }
+
+    fn commands_seen(&self) -> u64 {
+        self.commands.given()
+    }
+
+    fn command_done(&self, node: &Node, command: u64, is_complete: bool, report: &str) {
+        let state = if is_complete { CommandState::Done } else { CommandState::Failed };
+        let message = Some(report.to_owned()).filter(|report| !report.is_empty());
+        if let Err(error) = self.commands.update(node, command, &CommandUpdate { state, message }) {
+            tracing::warn!(%error, node = node.name, command, "cannot write the end of a command");
+        }
+    }
+}
+
+/// The refusal for a peer: internal errors are only logged.
+fn refusal(error: Error, what: &str) -> Refusal {
+    match error {
+        Error::Refused(refusal) => refusal,
+        Error::StorageServer { .. } => Refusal::transient(error.to_string()),
+        Error::Usage(message) => Refusal::new(message, ""),
+        other => {
+            tracing::error!(error = %other, what, "the server could not answer");
+            let message = "the server cannot answer now";
+            Refusal::new(message, "Try again; the server's log says why.")
+        }
+    }
+}

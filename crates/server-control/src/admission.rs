@@ -1,0 +1,188 @@
+//! Which nodes may connect, and the flags that close sessions of revoked ones.
+
+use crate::node_activity::NodeActivity;
+use crate::refusal_log::RefusalLog;
+use crate::{Error, Result, SERVER, by, now_secs};
+use api::Name;
+use catalog::Catalog;
+use catalog::certificates::{CertificateStatus, Holder};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use server_contract::access_control::{Node, Peer, Refusal};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
+
+/// How long the previous certificate is accepted after its successor was first shown: for handshakes in flight.
+const SUCCESSOR_AFTER_SECS: i64 = 60;
+
+/// The revocation flags of open sessions, by serial number of their certificate.
+#[derive(Default)]
+struct RevocationFlags {
+    flags: Mutex<FxHashMap<String, Live>>,
+}
+
+struct Live {
+    node: String,
+    revoked: Weak<AtomicBool>,
+}
+
+impl RevocationFlags {
+    /// The flag of all sessions with this certificate.
+    fn flag(&self, serial: &str, node: &str) -> Arc<AtomicBool> {
+        let mut flags = self.flags.lock();
+        if let Some(live) = flags.get(serial)
+            && let Some(flag) = live.revoked.upgrade()
+        {
+            return flag;
+        }
+        let flag = Arc::default();
+        let revoked = Arc::downgrade(&flag);
+        flags.insert(serial.to_owned(), Live { node: node.to_owned(), revoked });
+        flag
+    }
+
+    /// Closes the sessions of `node`.
+    fn revoke(&self, node: &str) {
+        for live in self.flags.lock().values().filter(|live| live.node == node) {
+            if let Some(flag) = live.revoked.upgrade() {
+                flag.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Drops flags without a session.
+    fn tidy(&self) {
+        self.flags.lock().retain(|_, live| live.revoked.strong_count() > 0);
+    }
+}
+
+/// Decides which nodes may connect.
+pub(crate) struct Admission {
+    catalog: Arc<Catalog>,
+    activity: Arc<NodeActivity>,
+    refusals: Arc<RefusalLog>,
+    revocations: RevocationFlags,
+    /// Wakes the upkeep task early.
+    upkeep: Arc<Notify>,
+}
+
+impl Admission {
+    /// Admits whom `catalog` has. A refusal is in the log, and an alarm wakes `upkeep`.
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        activity: Arc<NodeActivity>,
+        refusals: Arc<RefusalLog>,
+        upkeep: Arc<Notify>,
+    ) -> Self {
+        Self { catalog, activity, refusals, upkeep, revocations: RevocationFlags::default() }
+    }
+
+    /// Closes the sessions of `holder`, a node or a storage server, whose revocation the catalog already has.
+    pub(crate) fn revoke(&self, holder: &str) {
+        self.revocations.revoke(holder);
+    }
+
+    /// Set once `holder` or its certificate is revoked.
+    pub(crate) fn revocation_flag(&self, serial: &str, holder: &str) -> Arc<AtomicBool> {
+        self.revocations.flag(serial, holder)
+    }
+
+    /// Drops flags that no session has any more.
+    pub(crate) fn tidy(&self) {
+        self.revocations.tidy();
+    }
+
+    /// Admits a node whose certificate is known and valid, and that is not revoked.
+    pub(crate) fn admit(&self, peer: &Peer) -> Result<Node> {
+        let facts = pki::inspect(&peer.certificate)?;
+        self.admit_by_facts(&facts, Some(peer.address))
+    }
+
+    /// The node that a storage server names, if it may connect.
+    pub(crate) fn known_node(
+        &self,
+        serial: &str,
+        node: &Name,
+        address: Option<IpAddr>,
+    ) -> Result<Node> {
+        let facts = pki::Facts {
+            serial: serial.to_owned(),
+            common_name: node.to_string(),
+            // The storage server has verified the certificate; what the catalog says of its end holds.
+            not_before_secs: 0,
+            not_after_secs: i64::MAX,
+        };
+        self.admit_by_facts(&facts, address)
+    }
+
+    /// The same by the contents of the certificate; the node connects from `address`.
+    fn admit_by_facts(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
+        let node = self.admitted(facts, address);
+        node.inspect_err(|error| {
+            let what = format!("the certificate {} of '{}'", facts.serial, facts.common_name);
+            self.refusals.refused(&what, error, address);
+        })
+    }
+
+    fn admitted(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
+        // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
+        // comes too early, the other does not.
+        let revoked = self.revocations.flag(&facts.serial, &facts.common_name);
+        let status = self.catalog.certificate(Holder::Node, &facts.serial)?;
+        let status = status.filter(|known| known.holder.as_str() == facts.common_name);
+        let now_secs = now_secs();
+        match status {
+            None => Err(refuse("this certificate was not issued here, or its node was removed")),
+            Some(known) if known.revoked || revoked.load(Ordering::Relaxed) => {
+                Err(refuse(&format!("the node '{}' is revoked", known.holder)))
+            }
+            Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
+                Err(refuse(&format!("the certificate of '{}' has expired", known.holder)))
+            }
+            Some(known) if is_forked(&known, now_secs) => {
+                self.catalog.forked(by(SERVER), Holder::Node, &known.holder, &facts.serial)?;
+                Err(self.has_forked(&known.holder, &facts.serial))
+            }
+            Some(known) => {
+                if !known.used {
+                    self.catalog.certificate_used(Holder::Node, &facts.serial, now_secs)?;
+                }
+                let (name, serial) = (facts.common_name.clone(), facts.serial.clone());
+                let node = Node { name, serial, revoked };
+                if let Some(address) = address {
+                    self.activity.seen(&node.name, address, now_secs);
+                }
+                Ok(node)
+            }
+        }
+    }
+}
+
+impl Admission {
+    /// Stops a node whose certificates two machines have shown: closes its sessions, removes its key, and raises an
+    /// alarm.
+    pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
+        self.revocations.revoke(node.as_str());
+        tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both were stopped");
+        // Its slot goes now, and who is refused here does not wait for that.
+        self.upkeep.notify_one();
+        refuse(&format!(
+            "another machine has shown the certificates of '{node}': both were stopped"
+        ))
+    }
+}
+
+/// Whether showing this certificate proves that two machines have it. A certificate that was replaced before it was
+/// shown belongs to nobody, and each handshake shows the newest one: an old one may follow only for handshakes in
+/// flight.
+pub(crate) fn is_forked(known: &CertificateStatus, now_secs: i64) -> bool {
+    let is_late = |at: i64| now_secs.saturating_sub(at) > SUCCESSOR_AFTER_SECS;
+    known.superseded || known.successor_used.is_some_and(is_late)
+}
+
+fn refuse(message: &str) -> Error {
+    let hint = "Enroll the machine again: on the server, icecore server token NODE";
+    Refusal::new(message, hint).into()
+}

@@ -1,0 +1,319 @@
+//! Domains and their keys: new domains, and the key slots of nodes.
+//!
+//! In a managed domain the server has a key slot of its own. The secret that opens it lies sealed in the catalog, the
+//! slot in the repository; neither is useful without the other and `master.key`.
+
+use crate::domain_repository::{DomainRepositories, DomainRepository};
+use crate::sealing::MasterKey;
+use crate::{Error, Result, now_secs, random};
+use api::Name;
+use api::domains::{Privacy, Settings, WantedSettings};
+use api::enroll::{KeyMode, Role};
+use catalog::domains::Domain;
+use catalog::{By, Catalog};
+use crypto::{
+    KdfParams, KeyEntry, KeyList, KeyMaterial, KeyRing, LAST_KEY_EPOCH, NewSlot, RootVerifyKey,
+    SignedKeyList, SlotInfo, SlotSecret,
+};
+use ids::{KeyEpoch, KeyId, RepositoryId};
+use repository::config::Config;
+use repository::keys::Keys;
+use std::sync::Arc;
+
+/// The label of the server's own slot.
+const OWN_LABEL: &str = "server";
+
+/// The keys of managed domains, and the domains as such.
+pub(crate) struct DomainKeys {
+    catalog: Arc<Catalog>,
+    repositories: Arc<DomainRepositories>,
+    master: MasterKey,
+}
+
+impl DomainKeys {
+    /// The keys whose secrets `master` seals.
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        repositories: Arc<DomainRepositories>,
+        master: MasterKey,
+    ) -> Self {
+        Self { catalog, repositories, master }
+    }
+
+    /// The domain `name`, created if it does not exist, with its repository if the server manages its keys. An
+    /// interrupted creation is completed.
+    pub(crate) fn ensure_domain(
+        &self,
+        by: By<'_>,
+        name: &Name,
+        keys: KeyMode,
+        storage: Option<&Name>,
+        settings: WantedSettings,
+    ) -> Result<(Domain, Option<RepositoryId>)> {
+        let domain = match self.catalog.domain(name)? {
+            Some(domain) if domain.keys != keys => return Err(other_keys(&domain)),
+            Some(domain) if !settings.fit(domain.settings) => return Err(other_settings(&domain)),
+            Some(domain) => domain,
+            None => self.new_domain(by, name, keys, storage, settings.or_default())?,
+        };
+        let repository = self.repositories.of(name, domain.storage.as_ref())?;
+        let config = match repository.config()? {
+            Some(config) => Some(config),
+            None if keys == KeyMode::Client => None,
+            None if domain.storage.is_some() && domain.repository.is_some() => {
+                return Err(Error::Gone(name.to_string()));
+            }
+            None => Some(self.new_repository(&domain, &repository)?),
+        };
+        if let Some(config) = &config {
+            self.note_repository(&domain, config)?;
+        }
+        Ok((domain, config.map(|config| config.repository)))
+    }
+
+    fn new_domain(
+        &self,
+        by: By<'_>,
+        name: &Name,
+        keys: KeyMode,
+        storage: Option<&Name>,
+        settings: Settings,
+    ) -> Result<Domain> {
+        let sealed = match keys {
+            KeyMode::Client => None,
+            KeyMode::Managed => Some(self.master.seal(name.as_str(), &*random::<32>()?)?),
+        };
+        let made = by.now_secs;
+        let (name, storage) = (name.clone(), storage.cloned());
+        let domain = Domain { name, keys, repository: None, sealed, made, storage, settings };
+        self.catalog.add_domain(by, &domain)?;
+        Ok(domain)
+    }
+
+    fn new_repository(&self, domain: &Domain, repository: &DomainRepository) -> Result<Config> {
+        let secret = self.own_secret(domain)?;
+        let material = with_random(|random| KeyMaterial::generate(random))?;
+        let material = material.with_privacy(privacy_of(domain.settings.privacy));
+        let new = NewSlot::new(crypto::Role::Full, OWN_LABEL, now_secs(), KeyEpoch(0));
+        let (own, slot) = new_slot(&material, &new, &secret)?;
+        let (chunks, root_key) = (chunker::Params::DEFAULT, *material.root_verify_key().as_bytes());
+        let chunk_bytes = [chunks.min, chunks.average, chunks.max];
+        let (privacy, now_secs) = (material.privacy as u8, now_secs());
+        let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
+        let config = config.with_parity(domain.settings.parity_percent);
+        let config = config.signed(|settings| material.sign_config(settings));
+        let list = KeyList::new(material.repository).with_entries([own.entry()], now_secs)?;
+        let key_list = with_random(|random| list.sign(&material, &[], random))??;
+        let keys = Keys { slots: vec![(own.id, slot)], key_list };
+        repository.init(&config, &keys)?;
+        Ok(config)
+    }
+
+    /// Adds a slot that `secret` opens for the node `label` in the repository of `domain`. If one exists, it comes
+    /// from an interrupted enrollment and is used: with two slots for one secret it would be chance with which one a
+    /// node signs.
+    pub(crate) fn add_slot(
+        &self,
+        domain: &Domain,
+        role: Role,
+        secret: &[u8; 32],
+        label: &str,
+    ) -> Result<KeyId> {
+        let repository = self.repositories.of(&domain.name, domain.storage.as_ref())?;
+        let material = self.material(domain, &repository)?;
+        let list = key_list_of(&repository, &material)?;
+        if let Some(id) = slot_of(&repository, &list, role, secret, label)? {
+            return Ok(id);
+        }
+        let (role, now_secs) = (role_of_node(role), now_secs());
+        let new = NewSlot::new(role, label, now_secs, list.epoch()).bound();
+        let (info, slot) = new_slot(&material, &new, secret)?;
+        put_key_list(&repository, &material, &list.with_entries([info.entry()], now_secs)?)?;
+        repository.put_key_slot(info.id, &slot)?;
+        Ok(info.id)
+    }
+
+    /// Adds a read-only slot. When `before` is such a key in use, the key stays and gets another secret: nobody loses
+    /// access, so no key epoch begins. `note` gets the id before anything is stored.
+    pub(crate) fn add_reader(
+        &self,
+        domain: &Domain,
+        secret: &[u8; 32],
+        label: &str,
+        before: Option<KeyId>,
+        note: impl FnOnce(KeyId) -> Result<()>,
+    ) -> Result<KeyId> {
+        let repository = self.repositories.of(&domain.name, domain.storage.as_ref())?;
+        let material = self.material(domain, &repository)?;
+        let (list, now_secs) = (key_list_of(&repository, &material)?, now_secs());
+        let is_reader = |entry: &KeyEntry| entry.is_live() && entry.role == crypto::Role::Reader;
+        let before = before.filter(|id| list.find(*id).is_some_and(is_reader));
+        let new = NewSlot::new(crypto::Role::Reader, label, now_secs, list.epoch());
+        let (info, slot) = new_slot(&material, &new.replacing(before), secret)?;
+        note(info.id)?;
+        if list.find(info.id) != Some(&info.entry()) {
+            put_key_list(&repository, &material, &list.with_entries([info.entry()], now_secs)?)?;
+        }
+        repository.put_key_slot(info.id, &slot)?;
+        Ok(info.id)
+    }
+
+    /// Removes slots: what their keys sign from now on is void, and they cannot read what is stored from now on. One
+    /// key epoch begins for all of them.
+    pub(crate) fn remove_slots(&self, domain: &Domain, ids: &[KeyId]) -> Result<()> {
+        let repository = self.repositories.of(&domain.name, domain.storage.as_ref())?;
+        if repository.config()?.is_none() {
+            return Ok(());
+        }
+        // The list first. When it cannot be made (the server's own slot is gone), the slots go all the same.
+        let ended = self.end_keys(domain, &repository, ids);
+        ids.iter().try_for_each(|id| repository.remove_key_slot(*id))?;
+        ended
+    }
+
+    fn end_keys(
+        &self,
+        domain: &Domain,
+        repository: &DomainRepository,
+        ids: &[KeyId],
+    ) -> Result<()> {
+        let material = self.material(domain, repository)?;
+        let list = key_list_of(repository, &material)?;
+        if !ids.iter().any(|id| list.is_live(*id)) {
+            return Ok(());
+        }
+        let next = list.without_keys(ids, repository.last_number()?, now_secs());
+        if next.epoch() == LAST_KEY_EPOCH {
+            tracing::error!(domain = %domain.name, "this is the last key epoch: removed keys can read what is stored from now on; use a new domain");
+        }
+        put_key_list(repository, &material, &next)
+    }
+
+    /// All secrets of a managed domain.
+    fn material(&self, domain: &Domain, repository: &DomainRepository) -> Result<KeyMaterial> {
+        let ring = self.unlock(domain, repository)?;
+        ring.certifier.ok_or_else(|| Error::Sealed(domain.name.to_string()))
+    }
+
+    /// Opens the server's own slot.
+    fn unlock(&self, domain: &Domain, repository: &DomainRepository) -> Result<KeyRing> {
+        let secret = self.own_secret(domain)?;
+        let missing = || repository::Error::NoRepository { location: domain.name.to_string() };
+        let config = repository.config()?.ok_or_else(missing)?;
+        let root = RootVerifyKey::from_bytes(config.root_key);
+        for (_, slot) in repository.key_slots()? {
+            let is_own = crypto::verify_slot_certificate(&slot, &root)
+                .is_ok_and(|info| info.label == OWN_LABEL && info.repository == config.repository);
+            if is_own && let Ok((_, ring)) = crypto::open_slot(&slot, SlotSecret::Recovery(*secret))
+            {
+                return Ok(ring);
+            }
+        }
+        Err(Error::Sealed(domain.name.to_string()))
+    }
+
+    fn own_secret(&self, domain: &Domain) -> Result<zeroize::Zeroizing<[u8; 32]>> {
+        let name = domain.name.as_str();
+        let sealed = domain.sealed.as_ref().ok_or_else(|| Error::NoKeys(name.to_owned()))?;
+        self.master.open(name, sealed)
+    }
+
+    fn note_repository(&self, domain: &Domain, config: &Config) -> Result<()> {
+        let id = config.repository.to_string();
+        match &domain.repository {
+            Some(known) if *known == id => return Ok(()),
+            // A storage server is believed once, when it says what it has made.
+            Some(_) if domain.storage.is_some() => {
+                return Err(Error::Gone(domain.name.to_string()));
+            }
+            _ => {}
+        }
+        Ok(self.catalog.set_domain_repository(&domain.name, &id)?)
+    }
+}
+
+/// The slot of a node with this role and label that `secret` opens, and that may still sign.
+fn slot_of(
+    repository: &DomainRepository,
+    list: &KeyList,
+    role: Role,
+    secret: &[u8; 32],
+    label: &str,
+) -> Result<Option<KeyId>> {
+    let is_alike = |signer: &KeyEntry| {
+        let is_of_node = signer.bound && signer.label == label;
+        is_of_node && signer.is_live() && signer.role == role_of_node(role)
+    };
+    let slots = repository.key_slots()?.into_iter();
+    let mut alike = slots.filter(|(id, _)| list.find(*id).is_some_and(is_alike));
+    let found =
+        alike.find(|(_, slot)| crypto::open_slot(slot, SlotSecret::Recovery(*secret)).is_ok());
+    Ok(found.map(|(id, _)| id))
+}
+
+/// The key list of a domain whose secrets are `material`.
+fn key_list_of(repository: &DomainRepository, material: &KeyMaterial) -> Result<KeyList> {
+    let list = repository.key_list()?.ok_or(Error::NoKeyList)?;
+    let list = SignedKeyList::verify(&list, &material.root_verify_key(), material.repository);
+    let list = list.map_err(|_| Error::NoKeyList)?;
+    Ok(KeyList::clone(&list))
+}
+
+/// Durably replaces the key list by `next`, with deliveries to the slots that are there.
+fn put_key_list(
+    repository: &DomainRepository,
+    material: &KeyMaterial,
+    next: &KeyList,
+) -> Result<()> {
+    let is_due = next.pending_deliveries().next().is_some();
+    let slots = if is_due { repository.key_slots()? } else { Vec::new() };
+    repository.put_key_list(&with_random(|random| next.sign(material, &slots, random))??)
+}
+
+/// A slot that the 32 bytes `secret` open.
+fn new_slot(
+    material: &KeyMaterial,
+    new: &NewSlot<'_>,
+    secret: &[u8; 32],
+) -> Result<(SlotInfo, Vec<u8>)> {
+    let (secret, kdf) = (SlotSecret::Recovery(*secret), KdfParams::DEFAULT);
+    let slot = with_random(|random| crypto::create_slot(material, new, secret, kdf, random))??;
+    Ok((crypto::slot_info(&slot)?, slot))
+}
+
+/// A node never gets the secret of its domain: it cannot make keys.
+fn role_of_node(role: Role) -> crypto::Role {
+    match role {
+        Role::Full => crypto::Role::ReadWrite,
+        Role::WriteOnly => crypto::Role::WriteOnly,
+    }
+}
+
+fn other_keys(domain: &Domain) -> Error {
+    let (name, keys) = (&domain.name, domain.keys);
+    Error::Usage(format!("the domain '{name}' has {keys:?} keys, and that cannot be changed"))
+}
+
+/// The error for other settings than an existing domain has.
+pub(crate) fn other_settings(domain: &Domain) -> Error {
+    let (name, Settings { privacy, parity_percent }) = (&domain.name, domain.settings);
+    let message = format!(
+        "the domain '{name}' has {privacy} privacy and {parity_percent} % parity, and that cannot be changed"
+    );
+    let hint = "Name a new domain with --domain, or leave out --privacy and --parity.".to_owned();
+    Error::Unfit { message, hint }
+}
+
+fn privacy_of(privacy: Privacy) -> crypto::Privacy {
+    match privacy {
+        Privacy::Standard => crypto::Privacy::Standard,
+        Privacy::Hardened => crypto::Privacy::Hardened,
+    }
+}
+
+/// Calls `make` with the system's random bytes; fails if there were none.
+fn with_random<T>(make: impl FnOnce(&mut dyn FnMut(&mut [u8])) -> T) -> Result<T> {
+    let mut failed = false;
+    let made = make(&mut |bytes| failed |= getrandom::fill(bytes).is_err());
+    if failed { Err(server_contract::Error::NoRandom.into()) } else { Ok(made) }
+}

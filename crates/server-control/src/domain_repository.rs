@@ -1,0 +1,179 @@
+//! The repository of a domain, on this server or on a storage server.
+
+use crate::certificate_issuer::CertificateIssuer;
+use crate::error::{missing, refused};
+use crate::remote_domain::RemoteDomain;
+use crate::repositories::{self, Direct, Slot};
+use crate::{Error, Result};
+use api::Name;
+use catalog::Catalog;
+use ids::KeyId;
+use parking_lot::RwLock;
+use repository::config::Config;
+use repository::keys::Keys;
+use repository::snapshots::{SnapshotRef, StoredSnapshot};
+use server_contract::Repositories;
+use server_contract::folder::Folder;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The repository of a domain.
+pub(crate) enum DomainRepository {
+    /// On this server, in this folder.
+    Local(PathBuf, Arc<dyn Repositories>),
+    /// On a storage server.
+    Remote(RemoteDomain),
+}
+
+/// Finds the repositories of domains.
+pub(crate) struct DomainRepositories {
+    catalog: Arc<Catalog>,
+    folder: Arc<Folder>,
+    issuer: Arc<CertificateIssuer>,
+    /// Writes to those on this server.
+    here: RwLock<Arc<dyn Repositories>>,
+}
+
+impl DomainRepositories {
+    /// Those on this server are written through the lease of each call.
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        folder: Arc<Folder>,
+        issuer: Arc<CertificateIssuer>,
+    ) -> Self {
+        Self { catalog, folder, issuer, here: RwLock::new(Arc::new(Direct)) }
+    }
+
+    /// From now on repositories on this server are written through `here`, which holds their leases.
+    pub(crate) fn write_through(&self, here: Arc<dyn Repositories>) {
+        *self.here.write() = here;
+    }
+
+    /// The repository of `domain`, on the storage server `storage` if there is one.
+    pub(crate) fn of(&self, domain: &Name, storage: Option<&Name>) -> Result<DomainRepository> {
+        match storage {
+            Some(storage) => {
+                let address = self.address_of_storage_server(storage)?;
+                let remote = RemoteDomain::new(&self.issuer, address, storage, domain)?;
+                Ok(DomainRepository::Remote(remote))
+            }
+            None => {
+                let here = self.here.read().clone();
+                Ok(DomainRepository::Local(self.folder.domain(domain), here))
+            }
+        }
+    }
+
+    /// The repository of the domain of this name.
+    pub(crate) fn by_name(&self, domain: &Name) -> Result<DomainRepository> {
+        let known = self.catalog.domain(domain)?.ok_or_else(|| missing("domain", domain))?;
+        self.of(domain, known.storage.as_ref())
+    }
+
+    /// Host and port at which nodes reach a storage server.
+    pub(crate) fn address_of_storage_server(&self, storage: &Name) -> Result<(String, u16)> {
+        let known = self.catalog.storage_server(storage)?;
+        let known = known.ok_or_else(|| missing("storage server", storage))?;
+        if known.revoked {
+            let hint = format!("On the server: icecore server token {storage} --storage");
+            let message = format!("the storage server '{storage}' is revoked");
+            return Err(refused(message, &hint));
+        }
+        let unknown = || Error::StorageServer {
+            storage: storage.to_string(),
+            place: "nowhere".to_owned(),
+            why: "it has never been started".to_owned(),
+        };
+        known.names.into_iter().next().zip(known.port).ok_or_else(unknown)
+    }
+}
+
+impl DomainRepository {
+    /// Its settings; `None` if there is no repository.
+    pub(crate) fn config(&self) -> Result<Option<Config>> {
+        match self {
+            Self::Local(folder, _) => Ok(server_contract::config(folder)?),
+            Self::Remote(there) => there.config(),
+        }
+    }
+
+    /// Creates it.
+    pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
+        match self {
+            Self::Local(folder, here) => Ok(here.init(folder, *config, keys)?),
+            Self::Remote(there) => there.init(config, keys),
+        }
+    }
+
+    /// Its key list.
+    pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Local(folder, _) => Ok(repositories::key_list(folder)?),
+            Self::Remote(there) => there.key_list(),
+        }
+    }
+
+    /// Durably replaces its key list by the next one.
+    pub(crate) fn put_key_list(&self, list: &[u8]) -> Result<()> {
+        match self {
+            Self::Local(folder, here) => Ok(here.put_key_list(folder, list)?),
+            Self::Remote(there) => there.put_key_list(list),
+        }
+    }
+
+    /// The number of its newest snapshot; 0 if there is none.
+    pub(crate) fn last_number(&self) -> Result<u64> {
+        let names = match self {
+            Self::Local(folder, here) => here.snapshots(folder)?,
+            Self::Remote(there) => there.snapshot_names()?,
+        };
+        Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
+    }
+
+    /// Its key slots.
+    pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
+        match self {
+            Self::Local(folder, _) => Ok(repositories::key_slots(folder)?),
+            Self::Remote(there) => there.key_slots(),
+        }
+    }
+
+    /// Durably adds a key slot.
+    pub(crate) fn put_key_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
+        match self {
+            Self::Local(folder, here) => Ok(here.put_key_slot(folder, id, slot)?),
+            Self::Remote(there) => there.put_key_slot(id, slot),
+        }
+    }
+
+    /// Durably removes a key slot, if it exists.
+    pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
+        match self {
+            Self::Local(folder, here) => Ok(here.remove_key_slot(folder, id)?),
+            Self::Remote(there) => there.remove_key_slot(id),
+        }
+    }
+
+    /// Its snapshots, oldest first; for one that cannot be read only its name.
+    pub(crate) fn snapshots(
+        &self,
+    ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
+        let (folder, here) = match self {
+            Self::Local(folder, here) => (folder, here),
+            Self::Remote(there) => return there.snapshots(),
+        };
+        if server_contract::config(folder)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        for name in here.snapshots(folder)? {
+            match repositories::head(folder, name) {
+                Ok(stored) => found.push(Ok(stored)),
+                // Forgotten since the list was made.
+                Err(repository::Error::SnapshotMissing(_)) => {}
+                Err(_) => found.push(Err(name)),
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,83 @@
+//! Domains and their snapshots, as an administrator sees them.
+
+use crate::Result;
+use crate::domain_repository::DomainRepositories;
+use crate::open::Parts;
+use api::Name;
+use api::domains::{Domain, Snapshot, Snapshots};
+use catalog::Catalog;
+use server_contract::folder::Folder;
+use std::sync::Arc;
+
+/// The domains.
+pub(crate) struct Domains {
+    catalog: Arc<Catalog>,
+    folder: Arc<Folder>,
+    repositories: Arc<DomainRepositories>,
+}
+
+impl Domains {
+    /// The domains of this server.
+    pub(crate) fn new(parts: &Parts) -> Self {
+        Self {
+            catalog: parts.catalog.clone(),
+            folder: parts.folder.clone(),
+            repositories: parts.repositories.clone(),
+        }
+    }
+
+    /// All domains.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`].
+    pub(crate) fn all(&self) -> Result<api::domains::Domains> {
+        let nodes = self.catalog.nodes()?;
+        let of = |name: &Name| {
+            let writers = nodes.iter().filter(|node| node.domain == *name);
+            writers.map(|node| node.name.clone()).collect()
+        };
+        let domains = self.catalog.domains()?.into_iter().map(|domain| Domain {
+            nodes: of(&domain.name),
+            name: domain.name,
+            keys: domain.keys,
+            settings: domain.settings,
+            made: domain.made,
+            repository: domain.repository,
+            storage: domain.storage,
+        });
+        let domains = domains.map(|domain| self.with_repository(domain));
+        Ok(api::domains::Domains { domains: domains.collect() })
+    }
+
+    /// Adds the repository id: a node with its own keys creates its repository without telling the control plane.
+    fn with_repository(&self, domain: Domain) -> Domain {
+        // A storage server is not asked for a list.
+        if domain.repository.is_some() || domain.storage.is_some() {
+            return domain;
+        }
+        let config = server_contract::config(&self.folder.domain(&domain.name)).ok().flatten();
+        let repository = config.map(|config| config.repository.to_string());
+        Domain { repository, ..domain }
+    }
+
+    /// The clear parts of the snapshots of a domain.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`] when there is no such domain; [`crate::Error::Repository`].
+    pub(crate) fn snapshots(&self, domain: &Name) -> Result<Snapshots> {
+        let repository = self.repositories.by_name(domain)?;
+        let mut found = Snapshots { domain: domain.clone(), snapshots: Vec::new(), damaged: 0 };
+        for stored in repository.snapshots()? {
+            match stored {
+                Ok(stored) => found.snapshots.push(Snapshot {
+                    number: stored.name.sequence,
+                    id: stored.name.id.to_string(),
+                    time: stored.head.time_secs,
+                    key: stored.head.writer.to_string(),
+                }),
+                Err(_) => found.damaged += 1,
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,121 @@
+//! Forget permissions: which node may forget which snapshots. None may unless the administrator permits it, and only
+//! with client-held keys: in a managed domain the administrator forgets with the server's own key.
+
+use crate::error::{missing, parse_name, refused};
+use crate::{Error, Result, by};
+use api::Name;
+use api::enroll::{KeyMode, Role};
+use api::nodes::ForgetScope;
+use api::storage_servers::ForgetRequest;
+use catalog::Catalog;
+use ids::SnapshotId;
+use server_contract::access_control::{FORGET_NAMED_MAX, ForgetQuery, Node};
+use std::sync::Arc;
+
+/// Which nodes may forget.
+pub(crate) struct ForgetPermissions {
+    catalog: Arc<Catalog>,
+}
+
+impl ForgetPermissions {
+    /// As `catalog` has them.
+    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
+        Self { catalog }
+    }
+
+    /// Sets which snapshots a node may forget from now on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for a node that has no key for it; [`Error::Catalog`] when it does not exist.
+    pub(crate) fn allow(&self, who: &str, name: &Name, scope: ForgetScope) -> Result<()> {
+        let node = self.catalog.node(name)?.ok_or_else(|| missing("node", name))?;
+        if scope != ForgetScope::None {
+            self.can_forget(&node)?;
+        }
+        Ok(self.catalog.allow_forget(by(who), name, scope)?)
+    }
+
+    /// Whether a node has a key with which it could forget.
+    fn can_forget(&self, node: &catalog::nodes::Node) -> Result<()> {
+        let (name, domain) = (&node.name, &node.domain);
+        if self.catalog.domain(domain)?.is_none_or(|domain| domain.keys != KeyMode::Client) {
+            let message = format!(
+                "the server manages the keys of the domain '{domain}', so no node may forget there"
+            );
+            return Err(refused(
+                message,
+                &format!(
+                    "On the server: icecore server forget {domain} --keep-daily 7 --keep-weekly 5 --dry-run"
+                ),
+            ));
+        }
+        if node.role != Role::Full {
+            let message = format!("the node '{name}' has a write-only key, which cannot forget");
+            return Err(refused(
+                message,
+                &format!(
+                    "With the recovery key of the domain: icecore forget --repo DATA/pool/domains/{domain} --password-file FILE"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether `node` may forget these snapshots. If so, the audit log has an entry before this returns.
+    pub(crate) fn check(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<()> {
+        let ids = asked.snapshots.iter().take(FORGET_NAMED_MAX).map(ToString::to_string).collect();
+        let (node, domain) = (parse_name(&node.name)?, parse_name(asked.domain)?);
+        let count = asked.snapshots.len() as u64;
+        let (serial, are_own) = (String::new(), asked.are_own);
+        self.note(&ForgetRequest { serial, node, domain, count, ids, are_own })
+    }
+
+    /// The same by what `asked` names.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; [`Error::Usage`] for what is no snapshot id.
+    pub(crate) fn note(&self, asked: &ForgetRequest) -> Result<()> {
+        let ForgetRequest { node: name, domain, count, ids, .. } = asked;
+        let node = self.catalog.node(name)?.filter(|node| !node.revoked);
+        let node = node.ok_or_else(|| refused(format!("there is no node '{name}'"), ""))?;
+        if node.domain != *domain {
+            let message = format!("the node '{name}' may not forget in the domain '{domain}'");
+            return Err(refused(message, "A node may forget in its own domain only."));
+        }
+        self.can_forget(&node)?;
+        may(&node, asked.are_own)?;
+        // What a storage server says stands in the list only when it is what it should be.
+        let is_id = |id: &&String| SnapshotId::from_hex(id).is_some();
+        let named: Vec<_> =
+            ids.iter().take(FORGET_NAMED_MAX).take_while(is_id).map(String::as_str).collect();
+        if named.len() < ids.len().min(FORGET_NAMED_MAX) {
+            return Err(Error::Usage("the ids of snapshots are 32 hex digits".to_owned()));
+        }
+        let more = count.saturating_sub(named.len() as u64);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let detail = format!("{count}: {}{more}", named.join(" "));
+        let who = format!("node {name}");
+        Ok(self.catalog.audit_note(by(&who), "snapshot.forget", domain.as_str(), &detail)?)
+    }
+}
+
+/// Checks the forget permission of `node` for snapshots that `are_own`, or others among them.
+fn may(node: &catalog::nodes::Node, are_own: bool) -> Result<()> {
+    let (name, domain) = (&node.name, &node.domain);
+    match node.forget {
+        ForgetScope::Domain => Ok(()),
+        ForgetScope::Own if are_own => Ok(()),
+        ForgetScope::Own => Err(refused(
+            format!(
+                "the node '{name}' may forget its own snapshots, and the server did not receive all of these from it"
+            ),
+            &format!(
+                "Select only its own: --node {name}. To let it forget all of the domain '{domain}', on the server: icecore server allow-forget {name} --all"
+            ),
+        )),
+        ForgetScope::None => Err(refused(
+            format!("the node '{name}' may not forget snapshots"),
+            &format!("On the server: icecore server allow-forget {name}"),
+        )),
+    }
+}

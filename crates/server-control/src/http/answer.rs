@@ -1,0 +1,179 @@
+//! Replies of the API: one form of success and one of failure.
+
+use crate::{Error, Result};
+use api::{Code, Failure};
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use catalog::Error as CatalogError;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// A failure reply.
+#[derive(Debug)]
+pub struct Failed {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// The body.
+    pub failure: Failure,
+}
+
+impl Failed {
+    /// A failure with this status.
+    pub fn new(status: StatusCode, code: Code, message: impl Into<String>) -> Self {
+        Self { status, failure: Failure::new(code, message) }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.failure = self.failure.hint(hint);
+        self
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        (self.status, axum::Json(self.failure)).into_response()
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        use StatusCode as Status;
+        let message = error.to_string();
+        match error {
+            Error::Catalog(CatalogError::Missing { what, .. }) => {
+                let list = format!("All of them: icecore server {}", list_of(what));
+                Self::new(Status::NOT_FOUND, Code::Failed, message).hint(list)
+            }
+            Error::Catalog(CatalogError::Exists { .. }) => {
+                Self::new(Status::CONFLICT, Code::Failed, message)
+            }
+            Error::Catalog(CatalogError::Token(_)) => {
+                Self::new(Status::FORBIDDEN, Code::NotAllowed, message)
+                    .hint("Create a new one on the server: icecore server token NODE")
+            }
+            Error::Refused(refusal) => {
+                let failed = Self::new(Status::FORBIDDEN, Code::NotAllowed, message);
+                if refusal.hint.is_empty() { failed } else { failed.hint(refusal.hint) }
+            }
+            Error::Unfit { hint, .. } => {
+                Self::new(Status::BAD_REQUEST, Code::Usage, message).hint(hint)
+            }
+            Error::Usage(_) | Error::NoKeys(_) => {
+                Self::new(Status::BAD_REQUEST, Code::Usage, message)
+            }
+            Error::Pki(pki::Error::Unreadable { .. } | pki::Error::Request(_)) => {
+                Self::new(Status::BAD_REQUEST, Code::Usage, message)
+            }
+            Error::TooMany(_) => Self::new(Status::TOO_MANY_REQUESTS, Code::NotAllowed, message)
+                .hint("Wait a minute, then try again."),
+            Error::Repository(repository::Error::InUse { .. }) => {
+                Self::new(Status::CONFLICT, Code::InUse, message).hint("Try again later.")
+            }
+            Error::Busy(_) => Self::new(Status::CONFLICT, Code::InUse, message)
+                .hint("Try again in a minute. If that does not help, check its storage server: icecore server storage-servers"),
+            Error::StorageServer { .. } => Self::new(Status::BAD_GATEWAY, Code::Unreachable, message)
+                .hint("Check whether it runs: icecore server storage-servers"),
+            other => Self::of_server(&other),
+        }
+    }
+}
+
+/// The command that lists objects of this kind.
+fn list_of(what: &str) -> &str {
+    match what {
+        "node" | "certificate" => "nodes",
+        "domain" => "domains",
+        "grant" => "grants",
+        "limit" => "limit list",
+        "command" => "commands",
+        "storage server" => "storage-servers",
+        _ => "jobs",
+    }
+}
+
+impl Failed {
+    /// An internal error of the server: the details go to the log only.
+    fn of_server(error: &Error) -> Self {
+        tracing::error!(%error, "a request failed");
+        let is_full = matches!(error, Error::Repository(error) if error.is_full());
+        let (code, message) = if is_full {
+            (Code::NoSpace, "the disk of the server is full")
+        } else {
+            (Code::Failed, "the server failed to carry out the request")
+        };
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
+            .hint("The server's log says why.")
+    }
+}
+
+/// JSON of a success.
+pub(crate) type Answer<T> = std::result::Result<axum::Json<T>, Failed>;
+
+/// Runs `work` on a thread that may wait for the disk.
+pub(crate) async fn work<T: Send + Sync + 'static, R: Send + 'static>(
+    topic: Arc<T>,
+    work: impl FnOnce(&T) -> Result<R> + Send + 'static,
+) -> Answer<R> {
+    let done = tokio::task::spawn_blocking(move || work(&topic)).await;
+    let done = done.map_err(|_| {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Failed::new(status, Code::Failed, "internal error of the server")
+    })?;
+    Ok(axum::Json(done?))
+}
+
+/// A JSON body.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, state: &S) -> std::result::Result<Self, Failed> {
+        match axum::Json::from_request(request, state).await {
+            Ok(axum::Json(value)) => Ok(Self(value)),
+            Err(rejection) => Err(of_json(&rejection)),
+        }
+    }
+}
+
+fn of_json(rejection: &JsonRejection) -> Failed {
+    let status = match rejection.status() {
+        StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+        status => status,
+    };
+    Failed::new(status, Code::Usage, rejection.body_text())
+}
+
+/// The query of the URL.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> std::result::Result<Self, Failed> {
+        let query: std::result::Result<Query<T>, QueryRejection> =
+            Query::from_request_parts(parts, state).await;
+        query.map(|Query(value)| Self(value)).map_err(|rejection| {
+            Failed::new(StatusCode::BAD_REQUEST, Code::Usage, rejection.body_text())
+        })
+    }
+}
+
+/// A component of the path.
+pub(crate) struct At<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for At<T> {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> std::result::Result<Self, Failed> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(value)| Self(value)).map_err(|rejection| {
+            Failed::new(StatusCode::BAD_REQUEST, Code::Usage, rejection.body_text())
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! The handlers of all routes: read caller and request, call a topic, reply.
+
+pub(crate) mod commands;
+pub(crate) mod domains;
+pub(crate) mod enroll;
+pub(crate) mod jobs;
+pub(crate) mod nodes;
+pub(crate) mod server;
+pub(crate) mod storage_servers;

@@ -1,0 +1,71 @@
+//! Domains, grants, snapshots.
+
+use crate::http::answer::{Answer, Asked, At, Body, work};
+use crate::http::topics::Topic;
+use crate::http::who::Admin;
+use crate::{domains, grants};
+use api::domains::{Domains, Grant, Grants, Snapshots};
+use api::status::Done;
+use api::{Failure, Name};
+use axum::extract::State;
+use serde::Deserialize;
+
+/// Lists all domains.
+#[utoipa::path(get, path = "/api/v1/domains", tag = "domains", security(("admin" = [])),
+    responses((status = 200, body = Domains), (status = "4XX", body = Failure)))]
+pub(crate) async fn domains(State(domains): Topic<domains::Domains>, _: Admin) -> Answer<Domains> {
+    work(domains, |domains| domains.all()).await
+}
+
+/// Lists all grants.
+#[utoipa::path(get, path = "/api/v1/grants", tag = "domains", security(("admin" = [])),
+    responses((status = 200, body = Grants), (status = "4XX", body = Failure)))]
+pub(crate) async fn grants(State(grants): Topic<grants::Grants>, _: Admin) -> Answer<Grants> {
+    work(grants, |grants| grants.all()).await
+}
+
+/// Grants a node access to read a domain that is not its own.
+#[utoipa::path(post, path = "/api/v1/grants", tag = "domains", request_body = Grant,
+    security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn grant(
+    State(grants): Topic<grants::Grants>,
+    _: Admin,
+    Body(new): Body<Grant>,
+) -> Answer<Done> {
+    work(grants, move |grants| grants.grant(Admin::WHO, &new).map(|()| Done {})).await
+}
+
+/// Withdraws a grant, with the keys that were issued for it.
+#[utoipa::path(delete, path = "/api/v1/grants/{node}/{domain}", tag = "domains",
+    params(("node" = Name, Path, description = "The node."),
+        ("domain" = Name, Path, description = "The domain.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn withdraw(
+    State(grants): Topic<grants::Grants>,
+    _: Admin,
+    At((node, domain)): At<(Name, Name)>,
+) -> Answer<Done> {
+    work(grants, move |grants| grants.withdraw(Admin::WHO, &node, &domain).map(|()| Done {})).await
+}
+
+/// Filter for snapshots.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OfDomain {
+    /// The domain.
+    domain: Name,
+}
+
+/// Lists the snapshots of a domain: their clear parts.
+#[utoipa::path(get, path = "/api/v1/snapshots", tag = "domains", params(OfDomain),
+    security(("admin" = [])),
+    responses((status = 200, body = Snapshots), (status = "4XX", body = Failure)))]
+pub(crate) async fn snapshots(
+    State(domains): Topic<domains::Domains>,
+    _: Admin,
+    Asked(of): Asked<OfDomain>,
+) -> Answer<Snapshots> {
+    work(domains, move |domains| domains.snapshots(&of.domain)).await
+}

@@ -1,0 +1,40 @@
+//! The server itself.
+
+use crate::http::answer::{Answer, Asked, work};
+use crate::http::topics::Topic;
+use crate::http::who::Admin;
+use crate::status::ServerStatus;
+use api::Failure;
+use api::status::{Audit, Status};
+use axum::extract::State;
+use serde::Deserialize;
+
+/// Shows the status of the server.
+#[utoipa::path(get, path = "/api/v1/status", tag = "server", security(("admin" = [])),
+    responses((status = 200, body = Status), (status = "4XX", body = Failure)))]
+pub(crate) async fn status(State(server): Topic<ServerStatus>, _: Admin) -> Answer<Status> {
+    work(server, |server| server.now()).await
+}
+
+/// Filter for entries.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Entries {
+    /// Only entries with lower numbers.
+    before: Option<u64>,
+    /// Maximum number of entries; default 100, at most 1,000.
+    limit: Option<u32>,
+}
+
+/// Shows the audit log, newest first; verifies the whole hash chain.
+#[utoipa::path(get, path = "/api/v1/audit", tag = "server", params(Entries),
+    security(("admin" = [])),
+    responses((status = 200, body = Audit), (status = "4XX", body = Failure)))]
+pub(crate) async fn audit(
+    State(server): Topic<ServerStatus>,
+    _: Admin,
+    Asked(which): Asked<Entries>,
+) -> Answer<Audit> {
+    work(server, move |server| server.audit(which.before, which.limit)).await
+}

@@ -1,0 +1,76 @@
+//! The routes of the API.
+
+use super::Failed;
+use super::handlers::{commands, domains, enroll, jobs, nodes, server, storage_servers};
+use super::openapi;
+use super::topics::Server;
+use crate::Control;
+use api::Code;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::routing::{delete, get, post};
+use std::sync::Arc;
+
+/// Bodies are small: the largest is a request for a certificate, or a command with many paths.
+const BODY_BYTES_MAX: usize = 256 << 10;
+/// A heartbeat with some thousand jobs.
+const HEARTBEAT_BYTES_MAX: usize = 8 << 20;
+
+/// The whole API.
+pub fn router(control: Arc<Control>) -> Router {
+    Router::new()
+        .nest(api::BASE, routes())
+        .fallback(async || {
+            Failed::new(StatusCode::NOT_FOUND, Code::Usage, "no such path")
+                .hint("All paths: GET /api/v1/openapi.json")
+        })
+        .method_not_allowed_fallback(async || {
+            let status = StatusCode::METHOD_NOT_ALLOWED;
+            Failed::new(status, Code::Usage, "method not allowed for this path")
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(Server(control))
+}
+
+fn routes() -> Router<Server> {
+    Router::new()
+        .route("/openapi.json", get(openapi::answer))
+        .route("/tokens", post(enroll::make_token))
+        .route("/enroll", post(enroll::enroll))
+        .route("/renew", post(enroll::renew))
+        .route("/node/keys", post(enroll::make_key))
+        .route("/node/commands", get(commands::own_commands))
+        .route("/node/commands/{id}", post(commands::update_command))
+        .route("/nodes", get(nodes::nodes))
+        .route("/nodes/{node}", delete(nodes::remove))
+        .route("/nodes/{node}/revoke", post(nodes::revoke))
+        .route("/nodes/{node}/forget", post(nodes::allow_forget))
+        .route("/limits", get(nodes::limits).post(nodes::add_limit))
+        .route("/limits/{id}", delete(nodes::remove_limit))
+        .route("/domains", get(domains::domains))
+        .route("/grants", get(domains::grants).post(domains::grant))
+        .route("/grants/{node}/{domain}", delete(domains::withdraw))
+        .route("/snapshots", get(domains::snapshots))
+        .route("/sessions", get(jobs::sessions))
+        .route("/jobs", get(jobs::history))
+        .route("/jobs/{id}", get(jobs::job))
+        .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/restores", post(commands::restore))
+        .route("/backups", post(commands::backup))
+        .route("/commands", get(commands::commands))
+        .route("/storage-server-tokens", post(storage_servers::make_token))
+        .route("/storage-servers", get(storage_servers::storage_servers))
+        .route("/storage-servers/{storage}/revoke", post(storage_servers::revoke))
+        .route("/storage-server/enroll", post(storage_servers::enroll))
+        .route("/storage-server/renew", post(storage_servers::renew))
+        .route("/storage-server/admit", post(storage_servers::admit))
+        .route("/storage-server/access", post(storage_servers::access))
+        .route("/storage-server/forget", post(storage_servers::forget))
+        .route(
+            "/storage-server/heartbeat",
+            post(storage_servers::heartbeat).layer(DefaultBodyLimit::max(HEARTBEAT_BYTES_MAX)),
+        )
+        .route("/status", get(server::status))
+        .route("/audit", get(server::audit))
+}

@@ -1,0 +1,114 @@
+//! The caller of a request: an administrator by the token, a node by its certificate, or unauthenticated.
+
+use super::answer::Failed;
+use super::topics::Server;
+use crate::storage_servers::AdmittedStorageServer;
+use api::Code;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use server_contract::access_control::{Node, Peer};
+use std::net::IpAddr;
+use std::sync::Arc;
+use transport::evicting_quota::EvictablePermit;
+
+/// The other end of the connection, as an extension of each of its requests.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Address from which it connects.
+    pub address: IpAddr,
+    /// Its certificate, if it showed one.
+    pub peer: Option<Peer>,
+    /// Its permit among unauthenticated connections.
+    pub(crate) stranger: Option<Arc<EvictablePermit<IpAddr>>>,
+}
+
+impl Caller {
+    /// It has authenticated: its connection is not evicted for others any more.
+    pub(crate) fn has_shown_itself(&self) {
+        self.stranger.iter().for_each(|stranger| stranger.leave());
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
+        // A router that was mounted without it admits nobody.
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Failed::new(status, Code::Failed, "the caller is unknown")
+        })
+    }
+}
+
+/// The administrator.
+pub(crate) struct Admin;
+
+impl Admin {
+    /// Name in the audit log.
+    pub(crate) const WHO: &str = "admin";
+}
+
+impl FromRequestParts<Server> for Admin {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Failed> {
+        let caller = Caller::from_request_parts(parts, server).await?;
+        let given = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
+        let Some(token) = given else { return Err(no_admin("administrator only")) };
+        if !server.0.administrator.is_shown_by(token, caller.address)? {
+            return Err(no_admin("the administrator's token is wrong"));
+        }
+        caller.has_shown_itself();
+        Ok(Self)
+    }
+}
+
+fn no_admin(message: &str) -> Failed {
+    let status = StatusCode::UNAUTHORIZED;
+    Failed::new(status, Code::NotAllowed, message)
+        .hint("Set ICECORE_ADMIN_TOKEN to the contents of the server's file admin-token.")
+}
+
+/// An admitted storage server.
+pub(crate) struct FromStorageServer(pub(crate) AdmittedStorageServer);
+
+impl FromRequestParts<Server> for FromStorageServer {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Failed> {
+        let caller = Caller::from_request_parts(parts, server).await?;
+        let peer = caller.peer.ok_or_else(|| {
+            let status = StatusCode::UNAUTHORIZED;
+            let message = "storage servers only, with their certificate";
+            Failed::new(status, Code::NotAllowed, message)
+                .hint("Enroll the machine first: icecore storage enroll URL TOKEN")
+        })?;
+        let servers = server.0.storage_servers.clone();
+        super::answer::work(servers, move |servers| servers.admit(&peer))
+            .await
+            .map(|axum::Json(shown)| Self(shown))
+    }
+}
+
+/// An admitted node.
+pub(crate) struct FromNode(pub(crate) Node);
+
+impl FromRequestParts<Server> for FromNode {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Failed> {
+        let caller = Caller::from_request_parts(parts, server).await?;
+        let peer = caller.peer.ok_or_else(|| {
+            let status = StatusCode::UNAUTHORIZED;
+            Failed::new(status, Code::NotAllowed, "nodes only, with their certificate")
+                .hint("Enroll the machine first: icecore agent enroll URL TOKEN")
+        })?;
+        let admission = server.0.admission.clone();
+        super::answer::work(admission, move |admission| admission.admit(&peer))
+            .await
+            .map(|axum::Json(node)| Self(node))
+    }
+}

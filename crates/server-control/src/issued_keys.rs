@@ -1,0 +1,91 @@
+//! Keys that were issued to nodes, and are removed from the repositories of their domains when the nodes or grants are
+//! gone.
+
+use crate::domain_keys::DomainKeys;
+use crate::domain_locks::DomainLocks;
+use crate::{Result, SERVER, by, now_secs};
+use api::Name;
+use catalog::Catalog;
+use catalog::grants::GrantedKey;
+use ids::KeyId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The issued keys.
+pub(crate) struct IssuedKeys {
+    catalog: Arc<Catalog>,
+    keys: Arc<DomainKeys>,
+    locks: Arc<DomainLocks>,
+}
+
+impl IssuedKeys {
+    /// Those that `catalog` names. Slots of a domain are removed under its lock.
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        keys: Arc<DomainKeys>,
+        locks: Arc<DomainLocks>,
+    ) -> Self {
+        Self { catalog, keys, locks }
+    }
+
+    /// Removes keys of grants, all of one domain. The caller holds its lock.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`], and those of the repository.
+    pub(crate) fn remove_granted(&self, keys: Vec<GrantedKey>) -> Result<()> {
+        self.remove_together(keys, |key| self.catalog.remove_granted_key(by(SERVER), key))
+    }
+
+    /// Removes the keys of former nodes that `which` selects. A failure is retried by the next upkeep.
+    pub(crate) fn remove_old(&self, which: impl Fn(&Name) -> bool) {
+        let mut old = self.catalog.old_keys().unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot list the keys of removed nodes");
+            Vec::new()
+        });
+        old.retain(|old| which(&old.node));
+        self.remove_in_turn(old, |key| self.catalog.remove_old_key(by(SERVER), key));
+    }
+
+    /// Removes the keys of expired grants and of former nodes. A failure is retried by the next upkeep.
+    pub(crate) fn remove_stale(&self) {
+        self.remove_old(|_| true);
+        let stale = self.catalog.stale_keys(now_secs()).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot list the keys of expired grants");
+            Vec::new()
+        });
+        self.remove_in_turn(stale, |key| self.catalog.remove_granted_key(by(SERVER), key));
+    }
+
+    /// Removes `keys`, all of a domain together and under its lock, and calls `note` for each removed one.
+    fn remove_in_turn(
+        &self,
+        keys: Vec<GrantedKey>,
+        note: impl Fn(&GrantedKey) -> catalog::Result<()>,
+    ) {
+        let mut domains: BTreeMap<String, Vec<GrantedKey>> = BTreeMap::new();
+        for key in keys {
+            domains.entry(key.domain.to_string()).or_default().push(key);
+        }
+        for (domain, keys) in domains {
+            let Some(name) = keys.first().map(|key| key.domain.clone()) else { continue };
+            let removed = self.locks.with(&name, || self.remove_together(keys, &note));
+            if let Err(error) = removed {
+                tracing::warn!(%error, domain, "cannot remove keys now; trying again later");
+            }
+        }
+    }
+
+    /// Removes keys of one domain: one key epoch begins for all of them.
+    fn remove_together(
+        &self,
+        keys: Vec<GrantedKey>,
+        note: impl Fn(&GrantedKey) -> catalog::Result<()>,
+    ) -> Result<()> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let ids: Vec<_> = keys.iter().filter_map(|key| KeyId::from_hex(&key.key)).collect();
+        if let Some(domain) = self.catalog.domain(&first.domain)? {
+            self.keys.remove_slots(&domain, &ids)?;
+        }
+        Ok(keys.iter().try_for_each(note)?)
+    }
+}

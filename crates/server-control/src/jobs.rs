@@ -1,0 +1,301 @@
+//! Jobs: running ones are in memory, with their rates; the catalog has their starts and ends.
+
+use crate::{Error, Result, by, now_secs, random};
+use api::jobs::{Job, JobFilter, JobState, Progress};
+use catalog::Catalog;
+use catalog::jobs::{Ending, NewJob, page};
+use parking_lot::Mutex;
+use server_contract::access_control::{JobEnd, JobNo, JobStatus};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Rates are averages over the last samples, at most one a second.
+const SAMPLES: usize = 10;
+/// A job without progress for this long has rate 0.
+const SILENT: Duration = Duration::from_secs(5);
+/// Longest path that is shown; longer ones lose their beginning.
+const PATH_BYTES_MAX: usize = 512;
+/// Longest report that is kept.
+const REPORT_BYTES_MAX: usize = 256 << 10;
+const JOB_TEXT_BYTES_MAX: usize = 4096;
+/// Numbers of jobs that could not be written to the catalog: they run, but are not listed afterwards.
+const UNWRITTEN: JobNo = 1 << 62;
+
+/// The running jobs.
+#[derive(Default)]
+struct JobTable {
+    running: Mutex<BTreeMap<JobNo, Live>>,
+}
+
+struct Live {
+    job: Job,
+    samples: VecDeque<(Instant, u64, u64)>,
+}
+
+impl Live {
+    /// The job with its rates.
+    fn shown(&self) -> Job {
+        let rates = self.samples.front().zip(self.samples.back()).and_then(|(first, last)| {
+            if last.0.elapsed() > SILENT {
+                return Some((0.0, 0.0));
+            }
+            let secs = last.0.duration_since(first.0).as_secs_f64();
+            let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / secs;
+            (secs > 0.0).then(|| (rate(first.1, last.1), rate(first.2, last.2)))
+        });
+        let (objects_per_sec, bytes_per_sec) = rates.unzip();
+        Job { objects_per_sec, bytes_per_sec, ..self.job.clone() }
+    }
+
+    fn sample(&mut self, status: &JobStatus) {
+        let now = Instant::now();
+        let is_due = self.samples.back().is_none_or(|last| (now - last.0).as_millis() >= 900);
+        if is_due {
+            self.samples.push_back((now, status.objects, status.bytes));
+        }
+        if self.samples.len() > SAMPLES {
+            self.samples.pop_front();
+        }
+    }
+}
+
+impl JobTable {
+    fn add(&self, job: Job) {
+        let samples = VecDeque::from([(Instant::now(), 0, 0)]);
+        self.running.lock().insert(job.id, Live { job, samples });
+    }
+
+    fn is_at(&self, id: JobNo, status: &JobStatus) {
+        if let Some(live) = self.running.lock().get_mut(&id) {
+            live.sample(status);
+            live.job.progress = progress(status);
+        }
+    }
+
+    fn take(&self, id: JobNo) -> Option<Job> {
+        self.running.lock().remove(&id).map(|live| live.job)
+    }
+
+    fn all(&self) -> Vec<Job> {
+        self.running.lock().values().map(Live::shown).collect()
+    }
+
+    fn one(&self, id: JobNo) -> Option<Job> {
+        self.running.lock().get(&id).map(Live::shown)
+    }
+
+    fn count(&self) -> usize {
+        self.running.lock().len()
+    }
+
+    fn has_any_of(&self, node: &str) -> bool {
+        self.running.lock().values().any(|live| live.job.node == node)
+    }
+
+    fn cancel(&self, id: JobNo) -> bool {
+        let mut running = self.running.lock();
+        running.get_mut(&id).map(|live| live.job.cancelled = true).is_some()
+    }
+
+    fn is_cancelled(&self, id: JobNo) -> bool {
+        self.running.lock().get(&id).is_some_and(|live| live.job.cancelled)
+    }
+}
+
+fn progress(status: &JobStatus) -> Progress {
+    Progress {
+        objects: status.objects,
+        bytes: status.bytes,
+        bytes_read: status.bytes_read,
+        bytes_wire: status.bytes_wire,
+        stage: capped(&status.stage).to_owned(),
+        path: shown_path(&status.path),
+    }
+}
+
+/// A path for people: bytes that are not UTF-8 are escaped, and of a long one the end is shown.
+fn shown_path(path: &[u8]) -> String {
+    let start = path.len().saturating_sub(PATH_BYTES_MAX);
+    let mut shown = String::new();
+    for chunk in path.get(start..).unwrap_or_default().utf8_chunks() {
+        let plain = chunk.valid().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+        shown.extend(plain);
+        chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
+/// The beginning of a text that a peer sent.
+fn capped(text: &str) -> &str {
+    &text[..text.floor_char_boundary(JOB_TEXT_BYTES_MAX)]
+}
+
+/// The jobs of all nodes.
+pub(crate) struct Jobs {
+    catalog: Arc<Catalog>,
+    running: JobTable,
+}
+
+impl Jobs {
+    /// Those of `catalog`; none runs.
+    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
+        Self { catalog, running: JobTable::default() }
+    }
+
+    /// Adds a job that runs from now on.
+    pub(crate) fn begin(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
+        let (kind, what, begun) = (capped(kind), capped(what), now_secs());
+        let new = NewJob { node, domain, kind, what, begun };
+        let id = self.catalog.begin_job(new).unwrap_or_else(|error| {
+            tracing::error!(%error, node, "cannot write a job to the catalog");
+            UNWRITTEN | u64::from_le_bytes(random::<8>().map_or([0; 8], |bytes| *bytes)) >> 2
+        });
+        self.running.add(Job {
+            id,
+            node: node.to_owned(),
+            domain: domain.to_owned(),
+            kind: kind.to_owned(),
+            what: what.to_owned(),
+            begun,
+            ended: None,
+            state: JobState::Running,
+            progress: Progress::default(),
+            objects_per_sec: None,
+            bytes_per_sec: None,
+            snapshot: None,
+            error: None,
+            cancelled: false,
+            report: None,
+        });
+        id
+    }
+
+    /// Records the progress of a job.
+    pub(crate) fn is_at(&self, id: JobNo, status: &JobStatus) {
+        self.running.is_at(id, status);
+    }
+
+    /// Whether the cancellation of a job was requested.
+    pub(crate) fn is_cancelled(&self, id: JobNo) -> bool {
+        self.running.is_cancelled(id)
+    }
+
+    /// Number of running jobs.
+    pub(crate) fn count(&self) -> usize {
+        self.running.count()
+    }
+
+    /// Whether `node` has running jobs.
+    pub(crate) fn has_any_of(&self, node: &str) -> bool {
+        self.running.has_any_of(node)
+    }
+
+    /// Resumes a lost job.
+    pub(crate) fn resume(&self, job: Job) {
+        let id = job.id;
+        if let Err(error) = self.catalog.resume_job(id) {
+            tracing::error!(%error, job = id, "cannot write a resumed job");
+            return;
+        }
+        let (state, ended, error, report) = (JobState::Running, None, None, None);
+        self.running.add(Job { state, ended, error, report, ..job });
+    }
+
+    /// Records the end of a job, if it runs.
+    pub(crate) fn end(&self, id: JobNo, end: &JobEnd, report: &str) {
+        let Some(job) = self.running.take(id) else {
+            return;
+        };
+        let (state, snapshot, error) = match end {
+            JobEnd::Complete { snapshot } => (JobState::Complete, snapshot.as_deref(), None),
+            JobEnd::Failed(why) => (JobState::Failed, None, Some(capped(why))),
+            JobEnd::Lost => (JobState::Lost, None, Some("the node did not come back")),
+        };
+        // A part of a report is no JSON.
+        let report = if report.len() <= REPORT_BYTES_MAX { report } else { "" };
+        let ending = Ending {
+            ended: now_secs(),
+            state,
+            progress: &job.progress,
+            snapshot,
+            error,
+            cancelled: job.cancelled,
+            report,
+        };
+        if let Err(error) = self.catalog.end_job(id, ending) {
+            tracing::error!(%error, job = id, "cannot write the end of a job to the catalog");
+        }
+    }
+
+    /// Running jobs, oldest first.
+    pub(crate) fn sessions(&self) -> api::jobs::Jobs {
+        api::jobs::Jobs { jobs: self.running.all(), next: None }
+    }
+
+    /// Jobs, newest first, one page at a time; running ones with their current progress.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn history(&self, filter: &JobFilter) -> Result<api::jobs::Jobs> {
+        let mut jobs = self.catalog.jobs(filter)?;
+        let is_full = jobs.len() >= page(filter) as usize;
+        let next = jobs.last().filter(|_| is_full).map(|last| last.id);
+        for job in &mut jobs {
+            if let Some(live) = self.running.one(job.id) {
+                *job = live;
+            }
+        }
+        Ok(api::jobs::Jobs { jobs, next })
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] if it does not exist.
+    pub(crate) fn job(&self, id: JobNo) -> Result<Job> {
+        self.running.one(id).map_or_else(|| Ok(self.catalog.job(id)?), Ok)
+    }
+
+    /// Cancels a running job.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it has ended.
+    pub(crate) fn cancel(&self, who: &str, id: JobNo) -> Result<()> {
+        if !self.running.cancel(id) {
+            self.catalog.job(id)?;
+            return Err(Error::Usage(format!("job {id} has ended already")));
+        }
+        tracing::info!(job = id, "cancelled by an administrator");
+        Ok(self.catalog.audit_note(by(who), "job.cancel", &id.to_string(), "")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_tells_nothing_any_more_has_no_rate() {
+        let mut live = Live { job: running(), samples: VecDeque::new() };
+        let ago = |secs: u64| Instant::now().checked_sub(Duration::from_secs(secs)).unwrap();
+        live.samples = [(ago(2), 0, 0), (ago(1), 10, 1_000)].into();
+        assert!(live.shown().bytes_per_sec.unwrap() > 900.0);
+        live.samples = [(ago(61), 0, 0), (ago(60), 10, 1_000)].into();
+        assert_eq!(live.shown().bytes_per_sec, Some(0.0));
+    }
+
+    fn running() -> Job {
+        serde_json::from_value(serde_json::json!({
+            "id": 1, "node": "web", "domain": "web", "kind": "backup", "what": "",
+            "begun": "1970-01-01T00:00:00Z", "state": "running", "progress": Progress::default(), "cancelled": false
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn paths_are_shown_without_what_a_terminal_obeys() {
+        assert_eq!(shown_path(b"/a\x1b[2J/\xff\xc3\xa4"), "/a\u{fffd}[2J/\\xff\u{e4}");
+        assert_eq!(shown_path(&[b'x'; 10_000]).len(), PATH_BYTES_MAX);
+    }
+}

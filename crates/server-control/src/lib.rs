@@ -1,0 +1,223 @@
+//! The control plane of a server: who may connect, what they may do, and the HTTP API. It holds keys and moves no
+//! data; the data plane cannot reach it, nor it the data plane.
+//!
+//! [`Control`] is a list of topics, a module each, and implements
+//! [`AccessControl`](server_contract::access_control::AccessControl) with them. Read `open` for how a server starts,
+//! `enroll` for how a machine becomes a node, `admission` for how it is admitted, `permissions` for what it may do,
+//! `domain_keys` for keys, [`http`] for the API.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod access_control;
+mod administrator;
+mod admission;
+mod attempt_limiter;
+pub mod catalog_location;
+mod certificate_issuer;
+mod commands;
+mod domain_keys;
+mod domain_locks;
+mod domain_repository;
+mod domains;
+mod enroll;
+mod error;
+mod forget;
+mod grants;
+pub mod http;
+mod issued_keys;
+mod jobs;
+mod limits;
+mod node_activity;
+mod nodes;
+pub mod offline;
+mod open;
+mod permissions;
+mod refusal_log;
+mod remote_domain;
+mod repositories;
+mod sealing;
+mod server_identity;
+mod status;
+mod storage_servers;
+mod tokens;
+mod upkeep;
+
+pub use error::{Error, Result};
+
+use administrator::Administrator;
+use admission::Admission;
+use api::enroll::{EnrollReply, EnrollRequest, IssuedToken, NewToken};
+use catalog::{By, Catalog};
+use commands::Commands;
+use domain_repository::DomainRepositories;
+use domains::Domains;
+use enroll::Enrollment;
+use forget::ForgetPermissions;
+use grants::Grants;
+use jobs::Jobs;
+use limits::Limits;
+use node_activity::NodeActivity;
+use nodes::Nodes;
+use open::Parts;
+use permissions::Permissions;
+use server_contract::Repositories;
+use server_contract::folder::Folder;
+use server_identity::ServerIdentity;
+use status::ServerStatus;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use storage_servers::{StorageServerRequests, StorageServers};
+use tokens::Tokens;
+use upkeep::Upkeep;
+use zeroize::Zeroizing;
+
+/// Name of the server itself in the audit log.
+const SERVER: &str = "server";
+
+/// The control plane of a server: its topics. A handler of the HTTP API takes the one that it needs.
+pub struct Control {
+    folder: Arc<Folder>,
+    catalog: Arc<Catalog>,
+    identity: Arc<ServerIdentity>,
+    repositories: Arc<DomainRepositories>,
+    administrator: Arc<Administrator>,
+    tokens: Arc<Tokens>,
+    enrollment: Arc<Enrollment>,
+    admission: Arc<Admission>,
+    activity: Arc<NodeActivity>,
+    permissions: Arc<Permissions>,
+    forget_permissions: Arc<ForgetPermissions>,
+    nodes: Arc<Nodes>,
+    limits: Arc<Limits>,
+    domains: Arc<Domains>,
+    grants: Arc<Grants>,
+    jobs: Arc<Jobs>,
+    commands: Arc<Commands>,
+    storage_servers: Arc<StorageServers>,
+    storage_server_requests: Arc<StorageServerRequests>,
+    status: Arc<ServerStatus>,
+    upkeep: Upkeep,
+}
+
+impl Control {
+    /// Opens the server whose files lie in `folder`, and creates it if there is none. `names` are further names and
+    /// addresses under which it is reached; nodes are told the first.
+    ///
+    /// # Errors
+    /// [`Error::System`], also when it is already running; [`Error::Catalog`], [`Error::Pki`].
+    pub fn open(folder: &Path, names: &[String]) -> Result<Arc<Self>> {
+        let parts = Parts::open(folder, names)?;
+        let (attempts, refusals) = (parts.attempts.clone(), parts.refusals.clone());
+        let administrator = Administrator::open(&parts.folder, attempts, refusals)?;
+        parts.begin()?;
+        Ok(Arc::new(Self {
+            administrator: Arc::new(administrator),
+            tokens: Arc::new(Tokens::new(&parts)),
+            enrollment: Arc::new(Enrollment::new(&parts)),
+            nodes: Arc::new(Nodes::new(&parts)),
+            domains: Arc::new(Domains::new(&parts)),
+            grants: Arc::new(Grants::new(&parts)),
+            commands: Arc::new(Commands::new(&parts)),
+            storage_servers: Arc::new(StorageServers::new(&parts)),
+            storage_server_requests: Arc::new(StorageServerRequests::new(&parts)),
+            status: Arc::new(ServerStatus::new(&parts)),
+            upkeep: Upkeep::new(&parts),
+            folder: parts.folder,
+            catalog: parts.catalog,
+            identity: parts.identity,
+            repositories: parts.repositories,
+            admission: parts.admission,
+            activity: parts.activity,
+            permissions: parts.permissions,
+            forget_permissions: parts.forget_permissions,
+            limits: parts.limits,
+            jobs: parts.jobs,
+        }))
+    }
+
+    /// The folder of its own files, in which the data plane has its own ones.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// From now on repositories are written through `repositories`, which holds their leases.
+    pub fn set_repositories(&self, repositories: Arc<dyn Repositories>) {
+        self.repositories.write_through(repositories);
+    }
+
+    /// The server listens at `listen`: its certificate names this address too, and the file `address` in its folder
+    /// says where it is reached.
+    ///
+    /// # Errors
+    /// [`Error::System`], [`Error::Pki`].
+    pub fn listens_at(&self, listen: SocketAddr) -> Result<()> {
+        self.identity.listens_at(listen)
+    }
+
+    /// URL under which nodes reach the server.
+    pub fn address(&self) -> String {
+        self.identity.address()
+    }
+
+    /// TLS configuration of the server, for both protocols; its certificate is renewed automatically.
+    pub fn tls(&self) -> Arc<rustls::ServerConfig> {
+        self.identity.tls()
+    }
+
+    /// Creates an enrollment token for `who`; its secret is in the reply and nowhere else.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the domain has other keys; [`Error::Catalog`].
+    pub fn make_token(&self, who: &str, new: &NewToken) -> Result<IssuedToken> {
+        self.tokens.make(who, new)
+    }
+
+    /// Enrolls a machine at `from` with a valid token as a node.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`] after too many wrong tokens; [`Error::Catalog`] with a refused token; [`Error::Usage`].
+    pub fn enroll(&self, from: IpAddr, request: &EnrollRequest) -> Result<EnrollReply> {
+        self.enrollment.enroll(from, request)
+    }
+
+    /// Sets after how many seconds ended jobs and commands are deleted.
+    pub fn keep_jobs(&self, secs: u64) {
+        self.upkeep.keep_jobs(secs);
+    }
+
+    /// Returns when [`Control::upkeep`] should be called: after a minute, or at once when something must not wait for
+    /// it.
+    pub async fn upkeep_is_due(&self) {
+        self.upkeep.is_due().await;
+    }
+
+    /// Does the periodic tasks: renews the server's certificate, removes the keys of expired grants, fails old
+    /// commands, deletes old jobs once a day, writes when nodes were last seen. A failure is logged and retried the
+    /// next time. Blocks.
+    pub fn upkeep(&self) {
+        self.upkeep.run();
+    }
+
+    /// Writes when nodes were last seen. A failure is retried the next time. Blocks.
+    pub fn note_seen(&self) {
+        self.activity.write_to(&self.catalog);
+    }
+}
+
+/// Seconds since 1970.
+fn now_secs() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+/// Names `who` as the author of a change made now.
+fn by(who: &str) -> By<'_> {
+    By { who, now_secs: now_secs() }
+}
+
+/// Random bytes of the system.
+fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>> {
+    let mut bytes = Zeroizing::new([0; N]);
+    getrandom::fill(&mut bytes[..]).map_err(|_| server_contract::Error::NoRandom)?;
+    Ok(bytes)
+}

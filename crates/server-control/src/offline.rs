@@ -1,0 +1,91 @@
+//! What users do who can read the server's own files, whether it runs or not: without the key of a managed domain
+//! nobody could check, forget and reclaim there. Each step is noted in the audit log.
+
+use crate::catalog_location::stored;
+use crate::sealing::open_master;
+use crate::{Error, Result, by};
+use api::Name;
+use catalog::Catalog;
+use catalog::domains::Domain;
+use server_contract::folder::Folder;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// Name in the audit log of a user who works with the files instead of the API.
+pub(crate) const READER: &str = "who may read the server's files";
+
+/// The recovery key of the server's own slot in `domain`, as text. `folder` has the server's files.
+///
+/// # Errors
+/// [`Error::NoKeys`] for domains whose keys only nodes know; [`Error::Usage`] when there is no such domain;
+/// [`Error::System`], [`Error::Catalog`], [`Error::Sealed`].
+pub fn domain_key(folder: &Path, domain: &Name) -> Result<Zeroizing<String>> {
+    let files = Files::open(folder)?;
+    let secret = files.secret(&files.domain(domain)?)?;
+    files.note("domain.key", domain, "shown")?;
+    Ok(Zeroizing::new(crypto::recovery_to_text(&secret)))
+}
+
+/// The folder of the repository of a managed domain, and what opens the server's own slot there: to forget in it.
+/// `folder` has the server's files.
+///
+/// # Errors
+/// As [`domain_key`]; [`Error::OnStorageServer`].
+pub fn open_to_forget(folder: &Path, domain: &Name) -> Result<(PathBuf, Zeroizing<[u8; 32]>)> {
+    let files = Files::open(folder)?;
+    let known = files.domain(domain)?;
+    sealed(&known)?;
+    must_lie_here(&known)?;
+    let secret = files.secret(&known)?;
+    files.note("domain.forget", domain, "with the server's own key")?;
+    Ok((files.folder.domain(domain), secret))
+}
+
+/// The folder of the repository of `domain`, for what needs none of its keys. `folder` has the server's files;
+/// `action` is noted in the audit log.
+///
+/// # Errors
+/// [`Error::Usage`] when there is no such domain; [`Error::OnStorageServer`]; [`Error::System`], [`Error::Catalog`].
+pub fn domain_folder(folder: &Path, domain: &Name, action: &str) -> Result<PathBuf> {
+    let files = Files::open(folder)?;
+    must_lie_here(&files.domain(domain)?)?;
+    files.note(action, domain, "without keys")?;
+    Ok(files.folder.domain(domain))
+}
+
+/// The files of a server.
+struct Files {
+    folder: Folder,
+    catalog: Catalog,
+}
+
+impl Files {
+    fn open(folder: &Path) -> Result<Self> {
+        let folder = Folder::look(folder)?;
+        let catalog = Catalog::open(&stored(&folder)?)?;
+        Ok(Self { folder, catalog })
+    }
+
+    fn domain(&self, name: &Name) -> Result<Domain> {
+        let known = self.catalog.domain(name)?;
+        known.ok_or_else(|| Error::Usage(format!("there is no domain '{name}'")))
+    }
+
+    fn secret(&self, domain: &Domain) -> Result<Zeroizing<[u8; 32]>> {
+        let sealed = sealed(domain)?;
+        open_master(&self.folder, &self.catalog)?.open(domain.name.as_str(), sealed)
+    }
+
+    fn note(&self, action: &str, domain: &Name, detail: &str) -> Result<()> {
+        Ok(self.catalog.audit_note(by(READER), action, domain.as_str(), detail)?)
+    }
+}
+
+fn sealed(domain: &Domain) -> Result<&[u8]> {
+    domain.sealed.as_deref().ok_or_else(|| Error::NoKeys(domain.name.to_string()))
+}
+
+fn must_lie_here(domain: &Domain) -> Result<()> {
+    let Some(storage) = &domain.storage else { return Ok(()) };
+    Err(Error::OnStorageServer { domain: domain.name.to_string(), storage: storage.to_string() })
+}

@@ -1,0 +1,124 @@
+//! Starting a server: everything that is missing is created, so that the first start needs no other step.
+
+use crate::admission::Admission;
+use crate::attempt_limiter::AttemptLimiter;
+use crate::catalog_location::stored;
+use crate::certificate_issuer::CertificateIssuer;
+use crate::domain_keys::DomainKeys;
+use crate::domain_locks::DomainLocks;
+use crate::domain_repository::DomainRepositories;
+use crate::forget::ForgetPermissions;
+use crate::issued_keys::IssuedKeys;
+use crate::jobs::Jobs;
+use crate::limits::Limits;
+use crate::node_activity::NodeActivity;
+use crate::permissions::Permissions;
+use crate::refusal_log::RefusalLog;
+use crate::sealing::{MasterKey, open_master};
+use crate::server_identity::{ServerIdentity, kept_names};
+use crate::storage_servers::StorageServerTable;
+use crate::{Result, SERVER, by, now_secs};
+use catalog::Catalog;
+use server_contract::folder::Folder;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// What topics share. Each takes what it needs when it is made, and keeps nothing else.
+pub(crate) struct Parts {
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) issuer: Arc<CertificateIssuer>,
+    pub(crate) identity: Arc<ServerIdentity>,
+    pub(crate) repositories: Arc<DomainRepositories>,
+    pub(crate) keys: Arc<DomainKeys>,
+    pub(crate) issued: Arc<IssuedKeys>,
+    /// One enrollment or key change at a time in each domain.
+    pub(crate) locks: Arc<DomainLocks>,
+    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) forget_permissions: Arc<ForgetPermissions>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) activity: Arc<NodeActivity>,
+    pub(crate) attempts: Arc<AttemptLimiter>,
+    pub(crate) refusals: Arc<RefusalLog>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) table: Arc<StorageServerTable>,
+    /// Wakes the upkeep task early.
+    pub(crate) wake: Arc<Notify>,
+}
+
+impl Parts {
+    /// Opens the files of a server.
+    ///
+    /// # Errors
+    /// As [`crate::Control::open`].
+    pub(crate) fn open(folder: &Path, names: &[String]) -> Result<Self> {
+        let folder = Arc::new(Folder::open(folder)?);
+        let names = kept_names(&folder, names)?;
+        let issuer = Arc::new(CertificateIssuer::open(&folder)?);
+        let identity = Arc::new(ServerIdentity::open(folder.clone(), issuer.clone(), &names)?);
+        let catalog = Arc::new(Catalog::open(&stored(&folder)?)?);
+        catalog.serve()?;
+        let master = open_master(&folder, &catalog)?;
+        Self::over(folder, catalog, issuer, identity, master)
+    }
+
+    fn over(
+        folder: Arc<Folder>,
+        catalog: Arc<Catalog>,
+        issuer: Arc<CertificateIssuer>,
+        identity: Arc<ServerIdentity>,
+        master: MasterKey,
+    ) -> Result<Self> {
+        let (locks, attempts): (Arc<DomainLocks>, Arc<AttemptLimiter>) = Default::default();
+        let (activity, refusals): (Arc<NodeActivity>, Arc<RefusalLog>) = Default::default();
+        let wake = Arc::new(Notify::new());
+        let (of_catalog, of_folder) = (|| catalog.clone(), || folder.clone());
+        let repositories = DomainRepositories::new(of_catalog(), of_folder(), issuer.clone());
+        let repositories = Arc::new(repositories);
+        let keys = Arc::new(DomainKeys::new(of_catalog(), repositories.clone(), master));
+        let issued = Arc::new(IssuedKeys::new(of_catalog(), keys.clone(), locks.clone()));
+        let admission =
+            Admission::new(of_catalog(), activity.clone(), refusals.clone(), wake.clone());
+        let jobs = Arc::new(Jobs::new(of_catalog()));
+        Ok(Self {
+            permissions: Arc::new(Permissions::new(
+                of_catalog(),
+                of_folder(),
+                repositories.clone(),
+            )),
+            forget_permissions: Arc::new(ForgetPermissions::new(of_catalog())),
+            admission: Arc::new(admission),
+            limits: Arc::new(Limits::open(of_catalog())?),
+            table: Arc::new(StorageServerTable::new(jobs.clone())),
+            folder,
+            catalog,
+            issuer,
+            identity,
+            repositories,
+            keys,
+            issued,
+            locks,
+            activity,
+            attempts,
+            refusals,
+            jobs,
+            wake,
+        })
+    }
+}
+
+impl Parts {
+    /// The first entries of a start: jobs that ran when the server ended are lost.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`].
+    pub(crate) fn begin(&self) -> Result<()> {
+        let lost = self.catalog.lose_running_jobs(now_secs())?;
+        let detail = format!("version {}", env!("CARGO_PKG_VERSION"));
+        self.catalog.audit_note(by(SERVER), "server.start", "", &detail)?;
+        tracing::info!(lost_jobs = lost, "catalog opened");
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! What a node may do with which domain. It only reads the catalog.
+
+use crate::domain_repository::DomainRepositories;
+use crate::error::{parse_name, refused};
+use crate::{Result, now_secs};
+use api::Name;
+use api::domains::Grant;
+use api::enroll::{KeyMode, Role};
+use catalog::Catalog;
+use ids::KeyId;
+use server_contract::access_control::{Access, Node, Signer};
+use server_contract::folder::Folder;
+use std::sync::Arc;
+
+/// Who may do what.
+pub(crate) struct Permissions {
+    catalog: Arc<Catalog>,
+    folder: Arc<Folder>,
+    repositories: Arc<DomainRepositories>,
+}
+
+impl Permissions {
+    /// As `catalog` has them; repositories on this server lie in `folder`.
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        folder: Arc<Folder>,
+        repositories: Arc<DomainRepositories>,
+    ) -> Self {
+        Self { catalog, folder, repositories }
+    }
+
+    /// What `node` may do with `domain` (`None`: its own).
+    pub(crate) fn access_of(&self, node: &Node, domain: Option<&str>) -> Result<Access> {
+        if node.is_revoked() {
+            return Err(refused(format!("the node '{}' is revoked", node.name), ""));
+        }
+        let name = parse_name(&node.name)?;
+        let known = self.catalog.node(&name)?;
+        let known = known
+            .filter(|known| !known.revoked)
+            .ok_or_else(|| refused(format!("there is no node '{name}'"), ""))?;
+        match domain.map(parse_name).transpose()? {
+            Some(other) if other != known.domain => self.granted(&name, &other),
+            _ => self.own(&known),
+        }
+    }
+
+    fn own(&self, node: &catalog::nodes::Node) -> Result<Access> {
+        let path = self.folder.domain(&node.domain);
+        let missing = || refused(format!("there is no domain '{}'", node.domain), "");
+        let domain = self.catalog.domain(&node.domain)?.ok_or_else(missing)?;
+        let is_client = domain.keys == KeyMode::Client;
+        Ok(Access {
+            domain: node.domain.to_string(),
+            may_write: true,
+            may_read: node.role == Role::Full,
+            // A storage server looks for itself.
+            may_init: is_client
+                && (domain.storage.is_some() || server_contract::config(&path)?.is_none()),
+            key: node.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
+            settings: Some(domain.settings),
+            path,
+        })
+    }
+
+    fn granted(&self, node: &Name, domain: &Name) -> Result<Access> {
+        self.grant_of(node, domain)?;
+        let (may_write, may_read, may_init) = (false, true, false);
+        let (domain, path) = (domain.to_string(), self.folder.domain(domain));
+        let (key, settings) = (None, None);
+        Ok(Access { domain, path, may_write, may_read, may_init, key, settings })
+    }
+
+    /// By which grant `node` may read `domain`; `None` when the domain is its own.
+    pub(crate) fn may_read(&self, node: &Name, domain: &Name) -> Result<Option<Grant>> {
+        let own = self.catalog.node(node)?;
+        if own.is_some_and(|own| own.domain == *domain && own.role == Role::Full) {
+            return Ok(None);
+        }
+        self.grant_of(node, domain).map(Some)
+    }
+
+    fn grant_of(&self, node: &Name, domain: &Name) -> Result<Grant> {
+        let grant = self.catalog.grant(node, domain, now_secs())?;
+        grant.ok_or_else(|| {
+            let message = format!("the node '{node}' may not read the domain '{domain}'");
+            refused(message, &format!("On the server: icecore server grant {node} {domain}"))
+        })
+    }
+
+    /// Whether a grant that was used to open a domain is still valid. An error of the catalog closes no session.
+    pub(crate) fn is_still_granted(&self, node: &Node, domain: &str) -> bool {
+        let (Ok(node), Ok(domain)) = (node.name.parse(), domain.parse()) else { return false };
+        self.is_granted(&node, &domain)
+    }
+
+    /// The same for a grant by which a node reads on a storage server.
+    pub(crate) fn is_granted(&self, node: &Name, domain: &Name) -> bool {
+        self.catalog.grant(node, domain, now_secs()).map_or(true, |grant| grant.is_some())
+    }
+
+    /// Other nodes that back up to `domain`.
+    pub(crate) fn signers_besides(&self, node: &Node, domain: &str) -> Result<Vec<Signer>> {
+        let all = self.catalog.nodes_of(&parse_name(domain)?)?.into_iter();
+        let others = all.filter(|other| !other.revoked && other.name.as_str() != node.name);
+        let signer = |other: catalog::nodes::Node| {
+            let key = other.key.as_deref().and_then(KeyId::from_hex)?.0;
+            Some(Signer { node: other.name.to_string(), key })
+        };
+        Ok(others.filter_map(signer).collect())
+    }
+
+    /// Host and port of the storage server of `domain`; `None` when the domain lies here.
+    pub(crate) fn storage_server_of(&self, domain: &str) -> Result<Option<(String, u16)>> {
+        let known = self.catalog.domain(&parse_name(domain)?)?;
+        let storage = known.and_then(|domain| domain.storage);
+        storage.map(|storage| self.repositories.address_of_storage_server(&storage)).transpose()
+    }
+
+    /// Whether `domain` lies on `storage`.
+    pub(crate) fn lies_on(&self, storage: &Name, domain: &Name) -> Result<bool> {
+        let known = self.catalog.domain(domain)?;
+        Ok(known.is_some_and(|domain| domain.storage.as_ref() == Some(storage)))
+    }
+
+    /// The refusal of a request about a domain that does not lie on `storage`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`].
+    pub(crate) fn must_lie_on(&self, storage: &Name, domain: &Name) -> Result<()> {
+        if self.lies_on(storage, domain)? {
+            return Ok(());
+        }
+        let message = format!("the domain '{domain}' does not lie on this storage server");
+        Err(refused(message, "To see where it lies: icecore server domains"))
+    }
+}

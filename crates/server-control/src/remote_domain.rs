@@ -1,0 +1,338 @@
+//! The repository of a domain on a storage server, as the control server uses it: a few requests of the data
+//! protocol, each on its own connection with a certificate that is issued for it and saved nowhere.
+
+use crate::certificate_issuer::CertificateIssuer;
+use crate::repositories::Slot;
+use crate::{Error, Result, now_secs};
+use api::Name;
+use ids::KeyId;
+use protocol::fault::Code;
+use protocol::packet::{End, PathBytes, Purpose, Slot as SlotPacket, SnapshotName};
+use protocol::{Packet, VERSION_NEWEST};
+use repository::config::Config;
+use repository::keys::Keys;
+use repository::snapshots::{SnapshotRef, StoredSnapshot, decode};
+use server_contract::access_control::CONTROL_SERVER;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use transport::frames::FrameReader;
+use transport::rate::Rate;
+
+/// First version with packets for the key list.
+const VERSION_SLOTS: u16 = 3;
+/// More key slots than any domain has.
+const SLOTS_MAX: usize = 64 << 10;
+/// Time for connecting, TLS, and opening the domain.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Time for each reply.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Requests in flight at once.
+const ASKED_AHEAD: usize = 64;
+/// Maximum number of snapshots of one domain in a list, and of the bytes of their files.
+const SNAPSHOTS_LISTED_MAX: usize = 1 << 18;
+const SNAPSHOTS_BYTES_MAX: usize = 256 << 20;
+
+/// A domain on a storage server.
+pub(crate) struct RemoteDomain {
+    storage: Name,
+    host: String,
+    port: u16,
+    domain: Name,
+    tls: Arc<rustls::ClientConfig>,
+}
+
+/// An open connection.
+struct Exchange {
+    reader: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
+    write: WriteHalf<TlsStream<TcpStream>>,
+}
+
+impl RemoteDomain {
+    /// The domain `domain` on the storage server `storage`, which is at `address`.
+    pub(crate) fn new(
+        issuer: &CertificateIssuer,
+        address: (String, u16),
+        storage: &Name,
+        domain: &Name,
+    ) -> Result<Self> {
+        let key = pki::NodeKey::generate()?;
+        let issued = issuer.ca().issue_node(&key.request_pem, CONTROL_SERVER, now_secs())?;
+        let identity = Some((issued.pem.as_str(), key.key_pem.as_str()));
+        let tls = pki::client::client_config(issuer.pem(), identity, protocol::ALPN)?;
+        let (host, port) = address;
+        let (storage, domain, tls) = (storage.clone(), domain.clone(), Arc::new(tls));
+        Ok(Self { storage, host, port, domain, tls })
+    }
+
+    /// The settings of the repository; `None` if there is none.
+    pub(crate) fn config(&self) -> Result<Option<Config>> {
+        let config = self.wait(async { self.connect().await.map(|(_, config)| config) })?;
+        self.decoded(config)
+    }
+
+    /// Creates the repository.
+    pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
+        let slots = keys.slots.iter();
+        let slots = slots.map(|(id, bytes)| SlotPacket { id: *id, bytes: bytes.clone() }).collect();
+        let (config, key_list) = (PathBytes(config.encode()), keys.key_list.clone());
+        self.ask(Packet::Init { config, slots, key_list }).map(drop)
+    }
+
+    /// The key slots.
+    pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
+        self.wait(async {
+            let (mut exchange, _) = self.connect().await?;
+            let mut all: Vec<Slot> = Vec::new();
+            loop {
+                let after = all.last().map(|(id, _)| *id);
+                let (slots, more, _) = self.slots_after(&mut exchange, after).await?;
+                all.extend(slots);
+                // A list that does not rise would be asked for ever.
+                match all.last().map(|(id, _)| *id) {
+                    last if more && last > after && all.len() < SLOTS_MAX => {}
+                    _ => return Ok(all),
+                }
+            }
+        })
+    }
+
+    /// The key list.
+    pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
+        self.wait(async {
+            let (mut exchange, _) = self.connect().await?;
+            let (_, _, key_list) = self.slots_after(&mut exchange, None).await?;
+            Ok(Some(key_list).filter(|key_list| !key_list.is_empty()))
+        })
+    }
+
+    async fn slots_after(
+        &self,
+        exchange: &mut Exchange,
+        after: Option<KeyId>,
+    ) -> Result<(Vec<Slot>, bool, Vec<u8>)> {
+        self.send(exchange, &[Packet::ListSlots { after }]).await?;
+        match self.done(self.receive(exchange).await?)? {
+            Packet::SlotList { slots, more, key_list } => {
+                Ok((slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect(), more, key_list))
+            }
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Durably replaces the key list by the next one.
+    pub(crate) fn put_key_list(&self, list: &[u8]) -> Result<()> {
+        self.ask(Packet::PutKeyList { key_list: list.to_vec() }).map(drop)
+    }
+
+    /// The names of the snapshots, oldest first.
+    pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotRef>> {
+        self.wait(async {
+            let (mut exchange, _) = self.connect().await?;
+            let names = self.names(&mut exchange).await?.into_iter();
+            Ok(names.map(|name| SnapshotRef { sequence: name.sequence, id: name.id }).collect())
+        })
+    }
+
+    /// Durably adds a key slot.
+    pub(crate) fn put_key_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
+        let bytes = slot.to_vec();
+        self.ask(Packet::PutSlot { slot: SlotPacket { id, bytes } }).map(drop)
+    }
+
+    /// Durably removes a key slot, if it exists.
+    pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
+        self.ask(Packet::RemoveSlot { id }).map(drop)
+    }
+
+    /// The snapshots, oldest first; for one that cannot be read only its name.
+    pub(crate) fn snapshots(
+        &self,
+    ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
+        self.wait(async {
+            let (mut exchange, config) = self.connect().await?;
+            let mut found = Vec::new();
+            if config.is_empty() {
+                return Ok(found);
+            }
+            let names = self.names(&mut exchange).await?;
+            let mut bytes = 0;
+            for some in names.chunks(ASKED_AHEAD) {
+                let ask = |name: &SnapshotName| Packet::GetSnapshot { name: *name };
+                self.send(&mut exchange, &some.iter().map(ask).collect::<Vec<_>>()).await?;
+                for name in some {
+                    let name = SnapshotRef { sequence: name.sequence, id: name.id };
+                    found.extend(self.head(&mut exchange, name, &mut bytes).await?);
+                    if bytes > SNAPSHOTS_BYTES_MAX {
+                        return Err(self.failed("its snapshots are too large to be listed"));
+                    }
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// The reply to `GetSnapshot`; `None` when it was forgotten meanwhile.
+    async fn head(
+        &self,
+        exchange: &mut Exchange,
+        name: SnapshotRef,
+        bytes: &mut usize,
+    ) -> Result<Option<std::result::Result<StoredSnapshot, SnapshotRef>>> {
+        match self.receive(exchange).await? {
+            Packet::Snapshot { file, .. } => {
+                *bytes += file.len();
+                Ok(Some(decode(name, &file).map_err(|_| name)))
+            }
+            Packet::Fault { code, .. } if code == Code::SnapshotMissing as u16 => Ok(None),
+            Packet::Fault { .. } => Ok(Some(Err(name))),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    async fn names(&self, exchange: &mut Exchange) -> Result<Vec<SnapshotName>> {
+        let (mut all, mut after) = (Vec::<SnapshotName>::new(), 0);
+        loop {
+            self.send(exchange, &[Packet::ListSnapshots { after }]).await?;
+            match self.done(self.receive(exchange).await?)? {
+                Packet::SnapshotList { names, more } => {
+                    // A list that does not rise, or has no end, would be asked for ever.
+                    let last = checked(&names, after, all.len()).map_err(|why| self.failed(why))?;
+                    all.extend(names);
+                    if !more {
+                        return Ok(all);
+                    }
+                    after = last;
+                }
+                other => return Err(self.unexpected(&other)),
+            }
+        }
+    }
+
+    /// One request and its reply.
+    fn ask(&self, packet: Packet) -> Result<Packet> {
+        self.wait(async {
+            let (mut exchange, _) = self.connect().await?;
+            self.send(&mut exchange, &[packet]).await?;
+            self.done(self.receive(&mut exchange).await?)
+        })
+    }
+
+    /// Blocks until `work` ends.
+    fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| self.failed(error))?.block_on(work)
+    }
+
+    /// Connects and opens the domain. Returns its settings, too.
+    async fn connect(&self) -> Result<(Exchange, Vec<u8>)> {
+        let connected = async {
+            let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
+            let stream = stream.map_err(|error| self.failed(error))?;
+            let name = rustls::pki_types::ServerName::try_from(self.host.clone());
+            let name = name.map_err(|error| self.failed(error))?;
+            let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await;
+            let (read, write) = tokio::io::split(stream.map_err(|error| self.failed(error))?);
+            let mut exchange = Exchange { reader: FrameReader::new(read, End::Server), write };
+            let config = self.open(&mut exchange).await?;
+            Ok((exchange, config))
+        };
+        let late = |_| self.failed(format!("no answer in {CONNECT_WITHIN:?}"));
+        tokio::time::timeout(CONNECT_WITHIN, connected).await.map_err(late)?
+    }
+
+    async fn open(&self, exchange: &mut Exchange) -> Result<Vec<u8>> {
+        let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
+        let (oldest, newest) = (VERSION_SLOTS, VERSION_NEWEST);
+        self.send(exchange, &[Packet::Hello { oldest, newest, program }]).await?;
+        self.done(self.receive(exchange).await?)?;
+        let domain = self.domain.to_string();
+        self.send(exchange, &[Packet::Open { domain, purpose: Purpose::Read }]).await?;
+        match self.done(self.receive(exchange).await?)? {
+            Packet::Opened { config, .. } => Ok(config.0),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    async fn send(&self, exchange: &mut Exchange, packets: &[Packet]) -> Result<()> {
+        let frames: Vec<u8> = packets.iter().flat_map(|packet| packet.frame(0)).collect();
+        let sent = async {
+            exchange.write.write_all(&frames).await?;
+            exchange.write.flush().await
+        };
+        sent.await.map_err(|error| self.failed(error))
+    }
+
+    /// The next reply.
+    async fn receive(&self, exchange: &mut Exchange) -> Result<Packet> {
+        let answer = async {
+            loop {
+                let header = exchange.reader.header().await?;
+                let body = exchange.reader.body(header, &Rate::default()).await?;
+                match Packet::decode(header.kind, body)? {
+                    Packet::Limits { .. } => {}
+                    packet => return Ok::<_, transport::Error>(packet),
+                }
+            }
+        };
+        let answer = tokio::time::timeout(ANSWER_WITHIN, answer).await;
+        let answer = answer.map_err(|_| self.failed(format!("no answer in {ANSWER_WITHIN:?}")))?;
+        answer.map_err(|error| self.failed(error))
+    }
+
+    fn done(&self, answer: Packet) -> Result<Packet> {
+        match answer {
+            Packet::Fault { message, .. } => Err(self.failed(message)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn decoded(&self, config: Vec<u8>) -> Result<Option<Config>> {
+        if config.is_empty() {
+            return Ok(None);
+        }
+        Config::decode(&config).map(Some).map_err(|error| self.failed(error))
+    }
+
+    fn unexpected(&self, packet: &Packet) -> Error {
+        self.failed(format!("unexpected reply: {}", packet.name()))
+    }
+
+    fn failed(&self, why: impl ToString) -> Error {
+        let place = format!("{}:{}", self.host, self.port);
+        Error::StorageServer { storage: self.storage.to_string(), place, why: why.to_string() }
+    }
+}
+
+/// The last number of a part of a list whose numbers rise from `after` on; or why the list is refused.
+fn checked(names: &[SnapshotName], after: u64, before: usize) -> std::result::Result<u64, String> {
+    if before + names.len() > SNAPSHOTS_LISTED_MAX {
+        return Err(format!("it lists more than {SNAPSHOTS_LISTED_MAX} snapshots"));
+    }
+    names.iter().try_fold(after, |last, name| match name.sequence > last {
+        true => Ok(name.sequence),
+        false => Err("its list of snapshots is not in order".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(numbers: &[u64]) -> Vec<SnapshotName> {
+        let name = |number: &u64| SnapshotName { sequence: *number, id: ids::SnapshotId([0; 16]) };
+        numbers.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_list_without_an_end_is_not_believed() {
+        assert_eq!(checked(&names(&[3, 5]), 2, 0), Ok(5));
+        assert!(checked(&names(&[3, 3]), 2, 0).is_err());
+        assert!(checked(&names(&[2]), 2, 0).is_err());
+        assert!(checked(&names(&[9]), 2, SNAPSHOTS_LISTED_MAX).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! The server as an administrator sees it: status and audit log.
+
+use crate::certificate_issuer::CertificateIssuer;
+use crate::jobs::Jobs;
+use crate::open::Parts;
+use crate::server_identity::ServerIdentity;
+use crate::{Result, now_secs};
+use api::status::{Audit, Status};
+use catalog::Catalog;
+use data_encoding::HEXLOWER;
+use server_contract::folder::Folder;
+use std::sync::Arc;
+
+const AUDIT_DEFAULT: u32 = 100;
+const AUDIT_MAX: u32 = 1000;
+
+/// The status of the server.
+pub(crate) struct ServerStatus {
+    catalog: Arc<Catalog>,
+    folder: Arc<Folder>,
+    issuer: Arc<CertificateIssuer>,
+    identity: Arc<ServerIdentity>,
+    jobs: Arc<Jobs>,
+    started: i64,
+}
+
+impl ServerStatus {
+    /// The status of a server that starts now.
+    pub(crate) fn new(parts: &Parts) -> Self {
+        Self {
+            catalog: parts.catalog.clone(),
+            folder: parts.folder.clone(),
+            issuer: parts.issuer.clone(),
+            identity: parts.identity.clone(),
+            jobs: parts.jobs.clone(),
+            started: now_secs(),
+        }
+    }
+
+    /// The status now.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`].
+    pub(crate) fn now(&self) -> Result<Status> {
+        let (nodes, storage_servers) = (self.catalog.nodes()?, self.catalog.storage_servers()?);
+        let [free_bytes, total_bytes] = self.folder.room();
+        Ok(Status {
+            free_bytes,
+            total_bytes,
+            storage_servers: storage_servers.iter().filter(|storage| !storage.revoked).count()
+                as u64,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.started,
+            address: self.identity.address(),
+            nodes: nodes.iter().filter(|node| !node.revoked).count() as u64,
+            domains: self.catalog.domains()?.len() as u64,
+            running: self.jobs.count() as u64,
+            alarms: (nodes.iter().filter(|node| node.alarm.is_some()).count()
+                + storage_servers.iter().filter(|storage| storage.alarm.is_some()).count())
+                as u64,
+            ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
+            certificate_expires: self.identity.expires(),
+        })
+    }
+
+    /// The audit log, and whether its hash chain is intact.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`].
+    pub(crate) fn audit(&self, before: Option<u64>, limit: Option<u32>) -> Result<Audit> {
+        let limit = limit.unwrap_or(AUDIT_DEFAULT).clamp(1, AUDIT_MAX);
+        let entries = self.catalog.audit_entries(before, limit)?;
+        let verdict = self.catalog.audit_verify()?;
+        let (total, broken_at, head) = (verdict.total, verdict.broken_at, verdict.head);
+        Ok(Audit { entries, total, broken_at, head })
+    }
+}

@@ -1,0 +1,80 @@
+//! What an admitted storage server may ask, and only about domains that it stores.
+
+use super::table::StorageServerTable;
+use crate::Result;
+use crate::admission::Admission;
+use crate::error::parse_name;
+use crate::forget::ForgetPermissions;
+use crate::jobs::Jobs;
+use crate::limits::Limits;
+use crate::node_activity::NodeActivity;
+use crate::open::Parts;
+use crate::permissions::Permissions;
+use api::Name;
+use api::storage_servers::{AccessReply, AccessRequest, AdmitReply, ForgetRequest, NodeConnection};
+use catalog::Catalog;
+use ids::KeyId;
+use std::sync::Arc;
+
+/// Replies to storage servers.
+pub(crate) struct StorageServerRequests {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) activity: Arc<NodeActivity>,
+    pub(super) admission: Arc<Admission>,
+    pub(super) permissions: Arc<Permissions>,
+    pub(super) forget_permissions: Arc<ForgetPermissions>,
+    pub(super) limits: Arc<Limits>,
+    pub(super) jobs: Arc<Jobs>,
+    pub(super) table: Arc<StorageServerTable>,
+}
+
+impl StorageServerRequests {
+    /// By what this control server knows.
+    pub(crate) fn new(parts: &Parts) -> Self {
+        Self {
+            catalog: parts.catalog.clone(),
+            activity: parts.activity.clone(),
+            admission: parts.admission.clone(),
+            permissions: parts.permissions.clone(),
+            forget_permissions: parts.forget_permissions.clone(),
+            limits: parts.limits.clone(),
+            jobs: parts.jobs.clone(),
+            table: parts.table.clone(),
+        }
+    }
+
+    /// Whether a node may connect to a storage server.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`].
+    pub(crate) fn admit(&self, asked: &NodeConnection) -> Result<AdmitReply> {
+        self.admission.known_node(&asked.serial, &asked.node, Some(asked.address))?;
+        Ok(AdmitReply { limits: self.limits.of(asked.node.as_str(), asked.address) })
+    }
+
+    /// What a node may do with a domain on `storage`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`], also when the domain does not lie there.
+    pub(crate) fn access(&self, storage: &Name, asked: &AccessRequest) -> Result<AccessReply> {
+        let node = self.admission.known_node(&asked.serial, &asked.node, None)?;
+        let access = self.permissions.access_of(&node, asked.domain.as_ref().map(Name::as_str))?;
+        let domain = parse_name(&access.domain)?;
+        self.permissions.must_lie_on(storage, &domain)?;
+        let (may_write, may_read, may_init) = (access.may_write, access.may_read, access.may_init);
+        let key = access.key.map(|key| KeyId(key).to_string());
+        let settings = access.settings.unwrap_or_default();
+        Ok(AccessReply { domain, may_write, may_read, may_init, key, settings })
+    }
+
+    /// Whether the node that a storage server names may forget these snapshots. If so, the audit log has an entry
+    /// before this returns.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`], also when the domain does not lie there.
+    pub(crate) fn forget(&self, storage: &Name, asked: &ForgetRequest) -> Result<()> {
+        self.admission.known_node(&asked.serial, &asked.node, None)?;
+        self.permissions.must_lie_on(storage, &asked.domain)?;
+        self.forget_permissions.note(asked)
+    }
+}

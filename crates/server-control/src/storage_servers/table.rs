@@ -1,0 +1,98 @@
+//! The storage servers that are there, with their nodes and jobs.
+
+use crate::jobs::Jobs;
+use api::Name;
+use parking_lot::Mutex;
+use rustc_hash::{FxHashMap, FxHashSet};
+use server_contract::access_control::{JobEnd, JobNo, Node};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A storage server without a heartbeat for this long is shown as disconnected.
+const AWAY_AFTER: Duration = Duration::from_secs(10);
+/// After this long its jobs are lost; when it reports them again they resume.
+const SILENT_MAX: Duration = Duration::from_secs(300);
+
+/// Storage servers that have sent a heartbeat, and their jobs.
+pub(crate) struct StorageServerTable {
+    states: Mutex<FxHashMap<Name, Arc<Mutex<StorageServerState>>>>,
+    jobs: Arc<Jobs>,
+}
+
+/// A storage server, as of its last heartbeat.
+#[derive(Default)]
+pub(super) struct StorageServerState {
+    pub(super) at: Option<Instant>,
+    /// The run to which the job numbers belong.
+    pub(super) run: String,
+    pub(super) nodes: FxHashMap<String, Node>,
+    pub(super) jobs: FxHashMap<u64, JobNo>,
+    pub(super) port: u16,
+    pub(super) written_secs: i64,
+}
+
+impl StorageServerState {
+    fn is_there(&self) -> bool {
+        self.at.is_some_and(|at| at.elapsed() < AWAY_AFTER)
+    }
+}
+
+impl StorageServerTable {
+    /// Jobs of storage servers that are away are lost in `jobs`.
+    pub(crate) fn new(jobs: Arc<Jobs>) -> Self {
+        Self { states: Mutex::default(), jobs }
+    }
+
+    /// The state of a storage server.
+    pub(super) fn of(&self, storage: &Name) -> Arc<Mutex<StorageServerState>> {
+        self.states.lock().entry(storage.clone()).or_default().clone()
+    }
+
+    fn all(&self) -> Vec<Arc<Mutex<StorageServerState>>> {
+        self.states.lock().values().cloned().collect()
+    }
+
+    /// Whether a storage server has sent a heartbeat lately.
+    pub(super) fn is_connected(&self, storage: &Name) -> bool {
+        let state = self.states.lock().get(storage).cloned();
+        state.is_some_and(|state| state.lock().is_there())
+    }
+
+    /// Nodes that are connected to storage servers.
+    pub(crate) fn connected_nodes(&self) -> FxHashSet<String> {
+        let mut found = FxHashSet::default();
+        for state in self.all() {
+            let state = state.lock();
+            if state.is_there() {
+                found.extend(state.nodes.values().map(|node| node.name.clone()));
+            }
+        }
+        found
+    }
+
+    /// Marks the jobs of a stopped storage server as lost.
+    pub(super) fn lose_jobs(&self, state: &mut StorageServerState) {
+        for (_, id) in state.jobs.drain() {
+            self.jobs.end(id, &JobEnd::Lost, "");
+        }
+    }
+
+    /// Drops the state of a revoked storage server.
+    pub(super) fn remove(&self, storage: &Name) {
+        let state = self.states.lock().remove(storage);
+        if let Some(state) = state {
+            self.lose_jobs(&mut state.lock());
+        }
+    }
+
+    /// Marks the jobs of storage servers without heartbeats as lost.
+    pub(crate) fn lose_silent(&self) {
+        for state in self.all() {
+            let state = &mut *state.lock();
+            if state.at.is_some_and(|at| at.elapsed() > SILENT_MAX) {
+                self.lose_jobs(state);
+                state.nodes.clear();
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Enrollment tokens: an administrator says which node a machine may become, and where it backs up.
+
+use crate::certificate_issuer::CertificateIssuer;
+use crate::domain_keys::other_settings;
+use crate::domain_repository::DomainRepositories;
+use crate::open::Parts;
+use crate::server_identity::ServerIdentity;
+use crate::{Error, Result, by, random};
+use api::domains::{PARITY_PERCENT_MAX, WantedSettings};
+use api::enroll::{IssuedToken, KeyMode, NewToken};
+use api::{Name, Token};
+use catalog::Catalog;
+use catalog::tokens::TokenTerms;
+use std::sync::Arc;
+
+/// Default validity of a token: one hour.
+pub(crate) const VALID_SECS_DEFAULT: u64 = 3600;
+/// Longest validity of a token: 30 days.
+pub(crate) const VALID_SECS_MAX: u64 = 30 * 86_400;
+
+/// Makes the tokens of nodes.
+pub(crate) struct Tokens {
+    catalog: Arc<Catalog>,
+    issuer: Arc<CertificateIssuer>,
+    identity: Arc<ServerIdentity>,
+    repositories: Arc<DomainRepositories>,
+}
+
+impl Tokens {
+    /// For nodes of this server.
+    pub(crate) fn new(parts: &Parts) -> Self {
+        Self {
+            catalog: parts.catalog.clone(),
+            issuer: parts.issuer.clone(),
+            identity: parts.identity.clone(),
+            repositories: parts.repositories.clone(),
+        }
+    }
+
+    /// Creates a token; its secret is in the reply and nowhere else.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the domain has other keys; [`Error::Catalog`].
+    pub(crate) fn make(&self, who: &str, new: &NewToken) -> Result<IssuedToken> {
+        let by = by(who);
+        let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
+        let keys = self.keys_of(&domain, new.keys)?;
+        let storage = self.storage_of(&domain, new.storage.as_ref())?;
+        let settings = self.settings_of(&domain, new)?;
+        let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
+        let expires = by.now_secs.saturating_add_unsigned(valid_secs);
+        let token =
+            Token { secret: *random::<16>()?, ca_fingerprint: self.issuer.fingerprint_prefix() };
+        let (node, role) = (new.node.clone(), new.role);
+        let terms = TokenTerms { node, domain, role, keys, expires, storage, settings };
+        self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
+        let replaces = self.catalog.node(&new.node)?.is_some();
+        let (text, server) = (token.to_text(), self.identity.address());
+        let TokenTerms { node, domain, .. } = terms;
+        Ok(IssuedToken { token: text, node, domain, server, expires, replaces })
+    }
+
+    /// An existing domain keeps its keys, whatever the default of the request.
+    fn keys_of(&self, domain: &Name, asked: KeyMode) -> Result<KeyMode> {
+        match self.catalog.domain(domain)? {
+            Some(domain) if asked == KeyMode::Client && domain.keys != asked => {
+                let name = domain.name;
+                Err(Error::Usage(format!(
+                    "the server manages the keys of the domain '{name}', and that cannot be changed"
+                )))
+            }
+            Some(domain) => Ok(domain.keys),
+            None => Ok(asked),
+        }
+    }
+
+    /// An existing domain keeps its settings.
+    fn settings_of(&self, domain: &Name, new: &NewToken) -> Result<WantedSettings> {
+        let (privacy, parity_percent) = (new.privacy, new.parity_percent);
+        if parity_percent.is_some_and(|percent| percent > PARITY_PERCENT_MAX) {
+            return Err(Error::Usage(format!("parity is 0 to {PARITY_PERCENT_MAX} per cent")));
+        }
+        let wanted = WantedSettings { privacy, parity_percent };
+        match self.catalog.domain(domain)? {
+            Some(domain) if !wanted.fit(domain.settings) => Err(other_settings(&domain)),
+            _ => Ok(wanted),
+        }
+    }
+
+    /// An existing domain stays where it lies.
+    fn storage_of(&self, domain: &Name, asked: Option<&Name>) -> Result<Option<Name>> {
+        let known = self.catalog.domain(domain)?.map(|domain| domain.storage);
+        match (known, asked) {
+            (Some(known), Some(asked)) if known.as_ref() != Some(asked) => {
+                let place = known.map_or("this server".to_owned(), |known| known.to_string());
+                Err(Error::Usage(format!("the domain '{domain}' lies on {place} already")))
+            }
+            (Some(known), _) => Ok(known),
+            (None, Some(asked)) => {
+                self.repositories.address_of_storage_server(asked).map(|_| Some(asked.clone()))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Periodic tasks.
+
+use crate::admission::Admission;
+use crate::issued_keys::IssuedKeys;
+use crate::node_activity::NodeActivity;
+use crate::open::Parts;
+use crate::server_identity::ServerIdentity;
+use crate::storage_servers::StorageServerTable;
+use crate::{SERVER, by, now_secs};
+use catalog::Catalog;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often [`Upkeep::run`] is due when nothing wakes it.
+const UPKEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// A command that is pending for longer fails: a week.
+const COMMAND_SECS: i64 = 7 * DAY_SECS;
+/// How often old jobs are deleted.
+const DELETE_EVERY_SECS: i64 = DAY_SECS;
+const DAY_SECS: i64 = 86_400;
+
+/// Default time for which ended jobs are kept: 400 days, a year and some time to compare.
+const JOBS_KEPT_SECS: i64 = 400 * DAY_SECS;
+
+/// When old jobs are deleted.
+pub(crate) struct Deleting {
+    kept_secs: AtomicI64,
+    done_at: AtomicI64,
+}
+
+impl Default for Deleting {
+    fn default() -> Self {
+        Self { kept_secs: AtomicI64::new(JOBS_KEPT_SECS), done_at: AtomicI64::new(0) }
+    }
+}
+
+impl Deleting {
+    /// Whether a day has passed since the last time, or the server has just started.
+    fn is_due(&self, now_secs: i64) -> bool {
+        now_secs - self.done_at.load(Ordering::Relaxed) >= DELETE_EVERY_SECS
+    }
+}
+
+/// Does what is due.
+pub(crate) struct Upkeep {
+    catalog: Arc<Catalog>,
+    identity: Arc<ServerIdentity>,
+    activity: Arc<NodeActivity>,
+    admission: Arc<Admission>,
+    issued: Arc<IssuedKeys>,
+    storage_servers: Arc<StorageServerTable>,
+    deleting: Deleting,
+    /// Wakes it early.
+    wake: Arc<Notify>,
+}
+
+impl Upkeep {
+    /// Of this server.
+    pub(crate) fn new(parts: &Parts) -> Self {
+        Self {
+            catalog: parts.catalog.clone(),
+            identity: parts.identity.clone(),
+            activity: parts.activity.clone(),
+            admission: parts.admission.clone(),
+            issued: parts.issued.clone(),
+            storage_servers: parts.table.clone(),
+            wake: parts.wake.clone(),
+            deleting: Deleting::default(),
+        }
+    }
+
+    /// Returns when [`Upkeep::run`] should be called: after a minute, or at once when something must not wait for
+    /// it.
+    pub(crate) async fn is_due(&self) {
+        let _ = tokio::time::timeout(UPKEEP_EVERY, self.wake.notified()).await; // a minute is what it is
+    }
+
+    /// Renews the server's certificate, removes the keys of expired grants, fails old commands, deletes old jobs once
+    /// a day, writes when nodes were last seen, and drops unused state. A failure is logged and retried the next
+    /// time. Blocks.
+    pub(crate) fn run(&self) {
+        let now_secs = now_secs();
+        if let Err(error) = self.identity.renew_if_due(now_secs) {
+            tracing::error!(%error, "cannot renew the server's certificate");
+        }
+        self.issued.remove_stale();
+        if let Err(error) = self.catalog.give_up_commands(by(SERVER), now_secs - COMMAND_SECS) {
+            tracing::error!(%error, "cannot expire old commands");
+        }
+        self.delete_old_jobs(now_secs);
+        self.storage_servers.lose_silent();
+        self.activity.write_to(&self.catalog);
+        self.admission.tidy();
+    }
+
+    /// Sets after how many seconds ended jobs and commands are deleted.
+    pub(crate) fn keep_jobs(&self, secs: u64) {
+        let secs = i64::try_from(secs).unwrap_or(i64::MAX);
+        self.deleting.kept_secs.store(secs, Ordering::Relaxed);
+    }
+
+    fn delete_old_jobs(&self, now_secs: i64) {
+        if !self.deleting.is_due(now_secs) {
+            return;
+        }
+        let before = now_secs.saturating_sub(self.deleting.kept_secs.load(Ordering::Relaxed));
+        match self.catalog.delete_old(by(SERVER), before) {
+            Ok(rows) => {
+                self.deleting.done_at.store(now_secs, Ordering::Relaxed);
+                tracing::debug!(rows, "deleted old jobs and commands");
+            }
+            Err(error) => tracing::error!(%error, "cannot delete old jobs"),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Open repositories: one for each domain in use, closed with its last user. All writers share one
+//! lease, which is released with the last of them, so that commands on the server's own machine get
+//! their turn.
+
+use format::record::SealedRecord;
+use ids::{KeyId, ObjectId};
+use parking_lot::{Mutex, MutexGuard};
+use repository::config::Config;
+use repository::keys::Keys;
+use repository::lease::{Lease, LeasePurpose};
+use repository::local::LocalStorage;
+use repository::session::Session;
+use repository::snapshots::SnapshotRef;
+use repository::{Repository, Result};
+use rustc_hash::FxHashMap;
+use server_contract::Repositories;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+/// Who holds the lease, for people.
+const HOLDER: &str = "the server";
+
+/// The repositories that are open.
+#[derive(Default)]
+pub struct Domains(Mutex<FxHashMap<PathBuf, Arc<DomainSlot>>>);
+
+/// Slot of one repository: it is opened once, and no other repository waits for it.
+type DomainSlot = Mutex<Weak<Domain>>;
+
+impl Domains {
+    /// The repository in `folder`.
+    pub fn open(&self, folder: &Path) -> Result<Arc<Domain>> {
+        let slot = self.slot(folder);
+        let mut slot = slot.lock();
+        if let Some(domain) = slot.upgrade() {
+            domain.look_again()?;
+            return Ok(domain);
+        }
+        let repository = Repository::open(Arc::new(LocalStorage::open(folder)?))?;
+        let domain = Arc::new(Domain::new(repository));
+        *slot = Arc::downgrade(&domain);
+        Ok(domain)
+    }
+
+    fn slot(&self, folder: &Path) -> Arc<DomainSlot> {
+        let mut slots = self.0.lock();
+        // A place that somebody holds, or may be opening, stays.
+        let is_used =
+            |slot: &Arc<DomainSlot>| Arc::strong_count(slot) > 1 || slot.lock().strong_count() > 0;
+        slots.retain(|_, slot| is_used(slot));
+        slots.entry(folder.to_owned()).or_default().clone()
+    }
+}
+
+/// The control plane writes keys through the same lease as sessions.
+impl Repositories for Domains {
+    fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
+        let storage = Arc::new(LocalStorage::create(folder)?);
+        Repository::init(storage, config, keys).map(drop)
+    }
+
+    fn put_key_list(&self, folder: &Path, list: &[u8]) -> Result<()> {
+        self.open(folder)?.put_key_list(list)
+    }
+
+    fn put_key_slot(&self, folder: &Path, id: KeyId, slot: &[u8]) -> Result<()> {
+        self.open(folder)?.put_slot(id, slot)
+    }
+
+    fn remove_key_slot(&self, folder: &Path, id: KeyId) -> Result<()> {
+        self.open(folder)?.remove_slot(id)
+    }
+}
+
+/// A repository in use.
+pub struct Domain {
+    /// The engine.
+    pub repository: Arc<Repository>,
+    /// The lease, while somebody writes.
+    lease: Mutex<Weak<Lease>>,
+    /// Locks by the first byte of a source's id.
+    publishing: [Mutex<()>; 256],
+}
+
+impl Domain {
+    fn new(repository: Repository) -> Self {
+        let publishing = std::array::from_fn(|_| Mutex::new(()));
+        Self { repository: Arc::new(repository), lease: Mutex::default(), publishing }
+    }
+
+    /// The lease, shared with all writers in this process.
+    pub fn lease(&self) -> Result<Arc<Lease>> {
+        self.lease_for(LeasePurpose::Store)
+    }
+
+    fn lease_for(&self, purpose: LeasePurpose) -> Result<Arc<Lease>> {
+        let mut lease = self.lease.lock();
+        if let Some(held) = lease.upgrade() {
+            return Ok(held);
+        }
+        let held = self.repository.lease_for(HOLDER, purpose)?;
+        *lease = Arc::downgrade(&held);
+        Ok(held)
+    }
+
+    /// While this is held, no other node publishes a snapshot of `source`.
+    pub(super) fn publishing(&self, source: &ObjectId) -> MutexGuard<'_, ()> {
+        self.publishing[usize::from(source.0[0])].lock()
+    }
+
+    /// Begins a session.
+    pub fn begin(&self, base: Option<SnapshotRef>, record: SealedRecord) -> Result<Session> {
+        let lease = self.lease()?;
+        self.repository.begin(&lease, base, record)
+    }
+
+    /// Durably replaces the key list by the next one.
+    pub fn put_key_list(&self, list: &[u8]) -> Result<()> {
+        self.repository.put_key_list(&*self.lease()?, list)
+    }
+
+    /// Durably adds a key slot.
+    pub fn put_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
+        self.repository.put_key_slot(&*self.lease()?, id, slot)
+    }
+
+    /// Durably removes a key slot, if it exists.
+    pub fn remove_slot(&self, id: KeyId) -> Result<()> {
+        self.repository.remove_key_slot(&*self.lease()?, id)
+    }
+
+    /// The lease, to free space: on a full disk the reserve is there for it.
+    pub(super) fn lease_to_free(&self) -> Result<Arc<Lease>> {
+        self.lease_for(LeasePurpose::Reclaim)
+    }
+
+    /// Forgets snapshots: see [`Repository::forget`]. On a full disk it uses the reserve.
+    pub(super) fn forget(
+        &self,
+        lease: &Lease,
+        names: &[SnapshotRef],
+        session: &SealedRecord,
+        tombstone: &SealedRecord,
+    ) -> Result<()> {
+        let forget = || self.repository.forget(lease, names, session, tombstone);
+        let done = match forget() {
+            Err(error) if error.is_full() && self.repository.release_reserve()? => forget(),
+            done => done,
+        };
+        self.repository.fill_reserve();
+        done
+    }
+
+    /// Whether the domain stores nothing.
+    pub fn is_empty(&self) -> bool {
+        self.repository.index().entries() == 0
+    }
+
+    /// Rereads the repository if no writer of this process holds the lease: another process may have written.
+    fn look_again(&self) -> Result<()> {
+        let is_ours = self.lease.lock().strong_count() > 0;
+        if is_ours { Ok(()) } else { self.repository.refresh() }
+    }
+}

@@ -1,0 +1,142 @@
+//! Error replies.
+
+use super::hub::NODE_CONNECTIONS_MAX;
+use super::sessions::NODE_SESSIONS_MAX;
+use ids::KeyEpoch;
+use protocol::Packet;
+use protocol::fault::{Code, fault};
+use repository::Error;
+use server_contract::access_control::Refusal;
+
+/// Hint for a node with too many connections or sessions.
+const TOO_MANY_HINT: &str =
+    "The client retries automatically. What runs, on the server: icecore server sessions";
+
+/// The reply for an error of the repository engine.
+pub(super) fn of_engine(error: &Error) -> Packet {
+    let text = error.to_string();
+    match error {
+        Error::NoRepository { .. } => fault(Code::NoRepository, &text, "", &[]),
+        Error::Exists { .. } => fault(Code::Exists, &text, "", &[]),
+        Error::KeysChanged => fault(Code::KeysChanged, &text, "", &[]),
+        Error::InUse { .. } | Error::LeaseLost { .. } => {
+            fault(Code::InUse, &text, "Wait until it ends and try again.", &[])
+        }
+        Error::SnapshotMissing(id) => fault(Code::SnapshotMissing, &text, "", &id.0),
+        Error::ObjectMissing(id) => fault(Code::ObjectMissing, &text, "", &id.0),
+        Error::ContainerMissing(number) => {
+            fault(Code::ContainerMissing, &text, "", &number.0.to_le_bytes())
+        }
+        Error::Damaged { .. } | Error::IndexDamaged { .. } | Error::UncertainData(_) => {
+            fault(Code::Damaged, &text, "On the server: icecore check", &[])
+        }
+        error if error.is_full() => fault(
+            Code::NoSpace,
+            &format!("the server's disk is full: {text}"),
+            "To free space, on the server: icecore forget and icecore reclaim",
+            &[],
+        ),
+        Error::Storage(_) => {
+            fault(Code::Storage, &format!("the server's storage failed: {text}"), "", &[])
+        }
+        _ => fault(Code::Failed, &text, "", &[]),
+    }
+}
+
+/// The reply for a refusal.
+pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
+    let code = if refusal.is_transient { Code::Busy } else { Code::NotAllowed };
+    fault(code, &refusal.message, &refusal.hint, &[])
+}
+
+/// The last packet for a violation of the protocol.
+pub(super) fn of_protocol(error: &protocol::Error) -> Packet {
+    fault(Code::Protocol, &error.to_string(), "Use the same version of icecore on both sides.", &[])
+}
+
+/// The last packet for a revoked node.
+pub(super) fn revoked() -> Packet {
+    let hint = "Enroll again: icecore agent enroll URL TOKEN";
+    fault(Code::Revoked, "the certificate of this node was revoked", hint, &[])
+}
+
+/// The last packet for a cancelled job.
+pub(super) fn cancelled() -> Packet {
+    let hint = "The next run finds what was stored.";
+    fault(Code::Cancelled, "an administrator cancelled this job", hint, &[])
+}
+
+/// The last packet for a node whose grant was withdrawn.
+pub(super) fn withdrawn(node: &str, domain: &str) -> Packet {
+    let text = format!("the node '{node}' may no longer read the domain '{domain}'");
+    let hint = format!("On the server: icecore server grant {node} {domain}");
+    fault(Code::NotAllowed, &text, &hint, &[])
+}
+
+/// The last packet for a connection whose certificate has expired. The client reconnects with a newer
+/// one if it has one.
+pub(super) fn certificate_ended(node: &str) -> Packet {
+    let text = format!("the certificate of '{node}' has expired");
+    let hint = format!(
+        "The client retries with its next certificate; if it has none, on the server: icecore server token {node}"
+    );
+    fault(Code::Busy, &text, &hint, &[])
+}
+
+/// The last packet for a silent node.
+pub(super) fn silent() -> Packet {
+    fault(Code::Busy, "the node was silent for too long", "", &[])
+}
+
+/// The last packet of a server that stops.
+pub(super) fn shutting_down() -> Packet {
+    let hint = "The job resumes automatically when the server is back.";
+    fault(Code::ShuttingDown, "the server is shutting down", hint, &[])
+}
+
+/// The last packet for a node with too many connections.
+pub(super) fn too_many_connections(node: &str) -> Packet {
+    let text = format!("the node '{node}' has {NODE_CONNECTIONS_MAX} connections already");
+    fault(Code::Busy, &text, TOO_MANY_HINT, &[])
+}
+
+/// The last packet for a node with too many sessions.
+pub(super) fn too_many_sessions(node: &str) -> Packet {
+    let text = format!("the node '{node}' has {NODE_SESSIONS_MAX} sessions already");
+    fault(Code::Busy, &text, TOO_MANY_HINT, &[])
+}
+
+/// The reply for an unknown session.
+pub(super) fn no_session() -> Packet {
+    let hint = "The job starts again; what was stored is not sent twice.";
+    fault(Code::NoSession, "the server has no such session", hint, &[])
+}
+
+/// The reply for a snapshot of a source that another node backs up.
+pub(super) fn source_of_another(node: &str) -> Packet {
+    let text = format!("the newest snapshot of this source belongs to the node '{node}'");
+    let hint = format!(
+        "Back up as this machine, without --node: icecore backup PATH. If '{node}' no longer exists, on the server: icecore server revoke {node}"
+    );
+    fault(Code::NotAllowed, &text, &hint, &[])
+}
+
+/// The reply for a tombstone that no full key in use has signed.
+pub(super) fn forget_unsigned() -> Packet {
+    let text = "the request to forget is not signed by a full key of this domain";
+    let hint = "Use a full key that was not removed: icecore key list";
+    fault(Code::NotAllowed, text, hint, &[])
+}
+
+/// The reply for a session in another key epoch than that of the key list.
+pub(super) fn other_epoch(sealed: KeyEpoch, epoch: KeyEpoch) -> Packet {
+    let text = format!(
+        "a key was removed: new backups are sealed in key epoch {epoch}, and this one in epoch {sealed}"
+    );
+    fault(Code::KeysChanged, &text, "Start the backup again.", &[])
+}
+
+/// The reply for a request that is not allowed.
+pub(super) fn not_allowed(message: &str) -> Packet {
+    fault(Code::NotAllowed, message, "", &[])
+}

@@ -1,0 +1,129 @@
+//! The data plane of a server: connections of nodes, their sessions, the repositories of domains. It has no key of
+//! any domain, and reaches neither the catalog nor the certificate authority: whatever it must know, it asks
+//! [`AccessControl`].
+//!
+//! ```text
+//!  server::listen ──▶ connection ──▶ request_handler ──▶ session ──▶ repository
+//!                       ▲     (a blocking thread for each piece of work, never for a connection)
+//!                       └── hub: all connections; sends limits, commands, cancellations, revocations, the shutdown
+//! ```
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod body_memory;
+mod closing;
+pub mod connection;
+mod connection_handle;
+pub mod domains;
+mod faults;
+mod forget;
+pub mod hub;
+mod key_list;
+mod manifest;
+mod random;
+mod reading;
+pub mod receipts;
+mod request_handler;
+mod session;
+pub mod sessions;
+
+use body_memory::BodyMemory;
+use domains::Domains;
+use hub::Hub;
+use receipts::Receipts;
+use server_contract::access_control::{AccessControl, JobEnd};
+use sessions::Sessions;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Memory for bodies of large packets, of all connections together: the shares of nodes, and the rest.
+const BODIES_BYTES: usize = 192 << 20;
+const MORE_BODIES_BYTES: usize = 64 << 20;
+
+/// Why the job of a revoked node ended.
+const REVOKED: &str = "the node was revoked";
+
+/// On shutdown, time for connections to finish a frame and to be told.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
+/// Then they are disconnected, with this much time for the last packet.
+const DISCONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// How often to check whether all connections are closed.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What all connections share.
+pub struct Shared {
+    /// Decides who may do what.
+    pub access_control: Arc<dyn AccessControl>,
+    /// Open repositories.
+    pub domains: Arc<Domains>,
+    /// Sessions, attached or waiting for their node.
+    pub sessions: Sessions,
+    /// Connections.
+    pub hub: Hub,
+    bodies: BodyMemory,
+    /// Permits for connections that were not admitted and are still read.
+    refused: Semaphore,
+    /// Issuer of receipts, if there is one.
+    receipts: Option<Receipts>,
+    /// Name and version, for the other end.
+    program: String,
+}
+
+impl Shared {
+    /// The data plane, under `access_control`.
+    pub fn new(access_control: Arc<dyn AccessControl>) -> Arc<Self> {
+        Self::with_receipts(access_control, None)
+    }
+
+    /// The same, with a receipt for every snapshot.
+    pub fn with_receipts(
+        access_control: Arc<dyn AccessControl>,
+        receipts: Option<Receipts>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            access_control,
+            domains: Arc::default(),
+            sessions: Sessions::default(),
+            hub: Hub::default(),
+            bodies: BodyMemory::new(BODIES_BYTES, MORE_BODIES_BYTES),
+            refused: Semaphore::new(closing::REFUSED_MAX),
+            receipts,
+            program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
+        })
+    }
+
+    /// Tells all connections that the server stops, and waits a short time until they are closed: a client
+    /// that does not read cannot delay the shutdown. Sessions end with the program, and the next ones find
+    /// what they stored.
+    pub async fn stop(&self) {
+        self.hub.close();
+        if tokio::time::timeout(TOLD_WITHIN, self.all_gone()).await.is_err() {
+            self.hub.disconnect_all();
+            let _ = tokio::time::timeout(DISCONNECT_WITHIN, self.all_gone()).await;
+        }
+    }
+
+    async fn all_gone(&self) {
+        while !self.hub.is_empty() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Handles revocations, limits that change with the hour, and sessions whose node does not come back.
+    /// Called every second.
+    pub fn tick(&self) {
+        self.hub.tick(&*self.access_control);
+        let access_control = &*self.access_control;
+        for session in self.sessions.expired() {
+            session.finish(access_control, &JobEnd::Lost, "");
+        }
+        for session in self.sessions.take_if(|session| session.node.is_revoked()) {
+            session.finish(access_control, &JobEnd::Failed(REVOKED.to_owned()), "");
+        }
+        for session in self.sessions.take_if(|session| access_control.is_cancelled(session.job)) {
+            let why = "an administrator cancelled it".to_owned();
+            session.finish(access_control, &JobEnd::Failed(why), "");
+        }
+    }
+}

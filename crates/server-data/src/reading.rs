@@ -1,0 +1,114 @@
+//! Read requests to a repository.
+
+use super::domains::Domain;
+use super::faults;
+use format::limits::RECORD_BYTES_MAX;
+use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
+use protocol::Packet;
+use protocol::limits::{SLOTS_MAX, SNAPSHOTS_MAX};
+use protocol::packet::{PathBytes, Slot, SnapshotName};
+use repository::snapshots::SnapshotRef;
+use repository::{Error, Repository, Result};
+use server_contract::access_control::Access;
+
+/// Answers a read request. A node that may only write gets enough to build on its last backup.
+pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packet {
+    let repository = &*domain.repository;
+    let answer = match packet {
+        Packet::GetNewest { source } => newest(repository, source),
+        Packet::ListSlots { after } => slots(repository, access, *after),
+        _ if !access.may_read => return faults::not_allowed("this node may not read"),
+        Packet::ListSnapshots { after } => list(repository, *after),
+        Packet::GetSnapshot { name } => snapshot(repository, *name),
+        Packet::Locate { ids } => {
+            repository.locate(ids).map(|locations| Packet::Locations { locations })
+        }
+        Packet::Read { location } => read(repository, *location),
+        Packet::Fetch { id } => fetch(repository, id),
+        Packet::GetKeys { container, healed } => keys(repository, *container, *healed),
+        Packet::Heal { location } => Ok(heal(repository, *location)),
+        _ => return faults::not_allowed("this request is not supported"),
+    };
+    answer.unwrap_or_else(|error| faults::of_engine(&error))
+}
+
+fn newest(repository: &Repository, source: &ObjectId) -> Result<Packet> {
+    match repository.latest_snapshot(source)? {
+        // The engine has it decoded; what is sent is what lies there.
+        Some(stored) => {
+            let name = SnapshotName { sequence: stored.name.sequence, id: stored.name.id };
+            Ok(Packet::Snapshot { name, file: stored.to_bytes() })
+        }
+        None => Ok(Packet::NotFound {}),
+    }
+}
+
+fn list(repository: &Repository, after: u64) -> Result<Packet> {
+    let all = repository.snapshots()?;
+    let mut later = all.into_iter().filter(|name| name.sequence > after);
+    let names = later.by_ref().take(SNAPSHOTS_MAX);
+    let names = names.map(|name| SnapshotName { sequence: name.sequence, id: name.id }).collect();
+    Ok(Packet::SnapshotList { names, more: later.next().is_some() })
+}
+
+fn snapshot(repository: &Repository, name: SnapshotName) -> Result<Packet> {
+    let stored = repository.snapshot(SnapshotRef { sequence: name.sequence, id: name.id })?;
+    Ok(Packet::Snapshot { name, file: stored.to_bytes() })
+}
+
+/// Slots after `after`; the first part comes with the key list, which is public.
+fn slots(repository: &Repository, access: &Access, after: Option<KeyId>) -> Result<Packet> {
+    let mut slots = repository.key_slots()?;
+    slots.retain(|(id, slot)| after.is_none_or(|after| *id > after) && may_see(access, *id, slot));
+    slots.sort_unstable_by_key(|(id, _)| *id);
+    let more = slots.len() > SLOTS_MAX;
+    let some = slots.into_iter().take(SLOTS_MAX);
+    let slots = some.map(|(id, bytes)| Slot { id, bytes }).collect();
+    let key_list = match after {
+        None => repository.key_list()?.unwrap_or_default(),
+        Some(_) => Vec::new(),
+    };
+    Ok(Packet::SlotList { slots, more, key_list })
+}
+
+/// Whether the node may see this slot. A node whose key is known sees only its own. With client-held
+/// keys, a node that may only write sees write-only slots without a password, which could be guessed.
+fn may_see(access: &Access, id: KeyId, slot: &[u8]) -> bool {
+    match access.key {
+        Some(own) => own == id.0,
+        None if access.may_read => true,
+        None => crypto::slot_info(slot)
+            .is_ok_and(|info| info.role == crypto::Role::WriteOnly && info.kdf.is_none()),
+    }
+}
+
+fn read(repository: &Repository, location: RecordLocation) -> Result<Packet> {
+    if location.length as usize > RECORD_BYTES_MAX {
+        let reason = format::Error::Invalid { what: "length of a record" };
+        return Err(Error::damaged("the request", reason));
+    }
+    let mut record = Vec::new();
+    repository.read(location, &mut record)?;
+    Ok(Packet::Record { location, record })
+}
+
+fn fetch(repository: &Repository, id: &ObjectId) -> Result<Packet> {
+    let mut record = Vec::new();
+    let location = repository.fetch(id, &mut record)?;
+    Ok(Packet::Record { location, record })
+}
+
+fn heal(repository: &Repository, location: RecordLocation) -> Packet {
+    let mut record = Vec::new();
+    match repository.heal(location, &mut record) {
+        true => Packet::Record { location, record },
+        false => Packet::NotFound {},
+    }
+}
+
+fn keys(repository: &Repository, container: ContainerNo, healed: bool) -> Result<Packet> {
+    let mut keys = repository.session_keys(container, healed)?;
+    keys.dedup();
+    keys.truncate(protocol::limits::KEYS_MAX);
+    Ok(Packet::Keys { keys: keys.into_iter().map(PathBytes).collect() })
+}

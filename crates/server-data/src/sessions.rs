@@ -1,0 +1,88 @@
+//! All sessions: those that are attached, and those that wait for their node to come back.
+
+pub use super::session::Session as LiveSession;
+use super::session::{Session, SessionPermit};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use transport::quota::Quota;
+
+/// Maximum number of sessions of one node. Those that wait for their node count, too: each holds memory,
+/// and the lease.
+pub(super) const NODE_SESSIONS_MAX: usize = 16;
+
+/// Sessions by name.
+pub struct Sessions {
+    all: Mutex<FxHashMap<[u8; 16], Arc<Session>>>,
+    /// Permits for the sessions of each node, by its name.
+    permits: Quota<String>,
+    /// Promises of all sessions of a node, by its name.
+    promised: Mutex<FxHashMap<String, Arc<AtomicUsize>>>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        let (all, promised) = Default::default();
+        Self { all, permits: Quota::new(NODE_SESSIONS_MAX), promised }
+    }
+}
+
+impl Sessions {
+    pub(super) fn insert(&self, session: Arc<Session>) {
+        self.all.lock().insert(session.token.0, session);
+    }
+
+    /// A permit for one more session of `node`, if there is one left.
+    pub(super) fn permit(&self, node: &str) -> Option<SessionPermit> {
+        let permit = self.permits.acquire(node.to_owned())?;
+        Some(SessionPermit { permit, promised: self.promised(node) })
+    }
+
+    /// The counter of promises of `node`.
+    fn promised(&self, node: &str) -> Arc<AtomicUsize> {
+        let mut promised = self.promised.lock();
+        promised.retain(|_, count| Arc::strong_count(count) > 1);
+        promised.entry(node.to_owned()).or_default().clone()
+    }
+
+    /// The session `name`, for the node of this name that knows its secret.
+    pub(super) fn find(
+        &self,
+        name: [u8; 16],
+        secret: [u8; 16],
+        node: &str,
+    ) -> Option<Arc<Session>> {
+        let found = self.all.lock().get(&name).cloned()?;
+        // The name alone is random enough; the secret makes that a look over a shoulder does not do.
+        (found.token.1 == secret && found.node.name == node).then_some(found)
+    }
+
+    pub(super) fn remove(&self, session: &Session) {
+        self.all.lock().remove(&session.token.0);
+    }
+
+    /// Removes and returns those whose node did not come back.
+    pub(super) fn expired(&self) -> Vec<Arc<Session>> {
+        self.take_if(Session::is_expired)
+    }
+
+    /// Removes and returns those of which `is_over` is true.
+    pub(super) fn take_if(&self, is_over: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
+        let mut all = self.all.lock();
+        let (gone, kept) = all.drain().partition(|(_, session)| is_over(session));
+        *all = kept;
+        let gone: FxHashMap<[u8; 16], Arc<Session>> = gone;
+        gone.into_values().collect()
+    }
+
+    /// Number of sessions.
+    pub fn len(&self) -> usize {
+        self.all.lock().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.lock().is_empty()
+    }
+}

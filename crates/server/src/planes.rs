@@ -1,0 +1,50 @@
+//! A control server: both planes, joined here and nowhere else.
+
+use crate::listen::{self, Listening};
+use server_control::Control;
+use server_control::http::router;
+use server_data::Shared;
+use server_data::receipts::Receipts;
+use std::io;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Both planes of a server.
+#[derive(Clone)]
+pub struct Planes {
+    /// The control plane.
+    pub control: Arc<Control>,
+    /// The data plane. It asks the control plane through `AccessControl`.
+    pub data: Arc<Shared>,
+}
+
+impl Planes {
+    /// Joins a data plane to `control`, which from now on writes repositories through the leases of that data plane.
+    ///
+    /// # Errors
+    /// Those of [`Receipts::open`], in the server's folder.
+    pub fn join(control: Arc<Control>) -> io::Result<Self> {
+        let receipts = Receipts::open(&control.folder().file(""))?;
+        let data = Shared::with_receipts(control.clone(), Some(receipts));
+        control.set_repositories(data.domains.clone());
+        Ok(Self { control, data })
+    }
+
+    /// Serves both planes on `listener`, and does the periodic tasks, until the future is dropped.
+    pub async fn run(&self, listener: TcpListener) {
+        let (tls, http) = (self.control.tls(), router(self.control.clone()));
+        let listening = Listening { listener, tls, shared: self.data.clone(), http };
+        tokio::select! {
+            () = listen::run(listening) => {}
+            () = self.keep_up() => {}
+        }
+    }
+
+    async fn keep_up(&self) {
+        loop {
+            self.control.upkeep_is_due().await;
+            let control = self.control.clone();
+            let _ = tokio::task::spawn_blocking(move || control.upkeep()).await; // a bug is in the log
+        }
+    }
+}
