@@ -158,7 +158,7 @@ impl ConnectionDriver {
             let endpoint = self.route.endpoint();
             let met = self.connect_to(&endpoint).await;
             match (met, self.route.is_redirected()) {
-                (Ok(Connected::Redirect(place)), false) => self.route.redirect_to(Some(place)),
+                (Ok(Connected::Redirect(address)), false) => self.route.redirect_to(Some(address)),
                 (Ok(Connected::Redirect(_)), true) => {
                     let text = format!(
                         "the storage server {} redirects to another server",

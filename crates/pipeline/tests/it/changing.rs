@@ -35,20 +35,20 @@ fn calm_files(root: &Path) {
 }
 
 /// Backs up while files are disturbed: the calm ones are exact. Returns what was complained about.
-fn assert_neighbors_are_exact(place: &TestFolder, disturb: impl Fn(u64) + Sync) -> Vec<String> {
-    let repository = place.init();
-    calm_files(&place.source());
+fn assert_neighbors_are_exact(folder: &TestFolder, disturb: impl Fn(u64) + Sync) -> Vec<String> {
+    let repository = folder.init();
+    calm_files(&folder.source());
     let mut complaints = Vec::new();
     while_disturbed(disturb, || {
         for _ in 0..8 {
             let heard = Heard::default();
             let done =
-                pipeline::backup::run(&repository, &place.options(), &Progress::default(), &heard)
+                pipeline::backup::run(&repository, &folder.options(), &Progress::default(), &heard)
                     .unwrap();
             assert!(done.report.adds_up(), "{:#?}", done.report);
             assert!(!heard.all().iter().any(|line| line.contains("calm")), "{:?}", heard.all());
             complaints.extend(heard.all());
-            let target = tempfile::tempdir_in(place.folder.path()).unwrap();
+            let target = tempfile::tempdir_in(folder.temp.path()).unwrap();
             let report = restore_to(&repository, done.snapshot, target.path()).unwrap();
             assert_eq!(report.failed, 0, "what a snapshot has can be restored");
             for number in 0..40 {
@@ -65,11 +65,11 @@ fn assert_neighbors_are_exact(place: &TestFolder, disturb: impl Fn(u64) + Sync) 
 
 #[test]
 fn growing_logs_are_stored_and_cost_nobody() {
-    let place = TestFolder::new();
-    let root = place.source();
+    let folder = TestFolder::new();
+    let root = folder.source();
     write(&root, "logs/small", b"begin\n");
     write(&root, "logs/large", &noise(1, 1_500_000));
-    let complaints = assert_neighbors_are_exact(&place, |_| {
+    let complaints = assert_neighbors_are_exact(&folder, |_| {
         for name in ["small", "large"] {
             let mut file = std::fs::OpenOptions::new()
                 .append(true)
@@ -83,10 +83,10 @@ fn growing_logs_are_stored_and_cost_nobody() {
 
 #[test]
 fn truncated_and_rewritten_files_cost_nobody() {
-    let place = TestFolder::new();
-    let root = place.source();
+    let folder = TestFolder::new();
+    let root = folder.source();
     let (short, long) = (noise(1, 10_000), noise(2, 2_000_000));
-    let complaints = assert_neighbors_are_exact(&place, |turn| {
+    let complaints = assert_neighbors_are_exact(&folder, |turn| {
         for name in ["a", "b"] {
             write(&root, format!("rewritten/{name}"), if turn % 2 == 0 { &short } else { &long });
         }
@@ -96,10 +96,10 @@ fn truncated_and_rewritten_files_cost_nobody() {
 
 #[test]
 fn replaced_and_vanishing_files_cost_nobody() {
-    let place = TestFolder::new();
-    let root = place.source();
+    let folder = TestFolder::new();
+    let root = folder.source();
     write(&root, "moving/start", b"x");
-    let complaints = assert_neighbors_are_exact(&place, |turn| {
+    let complaints = assert_neighbors_are_exact(&folder, |turn| {
         let at = |name: u64| root.join(format!("moving/{}", name % 30));
         let _ = std::fs::write(at(turn), noise(turn, 500));
         let _ = std::fs::rename(at(turn), at(turn * 7 + 3));
@@ -114,9 +114,9 @@ fn replaced_and_vanishing_files_cost_nobody() {
 
 #[test]
 fn appearing_and_vanishing_directories_cost_nobody() {
-    let place = TestFolder::new();
-    let root = place.source();
-    let complaints = assert_neighbors_are_exact(&place, |turn| {
+    let folder = TestFolder::new();
+    let root = folder.source();
+    let complaints = assert_neighbors_are_exact(&folder, |turn| {
         let at = root.join(format!("dirs/{}/deep/er", turn % 5));
         let _ = std::fs::create_dir_all(&at);
         let _ = std::fs::write(at.join("file"), noise(turn, 300));
@@ -127,32 +127,32 @@ fn appearing_and_vanishing_directories_cost_nobody() {
 
 #[test]
 fn a_file_that_changed_while_it_was_read_is_marked_and_read_again() {
-    let place = TestFolder::new();
-    let root = place.source();
+    let folder = TestFolder::new();
+    let root = folder.source();
     write(&root, "busy", &noise(1, 6_000_000));
-    let repository = place.init();
+    let repository = folder.init();
     let grow = |_| {
         let mut file = std::fs::OpenOptions::new().append(true).open(root.join("busy")).unwrap();
         file.write_all(b"more\n").unwrap();
     };
     // On a busy machine whoever disturbs may get no turn while the file is read.
-    let mut tries = (0..50).map(|_| while_disturbed(grow, || place.backup(&repository)));
+    let mut tries = (0..50).map(|_| while_disturbed(grow, || folder.backup(&repository)));
     let done = tries.find(|done| done.report.objects_changed_during_read == 1);
     let done = done.expect("a backup that met a change");
     assert!(done.report.retries > 0);
     // Whatever its times say: what was torn is read again.
-    let calm = place.backup(&repository);
+    let calm = folder.backup(&repository);
     assert_eq!(calm.report.objects_unchanged, calm.report.objects_inspected - 1);
-    place.assert_restores(&repository, calm.snapshot, &place.state());
+    folder.assert_restores(&repository, calm.snapshot, &folder.state());
 }
 
 /// Calls `then` once, at the first container of a backup: the walk is over by then, the reading
 /// is not.
 fn backup_with_an_event(
-    place: &TestFolder,
+    folder: &TestFolder,
     then: impl Fn() + Send + 'static,
 ) -> pipeline::backup::BackupOutcome {
-    drop(place.init());
+    drop(folder.init());
     let mut waiting = true;
     let plan = Plan::watched(Box::new(move |call| {
         if call.verb == "create"
@@ -164,52 +164,53 @@ fn backup_with_an_event(
         }
     }));
     let repository =
-        UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
-    let options = pipeline::backup::BackupOptions { threads: 1, ..place.options() };
+        UnlockedRepository::open(FaultyStorage::new(&folder.repository(), &plan), PASSWORD)
+            .unwrap();
+    let options = pipeline::backup::BackupOptions { threads: 1, ..folder.options() };
     pipeline::backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap()
 }
 
-fn many_megabytes_first(place: &TestFolder) {
+fn many_megabytes_first(folder: &TestFolder) {
     for number in 0..6 {
-        place.write(&format!("a/{number}"), &noise(number, 1_000_000));
+        folder.write(&format!("a/{number}"), &noise(number, 1_000_000));
     }
 }
 
 #[test]
 fn a_file_whose_first_name_vanishes_is_stored_under_its_second() {
-    let place = TestFolder::new();
-    many_megabytes_first(&place);
-    place.write("z/first", &noise(77, 5_000));
-    std::fs::hard_link(place.source().join("z/first"), place.source().join("z/second")).unwrap();
-    let gone = place.source().join("z/first");
-    let done = backup_with_an_event(&place, move || std::fs::remove_file(&gone).unwrap());
+    let folder = TestFolder::new();
+    many_megabytes_first(&folder);
+    folder.write("z/first", &noise(77, 5_000));
+    std::fs::hard_link(folder.source().join("z/first"), folder.source().join("z/second")).unwrap();
+    let gone = folder.source().join("z/first");
+    let done = backup_with_an_event(&folder, move || std::fs::remove_file(&gone).unwrap());
     assert_eq!(
         (done.report.objects_failed, done.report.objects_vanished),
         (0, 1),
         "{:#?}",
         done.report
     );
-    let target = place.at("target");
-    restore_to(&place.open(), done.snapshot, &target).unwrap();
+    let target = folder.at("target");
+    restore_to(&folder.open(), done.snapshot, &target).unwrap();
     assert_eq!(std::fs::read(target.join(NAME).join("z/second")).unwrap(), noise(77, 5_000));
 }
 
 #[test]
 fn a_file_that_becomes_a_fifo_does_not_hang_the_backup() {
-    let place = TestFolder::new();
-    many_megabytes_first(&place);
-    place.write("z/file", &noise(1, 5_000));
-    place.write("z/large", &noise(1, 2_000_000));
-    place.write("z/next", b"next");
-    let root = place.source();
-    let done = backup_with_an_event(&place, move || {
+    let folder = TestFolder::new();
+    many_megabytes_first(&folder);
+    folder.write("z/file", &noise(1, 5_000));
+    folder.write("z/large", &noise(1, 2_000_000));
+    folder.write("z/next", b"next");
+    let root = folder.source();
+    let done = backup_with_an_event(&folder, move || {
         for name in ["z/file", "z/large"] {
             std::fs::remove_file(root.join(name)).unwrap();
             crate::testkit::build::node(&root.join(name), rustix::fs::FileType::Fifo, 0);
         }
     });
     assert!(done.report.adds_up(), "{:#?}", done.report);
-    let (target, repository) = (place.at("target"), place.open());
+    let (target, repository) = (folder.at("target"), folder.open());
     let (report, heard) =
         restore_with(&repository, done.snapshot, b"", &target, &Default::default()).unwrap();
     assert_eq!((report.failed, heard), (0, vec![]));

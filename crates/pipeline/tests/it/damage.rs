@@ -50,33 +50,33 @@ impl Region {
 
 /// A repository with two snapshots, and how it was after the first.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     older: TestFolder,
     made: Vec<(SnapshotRef, Tree)>,
 }
 
 impl Lab {
     fn new() -> Arc<Self> {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let repository = place.init();
-        let tree = place.state();
-        let first = (place.backup(&repository).snapshot, tree);
-        let older = place.copied();
-        place.write("large", &noise(5, 150_000));
-        let tree = place.state();
-        let second = (place.backup(&repository).snapshot, tree);
-        Arc::new(Self { place, older, made: vec![first, second] })
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let repository = folder.init();
+        let tree = folder.state();
+        let first = (folder.backup(&repository).snapshot, tree);
+        let older = folder.copied();
+        folder.write("large", &noise(5, 150_000));
+        let tree = folder.state();
+        let second = (folder.backup(&repository).snapshot, tree);
+        Arc::new(Self { folder, older, made: vec![first, second] })
     }
 
     fn file(&self, prefix: &str) -> String {
-        let found = self.place.files().into_iter().find(|name| name.starts_with(prefix));
+        let found = self.folder.files().into_iter().find(|name| name.starts_with(prefix));
         found.unwrap_or_else(|| panic!("no file {prefix}"))
     }
 
     /// A copy with one damage; `None` when there is nothing to do it to.
     fn damaged(&self, name: &str, region: Region, damage: Damage) -> Option<TestFolder> {
-        let copy = self.place.copied();
+        let copy = self.folder.copied();
         let path = copy.repository().join(name);
         let mut bytes = std::fs::read(&path).unwrap();
         let before = bytes.clone();
@@ -124,8 +124,8 @@ fn tried<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'stati
     }
 }
 
-fn open(place: &TestFolder) -> pipeline::Result<UnlockedRepository> {
-    UnlockedRepository::open(place.storage(), PASSWORD)
+fn open(folder: &TestFolder) -> pipeline::Result<UnlockedRepository> {
+    UnlockedRepository::open(folder.storage(), PASSWORD)
 }
 
 fn short(error: &dyn std::fmt::Display) -> String {
@@ -177,61 +177,62 @@ fn row(
     must_find: bool,
 ) -> Option<String> {
     let what = format!("{damage:?} {region:?} of {}", name.chars().take(28).collect::<String>());
-    let (place, other) = (lab.damaged(name, region, damage)?, lab.damaged(name, region, damage)?);
-    let (place, other) = (Arc::new(place), Arc::new(other));
-    let column = |verb: &str, place: &Arc<TestFolder>, says: fn(&Lab, &TestFolder) -> String| {
-        let (lab, place) = (lab.clone(), place.clone());
-        tried(&format!("{verb} after {what}"), move || says(&lab, &place))
+    let (folder, other) = (lab.damaged(name, region, damage)?, lab.damaged(name, region, damage)?);
+    let (folder, other) = (Arc::new(folder), Arc::new(other));
+    let column = |verb: &str, folder: &Arc<TestFolder>, says: fn(&Lab, &TestFolder) -> String| {
+        let (lab, folder) = (lab.clone(), folder.clone());
+        tried(&format!("{verb} after {what}"), move || says(&lab, &folder))
     };
-    let opened = column("open", &place, open_says);
-    let checked = column("check", &place, check_says);
+    let opened = column("open", &folder, open_says);
+    let checked = column("check", &folder, check_says);
     assert!(!must_find || checked != "clean", "{what}: check found nothing");
-    let restored = column("restore", &place, restore_says);
-    let backed_up = column("backup", &place, backup_says);
+    let restored = column("restore", &folder, restore_says);
+    let backed_up = column("backup", &folder, backup_says);
     let rebuilt = column("rebuild", &other, rebuild_says);
     Some(format!("{what:52} | {opened} | {checked} | {restored} | {backed_up} | {rebuilt}"))
 }
 
-fn open_says(_: &Lab, place: &TestFolder) -> String {
-    open(place).map_or_else(|error| short(&error), |_| "ok".into())
+fn open_says(_: &Lab, folder: &TestFolder) -> String {
+    open(folder).map_or_else(|error| short(&error), |_| "ok".into())
 }
 
-fn check_says(_: &Lab, place: &TestFolder) -> String {
-    match open(place).and_then(|repository| checked(&repository)) {
+fn check_says(_: &Lab, folder: &TestFolder) -> String {
+    match open(folder).and_then(|repository| checked(&repository)) {
         Ok(report) if report.damages.is_empty() => "clean".to_owned(),
         Ok(report) => format!("{} damages", report.damages.len()),
         Err(error) => short(&error),
     }
 }
 
-fn restore_says(lab: &Lab, place: &TestFolder) -> String {
-    let Ok(repository) = open(place) else { return "not opened".to_owned() };
-    restored(&repository, &lab.made, &place.at("targets")).unwrap_or_else(|wrong| panic!("{wrong}"))
+fn restore_says(lab: &Lab, folder: &TestFolder) -> String {
+    let Ok(repository) = open(folder) else { return "not opened".to_owned() };
+    restored(&repository, &lab.made, &folder.at("targets"))
+        .unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
 /// A backup says that it failed, or what it says it stored restores, or its damage is found.
-fn backup_says(lab: &Lab, place: &TestFolder) -> String {
-    let Ok(repository) = open(place) else { return "not opened".to_owned() };
-    match lab.place.try_backup(&repository) {
+fn backup_says(lab: &Lab, folder: &TestFolder) -> String {
+    let Ok(repository) = open(folder) else { return "not opened".to_owned() };
+    match lab.folder.try_backup(&repository) {
         Err(error) => short(&error),
-        Ok(done) => new_restores(lab, &repository, done.snapshot, &place.at("after backup")),
+        Ok(done) => new_restores(lab, &repository, done.snapshot, &folder.at("after backup")),
     }
 }
 
 /// After a rebuild the next backup is whole, whatever was lost.
-fn rebuild_says(lab: &Lab, place: &TestFolder) -> String {
-    let report = match rebuild::run(place.storage(), PASSWORD, false) {
+fn rebuild_says(lab: &Lab, folder: &TestFolder) -> String {
+    let report = match rebuild::run(folder.storage(), PASSWORD, false) {
         Err(error) => return short(&error),
         Ok(report) => report,
     };
-    let repository = open(place).unwrap();
-    restored(&repository, &lab.made, &place.at("targets"))
+    let repository = open(folder).unwrap();
+    restored(&repository, &lab.made, &folder.at("targets"))
         .unwrap_or_else(|wrong| panic!("{wrong}"));
     let done = lab
-        .place
+        .folder
         .try_backup(&repository)
         .unwrap_or_else(|error| panic!("the backup after the rebuild: {error}"));
-    let said = new_restores(lab, &repository, done.snapshot, &place.at("after"));
+    let said = new_restores(lab, &repository, done.snapshot, &folder.at("after"));
     assert_eq!(said, "exact", "the backup after the rebuild");
     format!("{} snapshots, {} damages", report.snapshots, report.damages.len())
 }
@@ -243,7 +244,7 @@ fn new_restores(
     name: SnapshotRef,
     target: &Path,
 ) -> String {
-    restored(repository, &[(name, lab.place.state())], target)
+    restored(repository, &[(name, lab.folder.state())], target)
         .unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
@@ -321,8 +322,8 @@ fn a_container_of_another_repository_is_not_believed() {
     let lab = Lab::new();
     let other = Lab::new();
     let name = lab.file("containers/");
-    let copy = lab.place.copied();
-    std::fs::copy(other.place.repository().join(&name), copy.repository().join(&name)).unwrap();
+    let copy = lab.folder.copied();
+    std::fs::copy(other.folder.repository().join(&name), copy.repository().join(&name)).unwrap();
     assert!(!checked(&copy.open()).unwrap().damages.is_empty());
     let said = restored(&copy.open(), &lab.made, &copy.at("targets")).unwrap();
     assert_ne!(said, "exact");
@@ -333,8 +334,8 @@ fn a_container_of_another_repository_is_not_believed() {
 fn exchanged_containers_are_found() {
     let lab = Lab::new();
     let names: Vec<_> =
-        lab.place.files().into_iter().filter(|name| name.ends_with(".ice")).collect();
-    let copy = lab.place.copied();
+        lab.folder.files().into_iter().filter(|name| name.ends_with(".ice")).collect();
+    let copy = lab.folder.copied();
     let at = |name: &str| copy.repository().join(name);
     std::fs::rename(at(&names[0]), at("x")).unwrap();
     std::fs::rename(at(&names[1]), at(&names[0])).unwrap();
@@ -348,8 +349,8 @@ fn exchanged_containers_are_found() {
 fn a_flip_anywhere_in_a_container_is_found() {
     let lab = Lab::new();
     let name = lab.file("containers/");
-    let length = std::fs::metadata(lab.place.repository().join(&name)).unwrap().len() as usize;
-    let copy = lab.place.copied();
+    let length = std::fs::metadata(lab.folder.repository().join(&name)).unwrap().len() as usize;
+    let copy = lab.folder.copied();
     let path = copy.repository().join(&name);
     let good = std::fs::read(&path).unwrap();
     let (head, tail) = ((0..160).step_by(3), (length - 160..length).step_by(3));
@@ -370,7 +371,7 @@ fn a_damaged_session_record_costs_nothing_while_a_snapshot_file_has_it() {
     let copy = lab.damaged(&name, Region::FirstRecord, Damage::Flip).unwrap();
     for (name, tree) in lab.made.iter().rev() {
         // Each by a program of its own, which has learned nothing from another snapshot.
-        lab.place.assert_restores(&copy.open(), *name, tree);
+        lab.folder.assert_restores(&copy.open(), *name, tree);
     }
 }
 
@@ -382,6 +383,6 @@ fn a_damaged_session_record_costs_nothing_when_its_snapshot_is_forgotten() {
     let ((first, _), rest) = lab.made.split_first().unwrap();
     copy.open().forget(&[*first]).unwrap();
     for (name, tree) in rest {
-        lab.place.assert_restores(&copy.open(), *name, tree);
+        lab.folder.assert_restores(&copy.open(), *name, tree);
     }
 }

@@ -85,29 +85,29 @@ struct State {
 impl Matrix {
     fn new() -> Self {
         let lab = Lab::new();
-        let repository = lab.place.open();
+        let repository = lab.folder.open();
         let needs = lab.made.iter().map(|made| needs::of(&repository, made)).collect();
         Self { lab, needs }
     }
 
     /// One cell: what it says in the table, or `None` when the harm changes nothing.
     fn cell(&self, harm: &Harm, command: Command) -> Option<String> {
-        let place = harm.done(&self.lab)?;
+        let folder = harm.done(&self.lab)?;
         let what = format!("{command:?} after {harm}");
-        let files = || files_below(&place.repository());
+        let files = || files_below(&folder.repository());
         let listed = files();
-        let before = self.state(&place, &self.lab.made, &what);
+        let before = self.state(&folder, &self.lab.made, &what);
         assert_eq!(files(), listed, "{what}: looking has changed something");
         self.assert_found(harm, before.as_ref(), &what);
         self.assert_rest_restores(harm, before.as_ref(), &what);
-        let said = self.run(command, &place, &what);
+        let said = self.run(command, &folder, &what);
         let left: Vec<_> = self.left(command, &said).collect();
-        let after = self.state(&place, left.iter().copied(), &what);
+        let after = self.state(&folder, left.iter().copied(), &what);
         let rebuilds = matches!(command, Command::Rebuild | Command::RebuildIncomplete);
         if !rebuilds || costs_a_rebuild(&self.lab, harm).is_none() {
             assert_no_worse(&left, before.as_ref(), after.as_ref(), &what);
         }
-        let healed = self.heal(harm, &place, &left, before.as_ref(), &what);
+        let healed = self.heal(harm, &folder, &left, before.as_ref(), &what);
         let lost = before.map_or("closed".into(), |state| state.lost().to_string());
         Some(format!("{lost:>6} | {:<40} | {healed}", said.unwrap_or_else(|error| error)))
     }
@@ -115,11 +115,11 @@ impl Matrix {
     /// What there is to be had of `made`; `None` when the repository does not open.
     fn state<'a>(
         &self,
-        place: &TestFolder,
+        folder: &TestFolder,
         made: impl IntoIterator<Item = &'a Made>,
         what: &str,
     ) -> Option<State> {
-        let repository = open(place).ok()?;
+        let repository = open(folder).ok()?;
         let restored = made.into_iter().map(|made| Restored::of(&repository, made, what)).collect();
         Some(State { restored, check: checked(&repository) })
     }
@@ -151,17 +151,18 @@ impl Matrix {
         for ((made, needs), restored) in self.lab.made.iter().zip(&self.needs).zip(&state.restored)
         {
             for path in &restored.lost {
-                let hit = needs[path].iter().any(|place| harm.hits(&self.lab, *place));
+                let hit = needs[path].iter().any(|location| harm.hits(&self.lab, *location));
                 let path = path.escape_ascii();
                 assert!(hit, "{what}: {path} of {} is lost: {:?}", made.name.id, restored.heard);
             }
         }
     }
 
-    fn run(&self, command: Command, place: &TestFolder, what: &str) -> Result<String, String> {
+    fn run(&self, command: Command, folder: &TestFolder, what: &str) -> Result<String, String> {
         let text = |error: pipeline::Error| error.to_string().chars().take(40).collect::<String>();
         let rebuild = |incomplete| {
-            let report = rebuild::run(place.storage(), secret(place), incomplete).map_err(text)?;
+            let report =
+                rebuild::run(folder.storage(), secret(folder), incomplete).map_err(text)?;
             Ok(format!("{} snapshots, {} back", report.snapshots, report.snapshots_restored))
         };
         match command {
@@ -169,7 +170,7 @@ impl Matrix {
             Command::RebuildIncomplete => return rebuild(true),
             _ => {}
         }
-        let repository = open(place).map_err(text)?;
+        let repository = open(folder).map_err(text)?;
         match command {
             Command::Look => Ok("looked".into()),
             Command::Backup => self.back_up(&repository, false, what).map_err(text),
@@ -206,7 +207,7 @@ impl Matrix {
     }
 
     fn backup(&self, repository: &UnlockedRepository, full: bool) -> pipeline::Result<Made> {
-        let options = pipeline::backup::BackupOptions { full, ..self.lab.place.options() };
+        let options = pipeline::backup::BackupOptions { full, ..self.lab.folder.options() };
         let heard = crate::testkit::Heard::default();
         let done = pipeline::backup::run(repository, &options, &Default::default(), &heard)?;
         assert!(done.report.adds_up(), "{:#?}", done.report);
@@ -223,7 +224,7 @@ impl Matrix {
     fn heal(
         &self,
         harm: &Harm,
-        place: &TestFolder,
+        folder: &TestFolder,
         left: &[&Made],
         before: Option<&State>,
         what: &str,
@@ -231,14 +232,15 @@ impl Matrix {
         if harm.kind == Kind::Config {
             // There is no other copy in the repository: put the owner's back.
             std::fs::copy(
-                self.lab.place.repository().join("config"),
-                place.repository().join("config"),
+                self.lab.folder.repository().join("config"),
+                folder.repository().join("config"),
             )
             .unwrap();
         }
-        rebuild::run(place.storage(), secret(place), false)
+        rebuild::run(folder.storage(), secret(folder), false)
             .unwrap_or_else(|error| panic!("{what}: rebuild: {error}"));
-        let repository = open(place).unwrap_or_else(|error| panic!("{what}: rebuilt, but {error}"));
+        let repository =
+            open(folder).unwrap_or_else(|error| panic!("{what}: rebuilt, but {error}"));
         let newest = self
             .backup(&repository, true)
             .unwrap_or_else(|error| panic!("{what}: the backup after the rebuild: {error}"));
@@ -248,7 +250,7 @@ impl Matrix {
         let id = newest.name.id.to_string();
         let of_newest = report.damages.iter().find(|damage| damage.snapshots.contains(&id));
         assert_eq!(of_newest, None, "{what}: check of the newest");
-        let after = self.state(place, left.iter().copied(), what);
+        let after = self.state(folder, left.iter().copied(), what);
         if costs_a_rebuild(&self.lab, harm).is_none() {
             assert_no_worse(left, before, after.as_ref(), &format!("healing {what}"));
         }
@@ -367,13 +369,13 @@ fn whatever_is_damaged_five_promises_hold() {
 #[test]
 fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
     let lab = Lab::new();
-    let target = lab.place.at("target");
+    let target = lab.folder.at("target");
     let options = pipeline::restore::RestoreOptions { delete: true, ..Default::default() };
-    let restore = |place: &TestFolder| {
+    let restore = |folder: &TestFolder| {
         let name = lab.made[0].name;
-        crate::testkit::restore_with(&place.open(), name, b"", &target, &options).unwrap()
+        crate::testkit::restore_with(&folder.open(), name, b"", &target, &options).unwrap()
     };
-    restore(&lab.place);
+    restore(&lab.folder);
     let whole = files_below(&target);
     let harms = Harm::all(&lab).into_iter();
     let of_pages = harms.filter(|harm| harm.region == "pages sealed" && harm.how == How::Flip);
@@ -386,5 +388,5 @@ fn a_restore_that_deletes_spares_everything_while_a_page_is_lost() {
     assert!(lost.count() > 0, "no page of names was lost");
     std::fs::write(target.join(crate::testkit::NAME).join("more"), b"what no snapshot has")
         .unwrap();
-    assert_eq!(restore(&lab.place).0.deleted, 1, "and deletes again once all is known");
+    assert_eq!(restore(&lab.folder).0.deleted, 1, "and deletes again once all is known");
 }

@@ -35,19 +35,22 @@ fn restored(
 
 /// A backup of the source as `/home/x`, and a target with strangers at every level.
 fn nested() -> (TestFolder, UnlockedRepository, SnapshotRef) {
-    let place = TestFolder::new();
-    small_tree(&place.source(), 1);
-    let repository = place.init();
+    let folder = TestFolder::new();
+    small_tree(&folder.source(), 1);
+    let repository = folder.init();
     let shown_as = Some(b"/home/x".to_vec());
-    let roots =
-        vec![SourceRoot { source: place.source().into_os_string().into_encoded_bytes(), shown_as }];
-    let options = backup::BackupOptions { roots, paths: vec!["/home/x".into()], ..place.options() };
+    let roots = vec![SourceRoot {
+        source: folder.source().into_os_string().into_encoded_bytes(),
+        shown_as,
+    }];
+    let options =
+        backup::BackupOptions { roots, paths: vec!["/home/x".into()], ..folder.options() };
     let done = backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
-    (place, repository, done.snapshot)
+    (folder, repository, done.snapshot)
 }
 
-fn with_strangers(place: &TestFolder) -> PathBuf {
-    let target = place.at("target");
+fn with_strangers(folder: &TestFolder) -> PathBuf {
+    let target = folder.at("target");
     for name in [
         "precious",
         "home/precious",
@@ -62,8 +65,8 @@ fn with_strangers(place: &TestFolder) -> PathBuf {
 
 #[test]
 fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is_told() {
-    let (place, repository, name) = nested();
-    let (target, snapshot) = (with_strangers(&place), snapshot(&repository, name).unwrap());
+    let (folder, repository, name) = nested();
+    let (target, snapshot) = (with_strangers(&folder), snapshot(&repository, name).unwrap());
     let expected = [("home/x/dir0/more", 1), ("home/x/stranger", 3), ("home/x/tiny", 2)];
     let expected = expected.map(|(path, objects)| (path.to_owned(), objects));
     let rehearsal = RestoreOptions { dry_run: true, ..deleting() };
@@ -83,7 +86,7 @@ fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is
 
 #[test]
 fn nothing_is_removed_in_the_root_directory_nor_for_a_partial_snapshot() {
-    let (place, repository, name) = nested();
+    let (folder, repository, name) = nested();
     let mut snapshot = snapshot(&repository, name).unwrap();
     let rehearsal = RestoreOptions { dry_run: true, ..deleting() };
     for root in ["/", "/.", "/proc/self/root"] {
@@ -91,7 +94,7 @@ fn nothing_is_removed_in_the_root_directory_nor_for_a_partial_snapshot() {
         assert!(matches!(refused, Err(Error::Usage(_))), "{root}: {refused:?}");
     }
     snapshot.body.partial = true;
-    let target = with_strangers(&place);
+    let target = with_strangers(&folder);
     let refused = restored(&repository, &snapshot, &target, &deleting());
     assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
     assert!(target.join("home/x/stranger/a/b").exists());
@@ -100,7 +103,7 @@ fn nothing_is_removed_in_the_root_directory_nor_for_a_partial_snapshot() {
 /// More files than fit into a leaf, links among them, and an archive that keeps no page in memory:
 /// every pass reads its pages from the storage, as with more than 24 MiB of them.
 struct Large {
-    place: TestFolder,
+    folder: TestFolder,
     name: SnapshotRef,
     plan: Arc<Plan>,
     repository: UnlockedRepository,
@@ -108,28 +111,29 @@ struct Large {
 
 impl Large {
     fn new() -> Self {
-        let place = TestFolder::new();
+        let folder = TestFolder::new();
         for number in 0..3_000u64 {
-            place.write(&format!("d{}/{number:04}", number % 7), &noise(number, 40));
+            folder.write(&format!("d{}/{number:04}", number % 7), &noise(number, 40));
         }
         for number in 0..50 {
-            let name = place.source().join(format!("d6/x{number:02}"));
-            std::fs::hard_link(place.source().join(format!("d0/{:04}", number * 7)), name).unwrap();
+            let name = folder.source().join(format!("d6/x{number:02}"));
+            std::fs::hard_link(folder.source().join(format!("d0/{:04}", number * 7)), name)
+                .unwrap();
         }
-        let name = place.backup(&place.init()).snapshot;
+        let name = folder.backup(&folder.init()).snapshot;
         let plan = Plan::none();
-        let repository = Self::open(&place, &plan);
-        Self { place, name, plan, repository }
+        let repository = Self::open(&folder, &plan);
+        Self { folder, name, plan, repository }
     }
 
-    fn open(place: &TestFolder, plan: &Arc<Plan>) -> UnlockedRepository {
-        let storage = FaultyStorage::new(&place.repository(), plan);
+    fn open(folder: &TestFolder, plan: &Arc<Plan>) -> UnlockedRepository {
+        let storage = FaultyStorage::new(&folder.repository(), plan);
         UnlockedRepository::open(storage, PASSWORD).unwrap().with_cache_bytes(0)
     }
 
     /// A target that has everything, and strangers beside it.
     fn target(&self) -> PathBuf {
-        let target = self.place.at("target");
+        let target = self.folder.at("target");
         restored(&self.repository, &self.snapshot(), &target, &deleting()).unwrap();
         (0..10).for_each(|number| write(&target, format!("{NAME}/d3/stranger{number}"), b"x"));
         write(&target, format!("{NAME}/zz-stranger"), b"x");
@@ -174,7 +178,7 @@ fn pages_that_are_lost_between_the_passes_end_all_removing_and_are_told() {
     // The last file is written when the first pass has read all its pages.
     let last = target.join(NAME).join("d6/2995");
     std::fs::remove_file(&last).unwrap();
-    let (repository, marker) = (large.place.repository(), last.clone());
+    let (repository, marker) = (large.folder.repository(), last.clone());
     let mut is_damaged = false;
     large.plan.watch(Box::new(move |call| {
         if !is_damaged && call.verb == "read" && marker.exists() {
@@ -200,8 +204,8 @@ fn what_is_no_damage_ends_a_restore_before_anything_is_removed() {
     let (target, snapshot) = (large.target(), large.snapshot());
     // So many calls a whole run makes.
     let calls = {
-        let (plan, elsewhere) = (Plan::none(), large.place.at("elsewhere"));
-        let repository = Large::open(&large.place, &plan);
+        let (plan, elsewhere) = (Plan::none(), large.folder.at("elsewhere"));
+        let repository = Large::open(&large.folder, &plan);
         let before = plan.calls().len();
         restored(&repository, &snapshot, &elsewhere, &deleting()).unwrap();
         (before, plan.calls().len())
@@ -209,7 +213,7 @@ fn what_is_no_damage_ends_a_restore_before_anything_is_removed() {
     for step in 0..8 {
         let at = calls.0 + (calls.1 - calls.0) * step / 8;
         let plan = Plan::failing(Fault::Away, at as u64);
-        let repository = Large::open(&large.place, &plan);
+        let repository = Large::open(&large.folder, &plan);
         let ran = restored(&repository, &snapshot, &target, &deleting());
         if plan.fired() && Large::strangers(&target) < 11 {
             assert!(ran.is_ok(), "removed, though the storage was away: {ran:?}");
@@ -227,8 +231,8 @@ fn what_is_no_damage_ends_a_restore_before_anything_is_removed() {
 fn a_snapshot_of_which_nothing_can_be_read_brings_nothing_and_says_so() {
     let large = Large::new();
     let snapshot = large.snapshot();
-    spoil(&large.place.repository());
-    let target = large.place.at("target");
+    spoil(&large.folder.repository());
+    let target = large.folder.at("target");
     let (report, heard, _) = restored(&large.repository, &snapshot, &target, &deleting()).unwrap();
     assert!(!report.restored_anything() && report.damaged > 0, "{report:?}");
     assert!(heard[0].starts_with("/: nothing from here on can be read"), "{heard:?}");

@@ -18,7 +18,7 @@ const AGENT: SlotSecret<'static> = SlotSecret::Password(b"of the agent");
 
 /// A repository and its past: how it was after each step.
 struct Lab {
-    place: TestFolder,
+    test_folder: TestFolder,
     made: Vec<(SnapshotRef, Tree)>,
     past: Vec<TestFolder>,
 }
@@ -26,30 +26,30 @@ struct Lab {
 impl Lab {
     /// Three backups; the first one is forgotten and its space reclaimed.
     fn new() -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let repository = place.init();
-        let mut lab = Self { place, made: Vec::new(), past: Vec::new() };
+        let test_folder = TestFolder::new();
+        small_tree(&test_folder.source(), 1);
+        let repository = test_folder.init();
+        let mut lab = Self { test_folder, made: Vec::new(), past: Vec::new() };
         (0..3).for_each(|seed| lab.step(&repository, seed));
         let (forgotten, _) = lab.made.remove(0);
         repository.forget(&[forgotten]).unwrap();
-        lab.past.push(lab.place.copied());
+        lab.past.push(lab.test_folder.copied());
         reclaimed(&repository);
-        lab.past.push(lab.place.copied());
+        lab.past.push(lab.test_folder.copied());
         lab.step(&repository, 7);
         lab
     }
 
     fn step(&mut self, repository: &UnlockedRepository, seed: u64) {
-        self.place.write("large", &noise(seed, 120_000));
-        let tree = self.place.state();
-        self.made.push((self.place.backup(repository).snapshot, tree));
-        self.past.push(self.place.copied());
+        self.test_folder.write("large", &noise(seed, 120_000));
+        let tree = self.test_folder.state();
+        self.made.push((self.test_folder.backup(repository).snapshot, tree));
+        self.past.push(self.test_folder.copied());
     }
 
     /// Puts `name` back as it was then.
     fn put_back(&self, past: &TestFolder, name: &str) -> TestFolder {
-        let copy = self.place.copied();
+        let copy = self.test_folder.copied();
         let (from, to) = (past.repository().join(name), copy.repository().join(name));
         if from.is_dir() {
             std::fs::remove_dir_all(&to).unwrap();
@@ -60,25 +60,25 @@ impl Lab {
         copy
     }
 
-    fn assert_all_restore(&self, place: &TestFolder) {
-        let repository = place.open();
+    fn assert_all_restore(&self, test_folder: &TestFolder) {
+        let repository = test_folder.open();
         for (name, tree) in &self.made {
-            self.place.assert_restores(&repository, *name, tree);
+            self.test_folder.assert_restores(&repository, *name, tree);
         }
     }
 
     /// Whatever was put back: the next backup is whole, and after a rebuild so are all others.
-    fn assert_goes_on(&self, place: &TestFolder, what: &str) {
-        let repository = place.open();
-        let tree = self.place.state();
-        let done = self.place.backup(&repository);
-        self.place.assert_restores(&repository, done.snapshot, &tree);
-        rebuilt(place);
-        self.assert_all_restore(place);
-        self.place.assert_restores(&place.open(), done.snapshot, &tree);
-        let names = place.open().local().unwrap().snapshots().unwrap();
+    fn assert_goes_on(&self, test_folder: &TestFolder, what: &str) {
+        let repository = test_folder.open();
+        let tree = self.test_folder.state();
+        let done = self.test_folder.backup(&repository);
+        self.test_folder.assert_restores(&repository, done.snapshot, &tree);
+        rebuilt(test_folder);
+        self.assert_all_restore(test_folder);
+        self.test_folder.assert_restores(&test_folder.open(), done.snapshot, &tree);
+        let names = test_folder.open().local().unwrap().snapshots().unwrap();
         assert!(names.is_sorted_by(|a, b| a.sequence < b.sequence), "{what}: {names:?}");
-        assert_clean(&place.open());
+        assert_clean(&test_folder.open());
     }
 }
 
@@ -140,14 +140,14 @@ fn a_storage_that_goes_back_as_a_whole_is_sound_and_not_noticed() {
 #[test]
 fn a_storage_that_drops_replays_or_swaps_a_snapshot_is_found() {
     let lab = Lab::new();
-    let folder = |place: &TestFolder| place.repository().join("snapshots");
-    let names = |place: &TestFolder| {
+    let folder = |test_folder: &TestFolder| test_folder.repository().join("snapshots");
+    let names = |test_folder: &TestFolder| {
         let of = |name: &String| name.starts_with("snapshots/");
-        place.files().into_iter().filter(of).collect::<Vec<_>>()
+        test_folder.files().into_iter().filter(of).collect::<Vec<_>>()
     };
-    let all = names(&lab.place);
+    let all = names(&lab.test_folder);
     for (at, (name, _)) in lab.made.iter().enumerate() {
-        let copy = lab.place.copied();
+        let copy = lab.test_folder.copied();
         std::fs::remove_file(copy.repository().join(&all[at])).unwrap();
         let report = checked(&copy.open()).unwrap();
         let mut said = report.damages.iter().chain(&report.notes);
@@ -156,7 +156,7 @@ fn a_storage_that_drops_replays_or_swaps_a_snapshot_is_found() {
         // All but the newest are cited by the next one: that is damage, and not only a note.
         assert_eq!(report.damages.is_empty(), at + 1 == all.len(), "{:?}", report.damages);
     }
-    let copy = lab.place.copied();
+    let copy = lab.test_folder.copied();
     std::fs::rename(copy.repository().join(&all[0]), folder(&copy).join("x")).unwrap();
     std::fs::rename(copy.repository().join(&all[1]), copy.repository().join(&all[0])).unwrap();
     std::fs::rename(folder(&copy).join("x"), copy.repository().join(&all[1])).unwrap();
@@ -165,7 +165,7 @@ fn a_storage_that_drops_replays_or_swaps_a_snapshot_is_found() {
         assert!(snapshot(&copy.open(), *name).is_err());
     }
     // A forgotten one that is shown again lacks its data, and check says so.
-    let copy = lab.place.copied();
+    let copy = lab.test_folder.copied();
     let forgotten = &names(&lab.past[2])[0];
     std::fs::copy(lab.past[2].repository().join(forgotten), copy.repository().join(forgotten))
         .unwrap();
@@ -203,8 +203,8 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
     const YEAR: i64 = 365 * 86_400;
     let now = pipeline::environment::Environment::default().now_secs();
     for jump in [10 * YEAR, -10 * YEAR, -now, -now - 5 * YEAR] {
-        let place = TestFolder::new();
-        let repository = place.init();
+        let test_folder = TestFolder::new();
+        let repository = test_folder.init();
         let times = [now - 2 * 86_400, now - 86_400, now + jump, now, now + 60];
         let made: Vec<_> = times
             .iter()
@@ -234,8 +234,8 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
             made.iter().filter(|name| !last.contains(&name.sequence)).copied().collect();
         repository.forget(&gone).unwrap();
         reclaimed(&repository);
-        assert_clean(&place.open());
-        assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), last.len());
+        assert_clean(&test_folder.open());
+        assert_eq!(test_folder.open().local().unwrap().snapshots().unwrap().len(), last.len());
     }
 }
 
@@ -243,20 +243,20 @@ fn clocks_that_jump_cost_no_snapshot_that_a_rule_keeps() {
 /// takes them for stored: found, named, and never given out as his.
 #[test]
 fn who_only_writes_can_poison_and_is_found_and_believed_by_nobody() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let test_folder = TestFolder::new();
+    let repository = test_folder.init();
     repository.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
     let content = noise(5, 900);
-    place.write("victim", &content);
-    place.write("other", &noise(6, 900));
-    let agent = UnlockedRepository::open(place.storage(), AGENT).unwrap();
+    test_folder.write("victim", &content);
+    test_folder.write("other", &noise(6, 900));
+    let agent = UnlockedRepository::open(test_folder.storage(), AGENT).unwrap();
     let forge = Forge::new(&agent);
     forge.chunk_as(agent.keys.writer.ids.chunk_id(&content), &noise(7, 900));
     forge.publish_leaf(&[entry(Kind::Directory, "tree")]);
 
-    let repository = place.open();
-    let done = place.backup(&repository);
-    let target = place.at("target");
+    let repository = test_folder.open();
+    let done = test_folder.backup(&repository);
+    let target = test_folder.at("target");
     let (report, heard) =
         restore_with(&repository, done.snapshot, b"", &target, &Default::default()).unwrap();
     assert_eq!(report.failed, 1, "{heard:?}");
@@ -273,13 +273,13 @@ fn who_only_writes_can_poison_and_is_found_and_believed_by_nobody() {
 /// Knowing the name of a chunk gives nobody its bytes who cannot read anyway.
 #[test]
 fn who_only_writes_steals_nothing_by_knowing_a_name() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let test_folder = TestFolder::new();
+    let repository = test_folder.init();
     repository.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
     let content = noise(5, 900);
-    place.write("secret", &content);
-    place.backup(&repository);
-    let agent = UnlockedRepository::open(place.storage(), AGENT).unwrap();
+    test_folder.write("secret", &content);
+    test_folder.backup(&repository);
+    let agent = UnlockedRepository::open(test_folder.storage(), AGENT).unwrap();
     let id = agent.keys.writer.ids.chunk_id(&content);
     let forge = Forge::new(&agent);
     let runs = Content::Segments([Segment::Data(id, 900)].into());
@@ -288,7 +288,7 @@ fn who_only_writes_steals_nothing_by_knowing_a_name() {
         content: runs,
         ..entry(Kind::File, "stolen")
     }]);
-    let target = place.at("target");
+    let target = test_folder.at("target");
     let refused = crate::testkit::restore_to(&agent, stolen, &target);
     assert!(matches!(refused, Err(Error::WriteOnly)), "{refused:?}");
     assert!(!target.exists());
@@ -301,17 +301,17 @@ fn a_late_write_error_of_any_file_is_seen() {
     for prefix in
         ["containers/", "index/spill-", "index/run-", "index/state", "snapshots/", "lease"]
     {
-        let copy = lab.place.copied();
-        lab.place.write("large", &noise(31, 200_000));
+        let copy = lab.test_folder.copied();
+        lab.test_folder.write("large", &noise(31, 200_000));
         let plan = Plan::failing_late(prefix);
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
-        let result = repository.and_then(|repository| lab.place.try_backup(&repository));
+        let result = repository.and_then(|repository| lab.test_folder.try_backup(&repository));
         assert!(plan.fired(), "{prefix}");
         let repository = copy.open();
         assert_clean(&repository);
         if let Ok(done) = result {
-            lab.place.assert_restores(&repository, done.snapshot, &lab.place.state());
+            lab.test_folder.assert_restores(&repository, done.snapshot, &lab.test_folder.state());
         }
         lab.assert_goes_on(&copy, prefix);
     }
@@ -320,7 +320,7 @@ fn a_late_write_error_of_any_file_is_seen() {
 #[test]
 fn features_and_versions_of_tomorrow_are_refused_by_name() {
     let lab = Lab::new();
-    let copy = lab.place.copied();
+    let copy = lab.test_folder.copied();
     let storage = copy.storage();
     let config = Config { features: 1 << 5, ..repository::config::read(&*storage).unwrap() };
     repository::config::write(&config, &*storage).unwrap();
@@ -334,7 +334,7 @@ fn features_and_versions_of_tomorrow_are_refused_by_name() {
 
     // A snapshot and a record of another version, and a record of a kind that nobody knows.
     let first = |prefix: &str| {
-        lab.place.files().into_iter().rfind(|name| name.starts_with(prefix)).unwrap()
+        lab.test_folder.files().into_iter().rfind(|name| name.starts_with(prefix)).unwrap()
     };
     let cases = [
         (first("snapshots/"), 0, 4, 9, "version"),
@@ -342,7 +342,7 @@ fn features_and_versions_of_tomorrow_are_refused_by_name() {
         (first("containers/"), 64, 5, 77, "kind"),
     ];
     for (name, start, at, value, word) in cases {
-        let copy = lab.place.copied();
+        let copy = lab.test_folder.copied();
         let path = copy.repository().join(&name);
         let mut bytes = std::fs::read(&path).unwrap();
         let length = format::record::Header::decode(&bytes[start..]).unwrap().record_bytes();

@@ -47,34 +47,34 @@ fn options() -> InitOptions {
 
 /// A repository with two snapshots, the first of which nobody needs.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     names: [SnapshotRef; 2],
     tree: Tree,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let repository = place.init();
-        let first = place.backup(&repository).snapshot;
-        small_tree(&place.source(), 2);
-        let names = [first, place.backup(&repository).snapshot];
-        let tree = place.state();
-        Self { place, names, tree }
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let repository = folder.init();
+        let first = folder.backup(&repository).snapshot;
+        small_tree(&folder.source(), 2);
+        let names = [first, folder.backup(&repository).snapshot];
+        let tree = folder.state();
+        Self { folder, names, tree }
     }
 
     fn assert_sound(&self) {
-        let repository = self.place.open();
+        let repository = self.folder.open();
         assert_clean(&repository);
-        self.place.assert_restores(&repository, self.names[1], &self.tree);
+        self.folder.assert_restores(&repository, self.names[1], &self.tree);
     }
 }
 
 type Command = fn(&Lab, &UnlockedRepository) -> pipeline::Result<()>;
 
 const COMMANDS: [(&str, Command); 5] = [
-    ("backup", |lab, repository| lab.place.try_backup(repository).map(drop)),
+    ("backup", |lab, repository| lab.folder.try_backup(repository).map(drop)),
     ("forget", |lab, repository| repository.forget(&lab.names[..1]).map(drop)),
     ("tag", |lab, repository| {
         let change = tags::TagChange { add: vec!["new".into()], ..Default::default() };
@@ -99,8 +99,8 @@ fn random_bytes_that_cannot_be_had_are_an_error_and_nothing_is_stored() {
     for (name, command) in COMMANDS {
         for at in 0.. {
             let lab = Lab::new();
-            let before = lab.place.files();
-            let result = command(&lab, &lab.place.open().with_environment(failing(at)));
+            let before = lab.folder.files();
+            let result = command(&lab, &lab.folder.open().with_environment(failing(at)));
             lab.assert_sound();
             if result.is_ok() {
                 assert!(at > 0, "{name} needs no random bytes");
@@ -109,9 +109,9 @@ fn random_bytes_that_cannot_be_had_are_an_error_and_nothing_is_stored() {
             assert!(matches!(result, Err(Error::Random(_))), "{name} at {at}: {result:?}");
             // A change of tags is two steps, and the first may have been done.
             if (name, at) != ("tag", 1) {
-                assert_eq!(lab.place.files(), before, "{name} at {at}");
+                assert_eq!(lab.folder.files(), before, "{name} at {at}");
             }
-            command(&lab, &lab.place.open()).unwrap();
+            command(&lab, &lab.folder.open()).unwrap();
             lab.assert_sound();
         }
     }
@@ -120,9 +120,9 @@ fn random_bytes_that_cannot_be_had_are_an_error_and_nothing_is_stored() {
 #[test]
 fn an_init_without_random_bytes_makes_nothing() {
     for at in 0.. {
-        let place = TestFolder::new();
+        let folder = TestFolder::new();
         let made = UnlockedRepository::init_with_environment(
-            place.storage(),
+            folder.storage(),
             PASSWORD,
             options(),
             failing(at),
@@ -132,7 +132,7 @@ fn an_init_without_random_bytes_makes_nothing() {
                 assert!(at > 3, "only {at} calls");
                 return;
             }
-            Err(Error::Random(_)) => assert!(place.files().is_empty(), "call {at}"),
+            Err(Error::Random(_)) => assert!(folder.files().is_empty(), "call {at}"),
             Err(error) => panic!("call {at}: {error}"),
         }
     }
@@ -144,9 +144,9 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
     for start in 0..times().len() {
         let mut times = times();
         times.rotate_left(start);
-        let (place, environment) = (TestFolder::new(), jumping(times));
+        let (folder, environment) = (TestFolder::new(), jumping(times));
         let made = UnlockedRepository::init_with_environment(
-            place.storage(),
+            folder.storage(),
             PASSWORD,
             options(),
             environment.clone(),
@@ -154,22 +154,22 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
         drop(made.unwrap());
         let mut done = Vec::new();
         for number in 0..4 {
-            small_tree(&place.source(), number);
-            let repository = place.open().with_environment(environment.clone());
-            done.push((place.backup(&repository).snapshot, place.state()));
+            small_tree(&folder.source(), number);
+            let repository = folder.open().with_environment(environment.clone());
+            done.push((folder.backup(&repository).snapshot, folder.state()));
             if number == 2 {
                 repository.forget(&[done.remove(0).0]).unwrap();
                 reclaimed(&repository);
             }
             assert_clean(&repository);
         }
-        let repository = place.open().with_environment(environment);
+        let repository = folder.open().with_environment(environment);
         for (name, tree) in &done {
-            place.assert_restores(&repository, *name, tree);
+            folder.assert_restores(&repository, *name, tree);
         }
-        crate::testkit::rebuilt(&place);
-        assert_clean(&place.open());
-        assert_eq!(place.open().local().unwrap().snapshots().unwrap().len(), done.len());
+        crate::testkit::rebuilt(&folder);
+        assert_clean(&folder.open());
+        assert_eq!(folder.open().local().unwrap().snapshots().unwrap().len(), done.len());
     }
 }
 
@@ -177,19 +177,19 @@ fn a_clock_that_jumps_at_every_look_costs_nothing() {
 /// (`proof/reader/golden.py`).
 #[test]
 fn what_a_machine_without_aes_sealed_is_read_by_all() {
-    let place = TestFolder::new();
-    let _ = place.init();
-    let repository = place.open().with_environment(Environment {
+    let folder = TestFolder::new();
+    let _ = folder.init();
+    let repository = folder.open().with_environment(Environment {
         cipher: Cipher::ChaCha20Poly1305,
         ..Environment::default()
     });
     for seed in 1..3 {
-        small_tree(&place.source(), seed);
-        let name = place.backup(&repository).snapshot;
-        place.assert_restores(&place.open(), name, &place.state());
+        small_tree(&folder.source(), seed);
+        let name = folder.backup(&repository).snapshot;
+        folder.assert_restores(&folder.open(), name, &folder.state());
     }
-    assert_clean(&place.open());
+    assert_clean(&folder.open());
     if let Some(golden) = std::env::var_os("ICECORE_GOLDEN") {
-        copy_tree(place.folder.path(), golden.as_ref());
+        copy_tree(folder.temp.path(), golden.as_ref());
     }
 }

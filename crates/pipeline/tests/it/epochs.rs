@@ -25,7 +25,7 @@ fn secret(number: u8) -> SlotSecret<'static> {
 
 /// A repository of a full key and some others, with one snapshot.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     owner: UnlockedRepository,
     keys: Vec<KeyId>,
     first: (SnapshotRef, Tree),
@@ -33,11 +33,11 @@ struct Lab {
 
 impl Lab {
     fn new(roles: &[Role]) -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let owner = place.init();
-        let first = (place.backup(&owner).snapshot, place.state());
-        let mut lab = Self { place, owner, keys: Vec::new(), first };
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let owner = folder.init();
+        let first = (folder.backup(&owner).snapshot, folder.state());
+        let mut lab = Self { folder, owner, keys: Vec::new(), first };
         roles.iter().for_each(|role| lab.add(*role));
         lab
     }
@@ -48,11 +48,11 @@ impl Lab {
     }
 
     fn open(&self, number: usize) -> UnlockedRepository {
-        UnlockedRepository::open(self.place.storage(), secret(number as u8)).unwrap()
+        UnlockedRepository::open(self.folder.storage(), secret(number as u8)).unwrap()
     }
 
     fn slot(&self, number: usize) -> PathBuf {
-        self.place.repository().join(format!("keys/{}", self.keys[number]))
+        self.folder.repository().join(format!("keys/{}", self.keys[number]))
     }
 
     /// Removes a key; the thief keeps its slot and puts it back.
@@ -65,23 +65,23 @@ impl Lab {
 
     /// A snapshot of something new, which nobody has stored before.
     fn store(&self, repository: &UnlockedRepository, seed: u64) -> (SnapshotRef, Tree) {
-        self.place.write("new", &noise(seed, 70_000));
-        (self.place.backup(repository).snapshot, self.place.state())
+        self.folder.write("new", &noise(seed, 70_000));
+        (self.folder.backup(repository).snapshot, self.folder.state())
     }
 
     fn lose_lists(&self) {
         for name in KEY_LIST {
-            std::fs::remove_file(self.place.repository().join(name)).unwrap();
+            std::fs::remove_file(self.folder.repository().join(name)).unwrap();
         }
     }
 
     fn assert_reads(&self, repository: &UnlockedRepository, stored: &(SnapshotRef, Tree)) {
         repository.local().unwrap().refresh().unwrap();
-        self.place.assert_restores(repository, stored.0, &stored.1);
+        self.folder.assert_restores(repository, stored.0, &stored.1);
     }
 
     fn epoch(&self) -> KeyEpoch {
-        self.place.open().key_list().unwrap().epoch()
+        self.folder.open().key_list().unwrap().epoch()
     }
 }
 
@@ -108,7 +108,7 @@ fn a_removed_key_reads_what_was_stored_before_and_nothing_after() {
         let damages = checked(&thief).map(|report| report.damages);
         assert!(damages.is_err() || !damages.unwrap().is_empty(), "{role:?}");
         lab.assert_reads(&lab.owner, &after);
-        lab.assert_reads(&lab.place.open(), &before);
+        lab.assert_reads(&lab.folder.open(), &before);
     }
 }
 
@@ -139,7 +139,7 @@ fn keys_that_stay_read_old_and_new_and_write_to_those_that_stay() {
     let stored = [&writer, &both, &lab.owner].map(|repository| lab.store(repository, 3));
     let mut later = lab.open(2);
     // Processes that run, and those that begin now.
-    for repository in [&reader, &both, &lab.open(0), &lab.open(1), &lab.place.open()] {
+    for repository in [&reader, &both, &lab.open(0), &lab.open(1), &lab.folder.open()] {
         stored.iter().chain([&lab.first]).for_each(|stored| lab.assert_reads(repository, stored));
         assert_clean(repository);
     }
@@ -152,7 +152,7 @@ fn keys_that_stay_read_old_and_new_and_write_to_those_that_stay() {
     later = std::mem::replace(&mut later, lab.open(2));
     let last = lab.store(&later, 9);
     assert_eq!(lab.epoch(), KeyEpoch(2));
-    for repository in [&reader, &lab.open(0), &lab.open(4), &lab.place.open()] {
+    for repository in [&reader, &lab.open(0), &lab.open(4), &lab.folder.open()] {
         lab.assert_reads(repository, &last);
         lab.assert_reads(repository, &stored[0]);
         lab.assert_reads(repository, &lab.first);
@@ -185,12 +185,12 @@ fn a_key_that_got_no_secret_is_named_and_gets_it_with_the_next_change() {
     std::fs::write(lab.slot(0), hidden).unwrap();
     let stored = lab.store(&lab.owner, 8);
     assert_closed(&lab.open(0), &stored);
-    let report = checked(&lab.place.open()).unwrap();
+    let report = checked(&lab.folder.open()).unwrap();
     let (key, notes) = (lab.keys[0].to_string(), &report.notes);
     assert!(notes.iter().any(|note| note.what.contains(&key)), "{notes:#?}");
     lab.add(Role::WriteOnly);
     lab.assert_reads(&lab.open(0), &stored);
-    assert_clean(&lab.place.open());
+    assert_clean(&lab.folder.open());
 }
 
 /// Whoever was removed and has the storage could drop the list, so that it is created again.
@@ -201,10 +201,10 @@ fn without_any_list_a_new_one_begins_a_later_epoch_than_anything_shows() {
     lab.owner.remove_key(lab.keys[0]).unwrap();
     let middle = lab.store(&lab.owner, 5);
     lab.lose_lists();
-    assert!(rebuilt(&lab.place).key_list_restored);
+    assert!(rebuilt(&lab.folder).key_list_restored);
     assert_eq!(lab.epoch(), KeyEpoch(2));
-    let last = lab.store(&lab.place.open(), 6);
-    for repository in [lab.open(1), lab.place.open()] {
+    let last = lab.store(&lab.folder.open(), 6);
+    for repository in [lab.open(1), lab.folder.open()] {
         for stored in [&lab.first, &middle, &last] {
             lab.assert_reads(&repository, stored);
         }
@@ -219,17 +219,17 @@ fn without_any_list_a_new_one_begins_a_later_epoch_than_anything_shows() {
 fn a_stale_key_list_is_found_and_replaced_and_ends_in_a_later_epoch() {
     let lab = Lab::new(&[Role::Reader]);
     let old = KEY_LIST.map(|name| {
-        let path = lab.place.repository().join(name);
+        let path = lab.folder.repository().join(name);
         (path.clone(), std::fs::read(path).unwrap())
     });
     lab.rob(0);
     lab.store(&lab.owner, 5);
     old.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
-    let damages = checked(&lab.place.open()).unwrap().damages;
+    let damages = checked(&lab.folder.open()).unwrap().damages;
     assert!(damages.iter().any(|damage| damage.what.contains("icecore rebuild")), "{damages:#?}");
-    assert!(rebuilt(&lab.place).key_list_restored);
+    assert!(rebuilt(&lab.folder).key_list_restored);
     assert_eq!(lab.epoch(), KeyEpoch(2));
-    assert_eq!(checked(&lab.place.open()).unwrap().damages, []);
+    assert_eq!(checked(&lab.folder.open()).unwrap().damages, []);
 }
 
 /// A session record that says it is of the last epoch, by who cannot seal in it, uses up no epochs.
@@ -250,32 +250,32 @@ fn numbers_that_the_storage_writes_into_records_are_not_believed() {
     local.forget(&lease, &[lab.first.0], &forged, &nothing).unwrap();
     drop(lease);
     lab.lose_lists();
-    assert!(rebuilt(&lab.place).key_list_restored);
+    assert!(rebuilt(&lab.folder).key_list_restored);
     assert_eq!(lab.epoch(), KeyEpoch(1));
 }
 
 #[test]
 fn a_list_older_than_the_key_is_refused() {
     let mut lab = Lab::new(&[Role::Reader]);
-    let old = KEY_LIST.map(|name| std::fs::read(lab.place.repository().join(name)).unwrap());
+    let old = KEY_LIST.map(|name| std::fs::read(lab.folder.repository().join(name)).unwrap());
     lab.owner.remove_key(lab.keys[0]).unwrap();
     lab.add(Role::ReadWrite);
     for (name, bytes) in KEY_LIST.iter().zip(old) {
-        std::fs::write(lab.place.repository().join(name), bytes).unwrap();
+        std::fs::write(lab.folder.repository().join(name), bytes).unwrap();
     }
     let young = lab.open(1);
     assert!(matches!(young.key_list(), Err(Error::OldKeyList { .. })));
-    assert!(matches!(lab.place.try_backup(&young), Err(Error::OldKeyList { .. })));
+    assert!(matches!(lab.folder.try_backup(&young), Err(Error::OldKeyList { .. })));
 }
 
 /// A key that reads is removed, and something happens at any step: either it is in use and its epoch
 /// goes on, or it is removed and another one has begun.
 #[test]
 fn a_removal_that_is_cut_off_at_any_step_removes_wholly_or_not_at_all() {
-    let (place, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
-    small_tree(&place.source(), 1);
+    let (folder, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
+    small_tree(&folder.source(), 1);
     let owner = init(Arc::new(disk.process()), SMALL_CHUNKS);
-    let first = (place.backup(&owner).snapshot, place.state());
+    let first = (folder.backup(&owner).snapshot, folder.state());
     let gone = owner.add_key(Role::ReadWrite, secret(1), CHEAP, "gone").unwrap();
     owner.add_key(Role::Reader, secret(2), CHEAP, "stays").unwrap();
     drop(owner);
@@ -294,10 +294,10 @@ fn a_removal_that_is_cut_off_at_any_step_removes_wholly_or_not_at_all() {
             assert!(removed.is_err() || !list.is_live(gone), "{what}");
             owner.remove_key(gone).map(drop).or_else(is_gone).expect(&what);
             assert_eq!(owner.key_list().unwrap().epoch(), KeyEpoch(1), "{what}");
-            let later = place.backup(&owner).snapshot;
+            let later = folder.backup(&owner).snapshot;
             for repository in [open(&copy, secret(2)).expect(&what), owner] {
-                place.assert_restores(&repository, first.0, &first.1);
-                place.assert_restores(&repository, later, &place.state());
+                folder.assert_restores(&repository, first.0, &first.1);
+                folder.assert_restores(&repository, later, &folder.state());
             }
             if !has_fired {
                 break;
@@ -314,6 +314,6 @@ fn is_gone(error: Error) -> pipeline::Result<()> {
 fn a_rebuild_with_a_key_that_is_not_full_begins_no_epoch() {
     let lab = Lab::new(&[Role::ReadWrite]);
     lab.lose_lists();
-    let denied = rebuild::run(lab.place.storage(), secret(0), false);
+    let denied = rebuild::run(lab.folder.storage(), secret(0), false);
     assert!(matches!(denied, Err(Error::NeedsFullKey)), "{denied:?}");
 }

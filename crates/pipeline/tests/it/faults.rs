@@ -14,34 +14,34 @@ use store::SnapshotRef;
 
 /// A repository with one snapshot, and a source that has moved on.
 struct Lab {
-    place: TestFolder,
+    test_folder: TestFolder,
     first: (SnapshotRef, Tree),
     now: Tree,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let repository = place.init();
-        let tree = place.state();
-        let first = (place.backup(&repository).snapshot, tree);
-        small_tree(&place.source(), 2);
-        place.write("large", &crate::testkit::build::noise(3, 1_200_000));
-        let now = place.state();
-        Self { place, first, now }
+        let test_folder = TestFolder::new();
+        small_tree(&test_folder.source(), 1);
+        let repository = test_folder.init();
+        let tree = test_folder.state();
+        let first = (test_folder.backup(&repository).snapshot, tree);
+        small_tree(&test_folder.source(), 2);
+        test_folder.write("large", &crate::testkit::build::noise(3, 1_200_000));
+        let now = test_folder.state();
+        Self { test_folder, first, now }
     }
 
     /// A fresh copy of the repository; the source is shared.
     fn copied(&self) -> TestFolder {
-        self.place.copied()
+        self.test_folder.copied()
     }
 
     /// A backup on storage with this plan; whether it said that it succeeded.
     fn backup(&self, copy: &TestFolder, plan: &Arc<Plan>) -> pipeline::Result<SnapshotRef> {
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), plan), PASSWORD)?;
-        Ok(self.place.try_backup(&repository)?.snapshot)
+        Ok(self.test_folder.try_backup(&repository)?.snapshot)
     }
 
     /// What must hold after anything: nothing acknowledged is lost, and it goes on.
@@ -49,7 +49,7 @@ impl Lab {
         eprintln!("{what}");
         let repository = copy.open();
         assert_clean(&repository);
-        self.place.assert_restores(&repository, self.first.0, &self.first.1);
+        self.test_folder.assert_restores(&repository, self.first.0, &self.first.1);
         for name in repository
             .local()
             .unwrap()
@@ -58,7 +58,7 @@ impl Lab {
             .into_iter()
             .filter(|name| *name != self.first.0)
         {
-            self.place.assert_restores(&repository, name, &self.now);
+            self.test_folder.assert_restores(&repository, name, &self.now);
         }
         if let Some(name) = acknowledged {
             assert!(
@@ -66,8 +66,8 @@ impl Lab {
                 "it was acknowledged"
             );
         }
-        let next = self.place.backup(&repository);
-        self.place.assert_restores(&repository, next.snapshot, &self.now);
+        let next = self.test_folder.backup(&repository);
+        self.test_folder.assert_restores(&repository, next.snapshot, &self.now);
         assert_clean(&repository);
     }
 
@@ -166,7 +166,7 @@ fn after_a_full_disk_was_made_larger_no_leftovers_stay() {
         if !plan.fired() {
             break;
         }
-        lab.place.backup(&copy.open());
+        lab.test_folder.backup(&copy.open());
         assert_eq!(leftovers(&copy), Vec::<String>::new(), "write {at}");
     }
 }
@@ -281,13 +281,13 @@ fn a_small_backup_costs_few_syncs() {
 
 #[test]
 fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
-    let place = TestFolder::new();
-    small_tree(&place.source(), 1);
-    let repository = place.init();
-    let first = place.backup(&repository);
-    small_tree(&place.source(), 2);
-    let tree = place.state();
-    let second = place.backup(&repository);
+    let test_folder = TestFolder::new();
+    small_tree(&test_folder.source(), 1);
+    let repository = test_folder.init();
+    let first = test_folder.backup(&repository);
+    small_tree(&test_folder.source(), 2);
+    let tree = test_folder.state();
+    let second = test_folder.backup(&repository);
     repository.forget(&[first.snapshot]).unwrap();
     drop(repository);
     let options = pipeline::reclaim::ReclaimOptions {
@@ -302,7 +302,7 @@ fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
     };
     for (fault, step) in [(Fault::Dead, 3), (Fault::Once, 3), (Fault::Full, 2)] {
         for at in (0..).step_by(step) {
-            let (copy, plan) = (place.copied(), Plan::failing(fault, at));
+            let (copy, plan) = (test_folder.copied(), Plan::failing(fault, at));
             let result = run(&copy, &plan);
             if !plan.fired() {
                 assert!(result.is_ok(), "{result:?}");
@@ -310,10 +310,10 @@ fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
             }
             eprintln!("{fault:?} at {at}: {result:?}");
             let repository = copy.open();
-            place.assert_restores(&repository, second.snapshot, &tree);
+            test_folder.assert_restores(&repository, second.snapshot, &tree);
             run(&copy, &Plan::none()).unwrap();
             let repository = copy.open();
-            place.assert_restores(&repository, second.snapshot, &tree);
+            test_folder.assert_restores(&repository, second.snapshot, &tree);
             assert_clean(&repository);
         }
     }
@@ -333,12 +333,12 @@ fn forget_on_a_disk_that_dies_forgets_or_does_not() {
         let repository = copy.open();
         assert_clean(&repository);
         if !repository.local().unwrap().snapshots().unwrap().is_empty() {
-            lab.place.assert_restores(&repository, lab.first.0, &lab.first.1);
+            lab.test_folder.assert_restores(&repository, lab.first.0, &lab.first.1);
         } else {
             assert!(at > 4, "gone at once? {result:?}");
         }
-        let next = lab.place.backup(&repository);
-        lab.place.assert_restores(&repository, next.snapshot, &lab.now);
+        let next = lab.test_folder.backup(&repository);
+        lab.test_folder.assert_restores(&repository, next.snapshot, &lab.now);
     }
 }
 
@@ -347,8 +347,8 @@ fn a_restore_from_a_disk_with_one_bad_read_names_what_it_lost_or_fails() {
     let lab = Lab::new();
     for at in (0..).step_by(2) {
         let plan = Plan::failing(Fault::Once, at);
-        let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
-        let storage = FaultyStorage::new(&lab.place.repository(), &plan);
+        let target = tempfile::tempdir_in(lab.test_folder.temp.path()).unwrap();
+        let storage = FaultyStorage::new(&lab.test_folder.repository(), &plan);
         let restored = UnlockedRepository::open(storage, PASSWORD).and_then(|repository| {
             restore_with(&repository, lab.first.0, b"", target.path(), &Default::default())
         });
@@ -370,13 +370,13 @@ fn a_restore_from_a_disk_with_one_bad_read_names_what_it_lost_or_fails() {
 #[test]
 fn init_that_fails_anywhere_can_be_repeated() {
     for at in 0.. {
-        let place = TestFolder::new();
-        std::fs::create_dir(place.repository()).unwrap();
+        let test_folder = TestFolder::new();
+        std::fs::create_dir(test_folder.repository()).unwrap();
         let plan = Plan::failing(Fault::Dead, at);
         let options =
             pipeline::unlocked::InitOptions { kdf: crate::testkit::CHEAP, ..Default::default() };
         let made = UnlockedRepository::init(
-            FaultyStorage::new(&place.repository(), &plan),
+            FaultyStorage::new(&test_folder.repository(), &plan),
             PASSWORD,
             options,
         );
@@ -384,14 +384,17 @@ fn init_that_fails_anywhere_can_be_repeated() {
             assert!(made.is_ok());
             break;
         }
-        place.write("file", b"content");
-        let again = UnlockedRepository::init(place.storage(), PASSWORD, options);
+        test_folder.write("file", b"content");
+        let again = UnlockedRepository::init(test_folder.storage(), PASSWORD, options);
         // Its very last step may have been done: then it is there, and opens.
-        let repository = again.unwrap_or_else(|_| place.open());
-        let tree = place.state();
-        let done = place.backup(&repository);
-        place.assert_restores(&repository, done.snapshot, &tree);
-        assert!(UnlockedRepository::open(place.storage(), PASSWORD).is_ok(), "operation {at}");
+        let repository = again.unwrap_or_else(|_| test_folder.open());
+        let tree = test_folder.state();
+        let done = test_folder.backup(&repository);
+        test_folder.assert_restores(&repository, done.snapshot, &tree);
+        assert!(
+            UnlockedRepository::open(test_folder.storage(), PASSWORD).is_ok(),
+            "operation {at}"
+        );
     }
 }
 
@@ -426,9 +429,9 @@ fn a_lost_lease_publishes_nothing() {
 /// chunks no index knows.
 #[test]
 fn a_session_whose_run_could_not_be_written_forgets_no_place() {
-    let (place, plan) = (TestFolder::new(), Plan::failing_on("create", "index/spill"));
-    drop(place.storage());
-    let repository = init(FaultyStorage::new(&place.repository(), &plan), SMALL_CHUNKS);
+    let (test_folder, plan) = (TestFolder::new(), Plan::failing_on("create", "index/spill"));
+    drop(test_folder.storage());
+    let repository = init(FaultyStorage::new(&test_folder.repository(), &plan), SMALL_CHUNKS);
     let lease = repository.lease("test").unwrap();
     let sealer = seal::Sealer::new(&repository.keys.writer, [9; 80], crypto::Cipher::fastest());
     let session = repository.local().unwrap().begin(&lease, None, sealer.session_record()).unwrap();

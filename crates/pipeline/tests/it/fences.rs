@@ -15,26 +15,26 @@ use std::sync::Arc;
 
 /// A repository with a snapshot, and a source that has moved on.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
-        place.init();
-        Self::in_use(place)
+        let folder = TestFolder::new();
+        folder.init();
+        Self::in_use(folder)
     }
 
-    fn in_use(place: TestFolder) -> Self {
-        small_tree(&place.source(), 1);
-        place.backup(&place.open());
-        place.write("more", &noise(2, 60_000));
-        Self { place }
+    fn in_use(folder: TestFolder) -> Self {
+        small_tree(&folder.source(), 1);
+        folder.backup(&folder.open());
+        folder.write("more", &noise(2, 60_000));
+        Self { folder }
     }
 
     /// The repository, on storage with this plan.
     fn on(&self, plan: &Arc<Plan>) -> UnlockedRepository {
-        UnlockedRepository::open(FaultyStorage::new(&self.place.repository(), plan), PASSWORD)
+        UnlockedRepository::open(FaultyStorage::new(&self.folder.repository(), plan), PASSWORD)
             .unwrap()
     }
 
@@ -46,7 +46,7 @@ impl Lab {
     }
 
     fn leave(&self, name: &str) {
-        let path = self.place.repository().join(name);
+        let path = self.folder.repository().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, b"left by somebody").unwrap();
     }
@@ -100,7 +100,7 @@ const KEY: (&str, &str) = ("keys/", "");
 fn a_backup_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
     let calls = lab.calls(|repository| {
-        lab.place.backup(repository);
+        lab.folder.backup(repository);
     });
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "publish", STATE);
@@ -112,10 +112,10 @@ fn a_backup_looks_at_the_lease_before_each_step() {
 fn a_container_that_is_written_again_gets_its_name_after_a_look_at_the_lease() {
     let lab = Lab::new();
     let plan = Plan::failing_on("sync", "containers/");
-    lab.place.backup(&lab.on(&plan));
+    lab.folder.backup(&lab.on(&plan));
     assert!(plan.fired());
     assert_fenced(&plan.calls(), "publish", CONTAINER);
-    assert_clean(&lab.place.open());
+    assert_clean(&lab.folder.open());
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_key_comes_and_goes_after_a_look_at_the_lease() {
 #[test]
 fn forgetting_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
-    let name = lab.place.backup(&lab.place.open()).snapshot;
+    let name = lab.folder.backup(&lab.folder.open()).snapshot;
     let calls = lab.calls(|repository| assert_eq!(repository.forget(&[name]).unwrap(), 1));
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "remove", SNAPSHOT);
@@ -144,7 +144,7 @@ fn forgetting_looks_at_the_lease_before_each_step() {
 #[test]
 fn forgetting_makes_durable_that_a_snapshot_is_gone_also_when_it_was_gone_already() {
     let lab = Lab::new();
-    let name = lab.place.backup(&lab.place.open()).snapshot;
+    let name = lab.folder.backup(&lab.folder.open()).snapshot;
     let calls = lab.calls(|repository| assert_eq!(repository.forget(&[name]).unwrap(), 1));
     let is_sync = |call: &Call| call.verb == "sync_directory" && call.name == "snapshots";
     let removed =
@@ -155,12 +155,12 @@ fn forgetting_makes_durable_that_a_snapshot_is_gone_also_when_it_was_gone_alread
 #[test]
 fn a_reclaim_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
-    let repository = lab.place.open();
+    let repository = lab.folder.open();
     // So that some of its container lives, and is copied.
-    lab.place.write("kept", &noise(3, 20_000));
-    let name = lab.place.backup(&repository).snapshot;
-    std::fs::remove_file(lab.place.source().join("more")).unwrap();
-    lab.place.backup(&repository);
+    lab.folder.write("kept", &noise(3, 20_000));
+    let name = lab.folder.backup(&repository).snapshot;
+    std::fs::remove_file(lab.folder.source().join("more")).unwrap();
+    lab.folder.backup(&repository);
     repository.forget(&[name]).unwrap();
     drop(repository);
     let calls = lab.calls(|repository| {
@@ -189,7 +189,7 @@ fn a_reclaim_looks_at_the_lease_before_it_removes_what_others_did_not_finish() {
 fn settling_what_a_dead_writer_left_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
     let plan = Plan::failing_on("publish", "containers/");
-    lab.place.try_backup(&lab.on(&plan)).unwrap_err();
+    lab.folder.try_backup(&lab.on(&plan)).unwrap_err();
     let calls = lab.calls(|repository| drop(repository.lease("next").unwrap()));
     assert_fenced(&calls, "publish", CONTAINER);
     assert_fenced(&calls, "remove", PART);
@@ -209,11 +209,11 @@ fn strays_are_removed_after_a_look_at_the_lease() {
 #[test]
 fn a_rebuild_looks_at_the_lease_before_each_step() {
     let lab = Lab::new();
-    for name in lab.place.files().iter().filter(|name| name.starts_with("snapshots/")) {
-        std::fs::remove_file(lab.place.repository().join(name)).unwrap();
+    for name in lab.folder.files().iter().filter(|name| name.starts_with("snapshots/")) {
+        std::fs::remove_file(lab.folder.repository().join(name)).unwrap();
     }
     let plan = Plan::none();
-    let storage = FaultyStorage::new(&lab.place.repository(), &plan);
+    let storage = FaultyStorage::new(&lab.folder.repository(), &plan);
     let report = rebuild::run(storage, PASSWORD, false).unwrap();
     assert_eq!(report.snapshots_restored, 1);
     assert_fenced(&plan.calls(), "publish", STATE);
@@ -222,15 +222,15 @@ fn a_rebuild_looks_at_the_lease_before_each_step() {
 
 #[test]
 fn a_repair_takes_the_place_of_what_has_rotted_after_a_look_at_the_lease() {
-    let place = TestFolder::new();
-    init_with_parity(place.storage(), 10);
-    let lab = Lab::in_use(place);
-    let name = lab.place.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
-    let path = lab.place.repository().join(name);
+    let folder = TestFolder::new();
+    init_with_parity(folder.storage(), 10);
+    let lab = Lab::in_use(folder);
+    let name = lab.folder.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
+    let path = lab.folder.repository().join(name);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[SHARD_BYTES + 10] ^= 0xff;
     std::fs::write(&path, &bytes).unwrap();
     let calls = lab.calls(|repository| drop(repaired(repository).unwrap()));
     assert_fenced(&calls, "replace", CONTAINER);
-    assert_clean(&lab.place.open());
+    assert_clean(&lab.folder.open());
 }

@@ -18,7 +18,7 @@ const AGENT: SlotSecret<'static> = SlotSecret::Password(b"agent");
 
 /// A repository with a snapshot of its owner, and an agent that may only write.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     owner: UnlockedRepository,
     agent: UnlockedRepository,
     made: SnapshotRef,
@@ -26,22 +26,22 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let owner = place.init();
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let owner = folder.init();
         owner.add_key(Role::WriteOnly, AGENT, CHEAP, "agent").unwrap();
-        let agent = UnlockedRepository::open(place.storage(), AGENT).unwrap();
-        let made = place.backup(&owner).snapshot;
-        Self { place, owner, agent, made }
+        let agent = UnlockedRepository::open(folder.storage(), AGENT).unwrap();
+        let made = folder.backup(&owner).snapshot;
+        Self { folder, owner, agent, made }
     }
 
     fn slot(&self, id: KeyId) -> PathBuf {
-        self.place.repository().join(format!("keys/{id}"))
+        self.folder.repository().join(format!("keys/{id}"))
     }
 
     fn lose_all_snapshots(&self) {
-        for name in self.place.files().iter().filter(|name| name.starts_with("snapshots/")) {
-            std::fs::remove_file(self.place.repository().join(name)).unwrap();
+        for name in self.folder.files().iter().filter(|name| name.starts_with("snapshots/")) {
+            std::fs::remove_file(self.folder.repository().join(name)).unwrap();
         }
     }
 }
@@ -51,10 +51,10 @@ fn a_snapshot_that_somebody_else_signed_is_forged() {
     let lab = Lab::new();
     let forge = Forge::new(&lab.agent).signed_as(lab.owner.slot.id);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
-    let read = snapshot(&lab.place.open(), name);
+    let read = snapshot(&lab.folder.open(), name);
     assert!(matches!(&read, Err(Error::Untrusted { id, .. }) if *id == name.id), "{read:?}");
     lab.lose_all_snapshots();
-    let report = rebuilt(&lab.place);
+    let report = rebuilt(&lab.folder);
     assert_eq!((report.forged, report.snapshots_restored, report.snapshots), (1, 1, 1));
 }
 
@@ -63,7 +63,7 @@ fn a_head_that_was_made_for_another_body_is_forged() {
     let lab = Lab::new();
     let forge = Forge::new(&lab.owner).for_body(ObjectId([7; 24]).with_type(true));
     let name = forge.publish_leaf(&[file("a", b"x")]);
-    let read = snapshot(&lab.place.open(), name);
+    let read = snapshot(&lab.folder.open(), name);
     assert!(matches!(&read, Err(Error::Untrusted { id, .. }) if *id == name.id), "{read:?}");
 }
 
@@ -72,9 +72,9 @@ fn a_head_that_was_made_for_another_body_is_forged() {
 fn a_tombstone_that_somebody_else_signed_buries_nothing() {
     let lab = Lab::new();
     bury(&lab, lab.owner.slot.id);
-    let report = rebuilt(&lab.place);
+    let report = rebuilt(&lab.folder);
     assert_eq!((report.snapshots_restored, report.snapshots), (1, 1));
-    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+    lab.folder.assert_restores(&lab.folder.open(), lab.made, &lab.folder.state());
 }
 
 /// Else who gives space back without keys would give up what nobody forgot who may.
@@ -90,8 +90,8 @@ fn without_keys_a_tombstone_of_a_stranger_gives_nothing_up() {
     let refused = pipeline::keyless::reclaim(lab.owner.local().unwrap(), "test", options);
     let is_refused = matches!(&refused, Err(Error::Usage(why)) if why.contains("nobody forgot"));
     assert!(is_refused, "{refused:?}");
-    rebuilt(&lab.place);
-    lab.place.assert_restores(&lab.place.open(), lab.made, &lab.place.state());
+    rebuilt(&lab.folder);
+    lab.folder.assert_restores(&lab.folder.open(), lab.made, &lab.folder.state());
 }
 
 /// Forgets the snapshot with a tombstone that says `writer` and that the agent signed.
@@ -116,7 +116,7 @@ fn a_slot_under_the_name_of_another_vouches_for_nothing() {
     let forge = Forge::new(&lab.agent);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
     std::fs::copy(lab.slot(lab.owner.slot.id), lab.slot(lab.agent.slot.id)).unwrap();
-    let repository = lab.place.open();
+    let repository = lab.folder.open();
     assert_eq!(repository.slots().unwrap().len(), 1);
     snapshot(&repository, name).unwrap();
 }
@@ -133,7 +133,7 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
     let own = source_id(&lab.agent, "agent", &["/tree".into()]);
     let forge = Forge::new(&lab.agent).of_source(own).at(4_000_000_000);
     let name = forge.publish_leaf(&[file("a", b"of the agent")]);
-    let repository = lab.place.open();
+    let repository = lab.folder.open();
     assert!(is_untrusted(&repository, name, "another source"));
     let latest = SnapshotSelector { by: SelectBy::Latest(0), node: None };
     let mut notes = Vec::new();
@@ -160,7 +160,7 @@ fn no_backup_builds_on_a_newest_snapshot_that_nobody_known_signed() {
     let fake = forge.publish(root, 0);
     for (repository, builds_on) in [(&lab.owner, Some(lab.made.id)), (&lab.agent, None)] {
         let heard = Heard::default();
-        let run = backup::run(repository, &lab.place.options(), &Progress::default(), &heard);
+        let run = backup::run(repository, &lab.folder.options(), &Progress::default(), &heard);
         let name = run.unwrap().snapshot;
         let previous = snapshot(&lab.owner, name).unwrap().head.previous;
         assert_ne!(previous, fake.id);
@@ -193,7 +193,7 @@ fn a_slot_with_keys_of_somebody_else_opens_nothing() {
     let id = crypto::slot_info(&slot).unwrap().id;
     std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
     std::fs::write(lab.slot(id), slot).unwrap();
-    assert!(UnlockedRepository::open(lab.place.storage(), PASSWORD).is_err());
+    assert!(UnlockedRepository::open(lab.folder.storage(), PASSWORD).is_err());
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn a_slot_of_another_repository_opens_nothing_also_with_its_root_key_in_the_conf
     let (lab, other) = (Lab::new(), Lab::new());
     let root_key = other.owner.local().unwrap().config().root_key;
     let config = Config { root_key, ..*lab.owner.local().unwrap().config() };
-    repository::config::write(&config, &*lab.place.storage()).unwrap();
+    repository::config::write(&config, &*lab.folder.storage()).unwrap();
     std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
     let id = other.owner.slot.id;
     std::fs::copy(other.slot(id), lab.slot(id)).unwrap();
-    assert!(UnlockedRepository::open(lab.place.storage(), PASSWORD).is_err());
+    assert!(UnlockedRepository::open(lab.folder.storage(), PASSWORD).is_err());
 }

@@ -31,25 +31,25 @@ const SEEN_ENOUGH: u64 = 64 << 20;
 
 /// A repository with one good snapshot, a target, and a canary beside it.
 struct Lab {
-    place: TestFolder,
+    test_folder: TestFolder,
     repository: UnlockedRepository,
     good: SnapshotRef,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
-        place.write("file", b"what a good one has in it");
-        let repository = place.init();
-        let good = place.backup(&repository).snapshot;
-        std::fs::create_dir(place.at("outside")).unwrap();
-        std::fs::write(place.at("outside/canary"), "alive").unwrap();
-        Self { place, repository, good }
+        let test_folder = TestFolder::new();
+        test_folder.write("file", b"what a good one has in it");
+        let repository = test_folder.init();
+        let good = test_folder.backup(&repository).snapshot;
+        std::fs::create_dir(test_folder.at("outside")).unwrap();
+        std::fs::write(test_folder.at("outside/canary"), "alive").unwrap();
+        Self { test_folder, repository, good }
     }
 
     /// Everything that is outside of the targets and of the repository.
     fn outside(&self) -> BTreeMap<String, (Vec<u8>, u32, u64, i64, i64)> {
-        let folder = self.place.folder.path();
+        let folder = self.test_folder.temp.path();
         let mut all = BTreeMap::new();
         for name in ["outside", "outside/canary", "source", "source/file"] {
             let stat = std::fs::symlink_metadata(folder.join(name)).unwrap();
@@ -109,7 +109,7 @@ fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let overwrites = [restore::RestoreOptions::default(), deleting()];
     for (at, options) in overwrites.iter().enumerate() {
-        let target = lab.place.at(&format!("target{at}"));
+        let target = lab.test_folder.at(&format!("target{at}"));
         // A way out that was there before, under a name that the snapshot may use.
         std::fs::create_dir(&target).unwrap();
         std::os::unix::fs::symlink("../outside", target.join("out")).unwrap();
@@ -131,7 +131,7 @@ fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
     let _ = pipeline::reclaim::run(&lab.repository, &engine);
     assert_eq!(lab.outside(), before, "{what}: something outside has changed");
     // What is hostile costs nobody else anything.
-    lab.place.assert_restores(&lab.place.open(), lab.good, &lab.place.state());
+    lab.test_folder.assert_restores(&lab.test_folder.open(), lab.good, &lab.test_folder.state());
     outcome
 }
 
@@ -358,8 +358,8 @@ fn a_root_of_another_level_or_kind_is_refused() {
         forge.publish(list, 0)
     })
     .assert_refused("a list as a root");
-    let place = TestFolder::new();
-    let repository = place.init();
+    let test_folder = TestFolder::new();
+    let repository = test_folder.init();
     let forge = Forge::new(&repository);
     let chunk = forge.chunk(b"chunk");
     let refused = forge.try_publish(chunk, 0);
@@ -450,7 +450,7 @@ fn a_further_name_gets_no_chunk_of_another_name_or_length() {
         linked(chunked("c", 4, short.clone()), 8),
         linked(chunked("d", 4, short), 8),
     ]);
-    let (target, options) = (lab.place.at("target"), restore::RestoreOptions::default());
+    let (target, options) = (lab.test_folder.at("target"), restore::RestoreOptions::default());
     let (report, heard) =
         crate::testkit::restore_with(&lab.repository, name, b"", &target, &options).unwrap();
     assert_eq!(report.failed, 4, "{heard:?}");
@@ -470,7 +470,7 @@ fn bytes_that_no_chunk_vouches_for_are_not_verified() {
     let chunk = forge.chunk(b"chunk");
     let list = forge.page(&list::encode(&[Segment::Data(chunk, 5)]));
     let name = forge.publish_leaf(&[listed("a", 9, vec![list])]);
-    let target = lab.place.at("target");
+    let target = lab.test_folder.at("target");
     crate::testkit::build::write(&target, "a", b"chunkevil");
     crate::testkit::build::set_mtime(&target.join("a"), 1, 0);
     let options = restore::RestoreOptions { verify: true, ..Default::default() };
@@ -499,7 +499,7 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
     for publish in [&chunks as &dyn Fn(Forge<'_>) -> SnapshotRef, &pages] {
         let lab = Lab::new();
         publish(Forge::new(&lab.repository));
-        let before = lab.place.files();
+        let before = lab.test_folder.files();
         let options = pipeline::reclaim::ReclaimOptions {
             max_waste_percent: 0.0,
             dry_run: false,
@@ -511,7 +511,7 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
             panic!("{refused:?}")
         };
         assert!(why.contains("does not match its id"), "{why}");
-        let left = lab.place.files();
+        let left = lab.test_folder.files();
         let is_container = |name: &&String| name.ends_with(".ice");
         assert!(before.iter().filter(is_container).all(|name| left.contains(name)));
     }
@@ -606,7 +606,7 @@ fn a_file_of_a_billion_references_to_one_chunk_takes_no_memory_and_can_be_stoppe
     let (before, bomb) = (peak_memory_kib(), snapshot(&lab.repository, name).unwrap());
     let progress = Progress::default();
     let heard = crate::testkit::Heard::default();
-    let target = lab.place.at("target");
+    let target = lab.test_folder.at("target");
     std::thread::scope(|scope| {
         let run = || {
             let options =
@@ -628,7 +628,7 @@ fn a_file_of_a_billion_references_to_one_chunk_takes_no_memory_and_can_be_stoppe
     // Nor does it keep anybody from going on.
     pipeline::backup::run(
         &lab.repository,
-        &options(&lab.place.source()),
+        &options(&lab.test_folder.source()),
         &Progress::default(),
         &heard,
     )

@@ -20,72 +20,76 @@ fn unchanged_of(done: &BackupOutcome) -> (u64, u64) {
     (done.report.objects_unchanged, done.report.bytes_processed)
 }
 
-/// A place whose source has two file systems in it: `m` and `z`.
+/// A folder whose source has two file systems in it: `m` and `z`.
 fn with_two_volumes(outside: &TestFolder) -> Option<(TestFolder, Volume, Volume)> {
-    let place = TestFolder::below(outside.folder.path());
-    let (m, z) = (place.source().join("m"), place.source().join("z"));
+    let test_folder = TestFolder::below(outside.temp.path());
+    let (m, z) = (test_folder.source().join("m"), test_folder.source().join("z"));
     let (m, z) = (
-        Volume::make("ext4", outside.folder.path(), &m)?,
-        Volume::make("xfs", outside.folder.path(), &z)?,
+        Volume::make("ext4", outside.temp.path(), &m)?,
+        Volume::make("xfs", outside.temp.path(), &z)?,
     );
-    fill(&place.source().join("m"), 40);
-    fill(&place.source().join("z"), 40);
-    std::fs::hard_link(place.source().join("z/f000"), place.source().join("z/g000")).unwrap();
-    Some((place, m, z))
+    fill(&test_folder.source().join("m"), 40);
+    fill(&test_folder.source().join("z"), 40);
+    std::fs::hard_link(test_folder.source().join("z/f000"), test_folder.source().join("z/g000"))
+        .unwrap();
+    Some((test_folder, m, z))
 }
 
 #[test]
 fn a_mount_that_appears_or_goes_makes_no_other_file_system_be_read_again() {
     let outside = TestFolder::on_disk();
-    let Some((place, m, z)) = with_two_volumes(&outside) else { return };
-    let repository = place.init();
-    let first = place.backup(&repository);
-    assert_eq!(place.backup(&repository).report.objects_unchanged, first.report.objects_inspected);
+    let Some((test_folder, m, z)) = with_two_volumes(&outside) else { return };
+    let repository = test_folder.init();
+    let first = test_folder.backup(&repository);
+    assert_eq!(
+        test_folder.backup(&repository).report.objects_unchanged,
+        first.report.objects_inspected
+    );
 
     // A third one, which the walk meets before the others.
-    let b = Volume::make("ext4", outside.folder.path(), &place.source().join("b")).unwrap();
-    fill(&place.source().join("b"), 5);
-    let done = place.backup(&repository);
+    let b = Volume::make("ext4", outside.temp.path(), &test_folder.source().join("b")).unwrap();
+    fill(&test_folder.source().join("b"), 5);
+    let done = test_folder.backup(&repository);
     assert_eq!(done.report.bytes_processed, 5 * 300, "{:#?}", done.report);
-    place.assert_restores(&repository, done.snapshot, &place.state());
+    test_folder.assert_restores(&repository, done.snapshot, &test_folder.state());
 
     // It goes, and the others come back under other numbers of devices.
     [&b, &m, &z].iter().for_each(|volume| volume.unmount());
     assert!(z.mount() && m.mount());
-    let done = place.backup(&repository);
+    let done = test_folder.backup(&repository);
     assert_eq!(unchanged_of(&done).1, 0, "{:#?}", done.report);
-    place.assert_restores(&repository, done.snapshot, &place.state());
+    test_folder.assert_restores(&repository, done.snapshot, &test_folder.state());
 }
 
 /// A snapshot of a volume has another identity, and the same files: their times of birth say so.
 #[test]
 fn a_file_system_with_another_identity_and_the_same_files_is_not_read_again() {
     let outside = TestFolder::on_disk();
-    let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
-    let repository = place.init();
-    place.backup(&repository);
+    let Some((test_folder, m, _z)) = with_two_volumes(&outside) else { return };
+    let repository = test_folder.init();
+    test_folder.backup(&repository);
     m.unmount();
     m.renew_uuid();
     assert!(m.mount());
-    let done = place.backup(&repository);
+    let done = test_folder.backup(&repository);
     assert_eq!(done.report.objects_unchanged, done.report.objects_inspected, "{:#?}", done.report);
-    place.assert_restores(&repository, done.snapshot, &place.state());
-    assert_eq!(place.backup(&repository).report.bytes_processed, 0);
+    test_folder.assert_restores(&repository, done.snapshot, &test_folder.state());
+    assert_eq!(test_folder.backup(&repository).report.bytes_processed, 0);
 }
 
 /// Another file system in its place, whose files look alike: inode, size and times are the same.
 #[test]
 fn another_file_system_in_its_place_is_read() {
     let outside = TestFolder::on_disk();
-    let Some((place, m, _z)) = with_two_volumes(&outside) else { return };
-    let repository = place.init();
-    place.backup(&repository);
+    let Some((test_folder, m, _z)) = with_two_volumes(&outside) else { return };
+    let repository = test_folder.init();
+    test_folder.backup(&repository);
     m.unmount();
     drop(m);
-    let at = place.source().join("m");
-    let _new = Volume::make("ext4", outside.folder.path(), &at).unwrap();
+    let at = test_folder.source().join("m");
+    let _new = Volume::make("ext4", outside.temp.path(), &at).unwrap();
     fill(&at, 40);
-    let done = place.backup(&repository);
+    let done = test_folder.backup(&repository);
     assert_eq!(done.report.bytes_processed, 40 * 300, "{:#?}", done.report);
 }
 
@@ -98,12 +102,12 @@ fn born(entry: Entry, secs: i64) -> Entry {
 /// The second pair has the inode that the first one had when the walk met it.
 #[test]
 fn two_files_that_had_one_inode_after_the_other_are_not_linked() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let test_folder = TestFolder::new();
+    let repository = test_folder.init();
     let entries = [("a", "one", 7), ("b", "two", 8), ("c", "one", 7), ("d", "two", 8)]
         .map(|(path, bytes, secs)| born(linked(file(path, bytes.as_bytes()), 66), secs));
     let name = Forge::new(&repository).publish_leaf(&entries);
-    let target = place.at("target");
+    let target = test_folder.at("target");
     let (report, heard) =
         restore_with(&repository, name, b"", &target, &Default::default()).unwrap();
     assert_eq!(report.failed, 0, "{heard:?}");

@@ -1,5 +1,5 @@
 //! Incidents in which others lost data, by their numbers in `docs/TESTING.md`: what happened
-//! there must not happen here. Some have longer tests elsewhere; these say it in one place.
+//! there must not happen here. Some have longer tests elsewhere; these tell it together.
 
 use crate::testkit::build::{noise, set_mtime, small_tree};
 use crate::testkit::faulty::{FaultyStorage, Plan};
@@ -14,37 +14,37 @@ use store::SnapshotRef;
 
 /// A repository of which a third is garbage: two snapshots, one forgotten between them.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     made: Vec<(SnapshotRef, Tree)>,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let repository = place.init();
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let repository = folder.init();
         let mut made = Vec::new();
         for seed in 0..3 {
-            place.write("large", &noise(seed, 150_000));
+            folder.write("large", &noise(seed, 150_000));
             // So that some of each container lives.
-            place.write(&format!("kept{seed}"), &noise(50 + seed, 20_000));
-            let tree = place.state();
-            made.push((place.backup(&repository).snapshot, tree));
+            folder.write(&format!("kept{seed}"), &noise(50 + seed, 20_000));
+            let tree = folder.state();
+            made.push((folder.backup(&repository).snapshot, tree));
         }
         let (forgotten, _) = made.remove(1);
         repository.forget(&[forgotten]).unwrap();
         // The next one with the right to write looks what forgetting left; none of that is meant.
         drop(repository.lease("settle").unwrap());
-        Self { place, made }
+        Self { folder, made }
     }
 
     fn containers(&self) -> Vec<String> {
-        self.place.files().into_iter().filter(|name| name.ends_with(".ice")).collect()
+        self.folder.files().into_iter().filter(|name| name.ends_with(".ice")).collect()
     }
 
     /// Reclaim on storage with this plan.
     fn reclaim(&self, plan: &Arc<Plan>) -> pipeline::Result<reclaim::ReclaimReport> {
-        let storage = FaultyStorage::new(&self.place.repository(), plan);
+        let storage = FaultyStorage::new(&self.folder.repository(), plan);
         let options = reclaim::ReclaimOptions {
             max_waste_percent: 0.0,
             dry_run: false,
@@ -54,9 +54,9 @@ impl Lab {
     }
 
     fn assert_all_restore(&self) {
-        let repository = self.place.open();
+        let repository = self.folder.open();
         for (name, tree) in &self.made {
-            self.place.assert_restores(&repository, *name, tree);
+            self.folder.assert_restores(&repository, *name, tree);
         }
         assert_clean(&repository);
     }
@@ -67,7 +67,7 @@ impl Lab {
 fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
     let lab = Lab::new();
     let (refused, tries) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (path, base) = (lab.place.repository(), lab.made[1].0);
+    let (path, base) = (lab.folder.repository(), lab.made[1].0);
     let (refused_there, tries_there) = (refused.clone(), tries.clone());
     // At every operation of the backup, somebody else prunes and collects.
     let plan = Plan::watched(Box::new(move |call| {
@@ -87,13 +87,13 @@ fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
             }
         }
     }));
-    lab.place.write("more", &noise(9, 30_000));
-    let tree = lab.place.state();
-    let storage = FaultyStorage::new(&lab.place.repository(), &plan);
-    let done = lab.place.backup(&UnlockedRepository::open(storage, PASSWORD).unwrap());
+    lab.folder.write("more", &noise(9, 30_000));
+    let tree = lab.folder.state();
+    let storage = FaultyStorage::new(&lab.folder.repository(), &plan);
+    let done = lab.folder.backup(&UnlockedRepository::open(storage, PASSWORD).unwrap());
     let tries = tries.load(Ordering::Relaxed).min(3);
     assert!(tries > 0 && refused.load(Ordering::Relaxed) == 2 * tries);
-    lab.place.assert_restores(&lab.place.open(), done.snapshot, &tree);
+    lab.folder.assert_restores(&lab.folder.open(), done.snapshot, &tree);
     lab.assert_all_restore();
 }
 
@@ -131,7 +131,7 @@ fn g2_what_cannot_be_marked_is_not_swept() {
     assert!(plan.fired());
     lab.assert_all_restore();
     let freed =
-        result.map_or_else(|_| reclaimed(&lab.place.open()).bytes_freed, |done| done.bytes_freed);
+        result.map_or_else(|_| reclaimed(&lab.folder.open()).bytes_freed, |done| done.bytes_freed);
     assert!(freed > 0, "and then it goes on");
     lab.assert_all_restore();
 }
@@ -148,7 +148,7 @@ fn g3_a_list_that_fails_is_not_no_files() {
         assert!(plan.fired() && result.is_err(), "list of {directory}: {result:?}");
         assert_eq!(lab.containers(), before, "list of {directory}");
     }
-    let path = lab.place.repository();
+    let path = lab.folder.repository();
     std::fs::rename(path.join("snapshots"), path.join("away")).unwrap();
     assert!(lab.reclaim(&Plan::none()).is_err(), "no folder is not an empty one");
     assert_eq!(lab.containers(), before);
@@ -161,9 +161,9 @@ fn g3_a_list_that_lacks_snapshots_costs_no_data() {
     for lost in [0..1, 1..2, 0..2] {
         let lab = Lab::new();
         let names: Vec<_> =
-            lab.place.files().into_iter().filter(|name| name.starts_with("snapshots/")).collect();
+            lab.folder.files().into_iter().filter(|name| name.starts_with("snapshots/")).collect();
         for name in &names[lost.clone()] {
-            std::fs::remove_file(lab.place.repository().join(name)).unwrap();
+            std::fs::remove_file(lab.folder.repository().join(name)).unwrap();
         }
         let report = lab.reclaim(&Plan::none()).unwrap();
         assert_eq!(report.snapshots_restored, lost.len() as u64);
@@ -176,15 +176,15 @@ fn g3_a_list_that_lacks_snapshots_costs_no_data() {
 fn g3_what_was_forgotten_does_not_come_back() {
     let lab = Lab::new();
     assert_eq!(lab.reclaim(&Plan::none()).unwrap().snapshots_restored, 0);
-    assert_eq!(lab.place.open().local().unwrap().snapshots().unwrap().len(), lab.made.len());
+    assert_eq!(lab.folder.open().local().unwrap().snapshots().unwrap().len(), lab.made.len());
 }
 
 /// Proxmox 84466003: a part of the pool was a file system of its own, and not looked into.
 #[test]
 fn g4_a_part_of_the_pool_that_is_not_mounted_stops_the_collection() {
     let lab = Lab::new();
-    let shard = lab.place.repository().join("containers/00000000");
-    let away = lab.place.repository().join("away");
+    let shard = lab.folder.repository().join("containers/00000000");
+    let away = lab.folder.repository().join("away");
     std::fs::rename(&shard, &away).unwrap();
     for empty in [false, true] {
         if empty {
@@ -192,7 +192,7 @@ fn g4_a_part_of_the_pool_that_is_not_mounted_stops_the_collection() {
         }
         let result = lab.reclaim(&Plan::none());
         assert!(result.is_err(), "{result:?}");
-        let names = lab.place.open().local().unwrap().snapshots().unwrap();
+        let names = lab.folder.open().local().unwrap().snapshots().unwrap();
         assert_eq!(names.len(), lab.made.len());
     }
     std::fs::remove_dir_all(&shard).unwrap();
@@ -205,7 +205,7 @@ fn g4_a_part_of_the_pool_that_is_not_mounted_stops_the_collection() {
 fn g5_who_lost_the_lease_removes_nothing_more() {
     let lab = Lab::new();
     let before = lab.containers();
-    let thief = lab.place.repository();
+    let thief = lab.folder.repository();
     let mut done = false;
     let plan = Plan::watched(Box::new(move |call| {
         if call.verb == "remove" && call.name.ends_with(".ice") && !done {
@@ -233,17 +233,17 @@ fn g5_who_lost_the_lease_removes_nothing_more() {
 #[test]
 fn g6_what_was_collected_is_stored_again_by_who_knew_it_before() {
     let lab = Lab::new();
-    let early = lab.place.open();
+    let early = lab.folder.open();
     assert!(early.local().unwrap().index().entries() > 0, "it has seen the index");
     let names: Vec<_> = lab.made.iter().map(|(name, _)| *name).collect();
-    let other = lab.place.open();
+    let other = lab.folder.open();
     other.forget(&names).unwrap();
     reclaimed(&other);
-    let tree = lab.place.state();
-    let done = lab.place.backup(&early);
+    let tree = lab.folder.state();
+    let done = lab.folder.backup(&early);
     assert!(done.report.chunks_new > 0, "{:#?}", done.report);
-    lab.place.assert_restores(&lab.place.open(), done.snapshot, &tree);
-    assert_clean(&lab.place.open());
+    lab.folder.assert_restores(&lab.folder.open(), done.snapshot, &tree);
+    assert_clean(&lab.folder.open());
 }
 
 /// kopia #1949, #4769, #3563: maintenance was killed, and then files were missing.
@@ -261,9 +261,9 @@ fn g7_a_collection_that_is_killed_loses_nothing_and_is_done_again() {
         let result = lab.reclaim(&plan);
         assert!(plan.fired(), "{verb} of {prefix}: {result:?}");
         lab.assert_all_restore();
-        reclaimed(&lab.place.open());
+        reclaimed(&lab.folder.open());
         lab.assert_all_restore();
-        assert_eq!(reclaimed(&lab.place.open()).bytes_freed, 0, "{verb} of {prefix}");
+        assert_eq!(reclaimed(&lab.folder.open()).bytes_freed, 0, "{verb} of {prefix}");
     }
 }
 
@@ -274,19 +274,19 @@ fn g8_no_clock_says_what_is_garbage() {
     for secs in [0, -century, 2 * century, i64::from(i32::MAX)] {
         let lab = Lab::new();
         let age = || {
-            for name in lab.place.files() {
-                set_mtime(&lab.place.repository().join(name), secs, 0);
+            for name in lab.folder.files() {
+                set_mtime(&lab.folder.repository().join(name), secs, 0);
             }
         };
         age();
         lab.assert_all_restore();
-        reclaimed(&lab.place.open());
+        reclaimed(&lab.folder.open());
         age();
         lab.assert_all_restore();
-        let tree = lab.place.state();
-        let done = lab.place.backup(&lab.place.open());
+        let tree = lab.folder.state();
+        let done = lab.folder.backup(&lab.folder.open());
         assert_eq!(done.report.chunks_new, 0);
-        lab.place.assert_restores(&lab.place.open(), done.snapshot, &tree);
+        lab.folder.assert_restores(&lab.folder.open(), done.snapshot, &tree);
     }
 }
 
@@ -301,12 +301,12 @@ fn g9_a_repository_that_cannot_be_written_is_no_unreadable_file() {
         ("put", "snapshots/"),
     ] {
         let lab = Lab::new();
-        lab.place.write("new", &noise(8, 60_000));
+        lab.folder.write("new", &noise(8, 60_000));
         let plan = Plan::failing_on(verb, prefix);
-        let storage = FaultyStorage::new(&lab.place.repository(), &plan);
+        let storage = FaultyStorage::new(&lab.folder.repository(), &plan);
         let (repository, heard) =
             (UnlockedRepository::open(storage, PASSWORD).unwrap(), Heard::default());
-        let options = lab.place.options();
+        let options = lab.folder.options();
         let result = pipeline::backup::run(&repository, &options, &Default::default(), &heard);
         assert!(plan.fired(), "{verb} of {prefix}");
         assert!(matches!(result, Err(Error::Repository(_))), "{verb} of {prefix}: {result:?}");
@@ -322,18 +322,18 @@ fn g9_a_repository_that_cannot_be_written_is_no_unreadable_file() {
 fn g10_what_is_missing_is_named_and_stored_again() {
     let lab = Lab::new();
     let first = lab.containers().remove(0);
-    std::fs::remove_file(lab.place.repository().join(first)).unwrap();
-    let damages = checked(&lab.place.open()).unwrap().damages;
+    std::fs::remove_file(lab.folder.repository().join(first)).unwrap();
+    let damages = checked(&lab.folder.open()).unwrap().damages;
     for (name, _) in &lab.made {
         let of_it = damages.iter().filter(|damage| damage.snapshots.contains(&name.id.to_string()));
         let paths: Vec<_> = of_it.flat_map(|damage| &damage.paths).collect();
         assert!(!paths.is_empty(), "nothing of {} is named: {damages:#?}", name.id);
     }
-    rebuilt(&lab.place);
-    let (repository, tree) = (lab.place.open(), lab.place.state());
-    let done = lab.place.backup(&repository);
+    rebuilt(&lab.folder);
+    let (repository, tree) = (lab.folder.open(), lab.folder.state());
+    let done = lab.folder.backup(&repository);
     assert!(done.report.chunks_new > 0, "{:#?}", done.report);
-    lab.place.assert_restores(&repository, done.snapshot, &tree);
+    lab.folder.assert_restores(&repository, done.snapshot, &tree);
     let of_newest = checked(&repository)
         .unwrap()
         .damages

@@ -10,11 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 fn begin() -> (TestFolder, pipeline::UnlockedRepository, BackupOutcome) {
-    let place = TestFolder::new();
-    small_tree(&place.source(), 1);
-    let repository = place.init();
-    let first = place.backup(&repository);
-    (place, repository, first)
+    let folder = TestFolder::new();
+    small_tree(&folder.source(), 1);
+    let repository = folder.init();
+    let first = folder.backup(&repository);
+    (folder, repository, first)
 }
 
 fn root_of(repository: &pipeline::UnlockedRepository, done: &BackupOutcome) -> ids::ObjectId {
@@ -33,8 +33,8 @@ fn counts(report: &BackupReport) -> [u64; 4] {
 
 #[test]
 fn nothing_changed_means_nothing_is_read_and_the_tree_is_the_same() {
-    let (place, repository, first) = begin();
-    let again = place.backup(&repository);
+    let (folder, repository, first) = begin();
+    let again = folder.backup(&repository);
     assert_eq!(counts(&again.report), [0, 0, first.report.objects_inspected, 0]);
     assert_eq!(again.report.bytes_processed, 0);
     assert!(again.report.bytes_transferred < 4096, "{:#?}", again.report);
@@ -43,8 +43,8 @@ fn nothing_changed_means_nothing_is_read_and_the_tree_is_the_same() {
 
 #[test]
 fn a_full_backup_of_the_same_files_makes_the_same_tree() {
-    let (place, repository, first) = begin();
-    let options = pipeline::backup::BackupOptions { full: true, ..place.options() };
+    let (folder, repository, first) = begin();
+    let options = pipeline::backup::BackupOptions { full: true, ..folder.options() };
     let full =
         pipeline::backup::run(&repository, &options, &Progress::default(), &Heard::default())
             .unwrap();
@@ -56,16 +56,16 @@ fn a_full_backup_of_the_same_files_makes_the_same_tree() {
 
 #[test]
 fn every_kind_of_change_is_seen_and_counted() {
-    let (place, repository, first) = begin();
-    let at = |name: &str| place.source().join(name);
+    let (folder, repository, first) = begin();
+    let at = |name: &str| folder.source().join(name);
     let all = first.report.objects_inspected;
     let see = |what: &str, change: &dyn Fn(), expected: [u64; 3]| {
         change();
-        let before = place.state();
-        let done = place.backup(&repository);
+        let before = folder.state();
+        let done = folder.backup(&repository);
         let [backed_up, updated, _, expired] = counts(&done.report);
         assert_eq!([backed_up, updated, expired], expected, "{what}: {:#?}", done.report);
-        place.assert_restores(&repository, done.snapshot, &before);
+        folder.assert_restores(&repository, done.snapshot, &before);
     };
     // A directory whose mtime moved is an object whose attributes changed.
     see("touch", &|| set_mtime(&at("dir0/file0"), 1_234_567_890, 1), [0, 1, 0]);
@@ -74,17 +74,17 @@ fn every_kind_of_change_is_seen_and_counted() {
         &|| std::fs::set_permissions(at("dir0/file0"), PermissionsExt::from_mode(0o600)).unwrap(),
         [0, 1, 0],
     );
-    see("modify", &|| write(&place.source(), "dir0/file0", &noise(7, 3_000)), [1, 0, 0]);
+    see("modify", &|| write(&folder.source(), "dir0/file0", &noise(7, 3_000)), [1, 0, 0]);
     see(
         "same size and mtime, other content",
         &|| {
             let mtime = std::fs::metadata(at("dir0/file0")).unwrap().modified().unwrap();
-            write(&place.source(), "dir0/file0", &noise(8, 3_000));
+            write(&folder.source(), "dir0/file0", &noise(8, 3_000));
             std::fs::File::open(at("dir0/file0")).unwrap().set_modified(mtime).unwrap();
         },
         [1, 0, 0],
     );
-    see("add", &|| write(&place.source(), "dir0/new", b"new"), [1, 1, 0]);
+    see("add", &|| write(&folder.source(), "dir0/new", b"new"), [1, 1, 0]);
     see("rename", &|| std::fs::rename(at("dir0/new"), at("dir0/renamed")).unwrap(), [1, 1, 1]);
     see("delete", &|| std::fs::remove_file(at("dir0/renamed")).unwrap(), [0, 1, 1]);
     see(
@@ -96,32 +96,32 @@ fn every_kind_of_change_is_seen_and_counted() {
         [1, 1, 0],
     );
     see("xattr", &|| crate::testkit::build::set_xattr(&at("empty"), "user.x", b"y"), [0, 1, 0]);
-    let last = place.backup(&repository);
+    let last = folder.backup(&repository);
     assert_eq!(counts(&last.report), [0, 0, all, 0]);
     assert_clean(&repository);
 }
 
 #[test]
 fn a_name_more_of_a_file_and_a_name_less_are_seen() {
-    let (place, repository, _) = begin();
-    let at = |name: &str| place.source().join(name);
+    let (folder, repository, _) = begin();
+    let at = |name: &str| folder.source().join(name);
     std::fs::hard_link(at("dir2/file2"), at("dir2/again")).unwrap();
-    let before = place.state();
-    place.assert_restores(&repository, place.backup(&repository).snapshot, &before);
+    let before = folder.state();
+    folder.assert_restores(&repository, folder.backup(&repository).snapshot, &before);
     std::fs::remove_file(at("dir2/file2")).unwrap();
-    let before = place.state();
-    place.assert_restores(&repository, place.backup(&repository).snapshot, &before);
+    let before = folder.state();
+    folder.assert_restores(&repository, folder.backup(&repository).snapshot, &before);
 }
 
 #[test]
 fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
-    let (place, repository, _) = begin();
-    let options = pipeline::backup::BackupOptions { read: Default::default(), ..place.options() };
+    let (folder, repository, _) = begin();
+    let options = pipeline::backup::BackupOptions { read: Default::default(), ..folder.options() };
     let run = || {
         pipeline::backup::run(&repository, &options, &Progress::default(), &Heard::default())
             .unwrap()
     };
-    place.write("young", b"more bytes than what lies in an entry by itself: 48 of them");
+    folder.write("young", b"more bytes than what lies in an entry by itself: 48 of them");
     run();
     let second = run();
     assert!(second.report.adds_up());
@@ -131,31 +131,32 @@ fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
 
 #[test]
 fn sources_of_other_paths_do_not_disturb_each_other() {
-    let (place, repository, first) = begin();
-    let other = pipeline::backup::BackupOptions { paths: vec!["/other".into()], ..place.options() };
+    let (folder, repository, first) = begin();
+    let other =
+        pipeline::backup::BackupOptions { paths: vec!["/other".into()], ..folder.options() };
     let done = pipeline::backup::run(&repository, &other, &Progress::default(), &Heard::default())
         .unwrap();
     assert_eq!(done.report.objects_unchanged, 0, "another source has no snapshot before");
     assert_eq!(done.report.chunks_new, 0);
-    let again = place.backup(&repository);
+    let again = folder.backup(&repository);
     assert_eq!(again.report.objects_unchanged, first.report.objects_inspected);
 }
 
 #[test]
 fn a_dry_run_changes_nothing_and_counts_the_same() {
-    let (place, repository, _) = begin();
-    place.write("dir0/file0", b"other");
-    let before = place.files();
+    let (folder, repository, _) = begin();
+    folder.write("dir0/file0", b"other");
+    let before = folder.files();
     let mut would = Vec::new();
     let report =
-        pipeline::backup::dry_run(&repository, &place.options(), &Heard::default(), |entry| {
+        pipeline::backup::dry_run(&repository, &folder.options(), &Heard::default(), |entry| {
             would.push((entry.path.clone(), entry.size))
         })
         .unwrap();
-    assert_eq!(place.files(), before);
+    assert_eq!(folder.files(), before);
     assert!(report.adds_up(), "{report:#?}");
     assert!(would.contains(&(format!("{NAME}/dir0/file0").into_bytes(), 5)), "{would:?}");
-    let done = place.backup(&repository);
+    let done = folder.backup(&repository);
     assert_eq!(done.report.objects_unchanged, report.objects_unchanged);
 }
 
@@ -242,20 +243,20 @@ proptest! {
     fn every_one_of_four_snapshots_restores_as_the_tree_was(
         rounds in prop::collection::vec(prop::collection::vec(change(), 0..25), 4),
     ) {
-        let place = TestFolder::new();
-        let repository = place.init();
+        let folder = TestFolder::new();
+        let repository = folder.init();
         let mut model: Vec<(store::SnapshotRef, Tree)> = Vec::new();
         for (round, changes) in rounds.iter().enumerate() {
             for (number, change) in changes.iter().enumerate() {
-                apply(&place.source(), change, (round * 1000 + number) as u64);
+                apply(&folder.source(), change, (round * 1000 + number) as u64);
             }
-            let before = place.state();
-            let done = place.backup(&repository);
+            let before = folder.state();
+            let done = folder.backup(&repository);
             prop_assert_eq!(done.report.objects_inspected as usize, before.0.len());
             model.push((done.snapshot, before));
         }
         for (name, tree) in &model {
-            place.assert_restores(&repository, *name, tree);
+            folder.assert_restores(&repository, *name, tree);
         }
         assert_clean(&repository);
     }
@@ -264,13 +265,13 @@ proptest! {
 /// Else a thousand nodes of one repository read all its snapshots a thousand times, each night.
 #[test]
 fn a_snapshot_is_read_once_to_find_of_which_source_it_is() {
-    let (place, repository, first) = begin();
-    let later = place.backup(&repository).snapshot;
+    let (folder, repository, first) = begin();
+    let later = folder.backup(&repository).snapshot;
     let own = snapshot(&repository, later).unwrap().head.source;
     let root = root_of(&repository, &first);
     let plan = Plan::none();
     let repository = pipeline::UnlockedRepository::open(
-        FaultyStorage::new(&place.repository(), &plan),
+        FaultyStorage::new(&folder.repository(), &plan),
         PASSWORD,
     )
     .unwrap();
@@ -285,7 +286,7 @@ fn a_snapshot_is_read_once_to_find_of_which_source_it_is() {
     assert_eq!((newest(root), reads()), (None, 2));
     assert_eq!((newest(own), reads()), (Some(later), 3));
     // What comes later is seen.
-    let last = place.backup(&place.open()).snapshot;
+    let last = folder.backup(&folder.open()).snapshot;
     assert_eq!((newest(own), reads()), (Some(last), 4));
     assert_eq!((newest(root), reads()), (None, 5));
 }

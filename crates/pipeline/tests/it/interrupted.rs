@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering;
 const MIB: usize = 1 << 20;
 
 /// 24 MiB that do not compress, in files of all sizes, one of them large.
-fn source(place: &TestFolder) {
+fn source(folder: &TestFolder) {
     for number in 0..16 {
-        place.write(&format!("files/{number}"), &noise(number, MIB / 2));
+        folder.write(&format!("files/{number}"), &noise(number, MIB / 2));
     }
-    place.write("large", &noise(99, 16 * MIB));
+    folder.write("large", &noise(99, 16 * MIB));
 }
 
 /// Cancels at the write number `at` of a backup.
-fn cancelled_at(place: &TestFolder, at: usize) {
+fn cancelled_at(folder: &TestFolder, at: usize) {
     let progress = Arc::new(Progress::default());
     let (mut appends, cancel) = (0, progress.clone());
     let plan = Plan::watched(Box::new(move |call| {
@@ -29,100 +29,101 @@ fn cancelled_at(place: &TestFolder, at: usize) {
         }
     }));
     let repository =
-        UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
-    let ended = backup::run(&repository, &place.options(), &progress, &Heard::default());
+        UnlockedRepository::open(FaultyStorage::new(&folder.repository(), &plan), PASSWORD)
+            .unwrap();
+    let ended = backup::run(&repository, &folder.options(), &progress, &Heard::default());
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
 }
 
 #[test]
 fn a_cancelled_backup_publishes_nothing_and_costs_nothing_twice() {
-    let place = TestFolder::new();
-    source(&place);
-    drop(place.init());
-    cancelled_at(&place, 8);
-    let repository = place.open();
+    let folder = TestFolder::new();
+    source(&folder);
+    drop(folder.init());
+    cancelled_at(&folder, 8);
+    let repository = folder.open();
     assert!(repository.local().unwrap().snapshots().unwrap().is_empty());
-    let stored = place.bytes();
+    let stored = folder.bytes();
     assert!(stored > 6 * MIB as u64, "{stored}");
-    let tree = place.state();
-    let done = place.backup(&repository);
+    let tree = folder.state();
+    let done = folder.backup(&repository);
     let rest = (24 * MIB as u64).saturating_sub(stored) + MIB as u64;
     assert!(
         done.report.bytes_transferred <= rest,
         "{stored} were stored, {} sent again",
         done.report.bytes_transferred
     );
-    place.assert_restores(&repository, done.snapshot, &tree);
-    assert_eq!(leftovers(&place), Vec::<String>::new());
+    folder.assert_restores(&repository, done.snapshot, &tree);
+    assert_eq!(leftovers(&folder), Vec::<String>::new());
     assert_clean(&repository);
 }
 
 #[test]
 fn the_same_process_goes_on_after_a_cancelled_backup() {
-    let place = TestFolder::new();
-    source(&place);
-    let repository = place.init();
+    let folder = TestFolder::new();
+    source(&folder);
+    let repository = folder.init();
     let progress = Progress::default();
     progress.cancel.store(true, Ordering::Relaxed);
-    let ended = backup::run(&repository, &place.options(), &progress, &Heard::default());
+    let ended = backup::run(&repository, &folder.options(), &progress, &Heard::default());
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
-    let tree = place.state();
-    let done = place.backup(&repository);
-    place.assert_restores(&repository, done.snapshot, &tree);
-    assert_eq!(leftovers(&place), Vec::<String>::new());
+    let tree = folder.state();
+    let done = folder.backup(&repository);
+    folder.assert_restores(&repository, done.snapshot, &tree);
+    assert_eq!(leftovers(&folder), Vec::<String>::new());
     assert_clean(&repository);
 }
 
 #[test]
 fn cancelled_many_times_it_comes_to_its_end() {
-    let place = TestFolder::new();
-    source(&place);
-    drop(place.init());
+    let folder = TestFolder::new();
+    source(&folder);
+    drop(folder.init());
     for _ in 0..4 {
-        cancelled_at(&place, 4);
-        assert_clean(&place.open());
+        cancelled_at(&folder, 4);
+        assert_clean(&folder.open());
     }
-    let done = place.backup(&place.open());
+    let done = folder.backup(&folder.open());
     assert!(done.report.bytes_transferred < 20 * MIB as u64, "{:#?}", done.report);
-    assert_clean(&place.open());
-    assert_eq!(leftovers(&place), Vec::<String>::new());
+    assert_clean(&folder.open());
+    assert_eq!(leftovers(&folder), Vec::<String>::new());
 }
 
 /// A reclaim after a backup was killed settles what it left, and takes it away.
 #[test]
 fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
-    let place = TestFolder::new();
-    small_tree(&place.source(), 1);
-    let repository = place.init();
-    let tree = place.state();
-    let first = place.backup(&repository);
+    let folder = TestFolder::new();
+    small_tree(&folder.source(), 1);
+    let repository = folder.init();
+    let tree = folder.state();
+    let first = folder.backup(&repository);
     drop(repository);
-    let before = place.bytes();
-    place.write("large", &noise(5, 8 * MIB));
-    cancelled_at(&place, 2);
-    reclaimed(&place.open());
+    let before = folder.bytes();
+    folder.write("large", &noise(5, 8 * MIB));
+    cancelled_at(&folder, 2);
+    reclaimed(&folder.open());
     assert!(
-        place.bytes() < before + 100_000,
+        folder.bytes() < before + 100_000,
         "{} after {before}: {:?}",
-        place.bytes(),
-        place.files()
+        folder.bytes(),
+        folder.files()
     );
-    place.assert_restores(&place.open(), first.snapshot, &tree);
-    assert_clean(&place.open());
+    folder.assert_restores(&folder.open(), first.snapshot, &tree);
+    assert_clean(&folder.open());
 }
 
 /// The repository as it is at any moment of a backup is what a power cut may leave.
 #[test]
 fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
-    let place = TestFolder::new();
-    small_tree(&place.source(), 1);
-    drop(place.init());
-    let first = place.backup(&place.open());
-    let tree = place.state();
+    let folder = TestFolder::new();
+    small_tree(&folder.source(), 1);
+    drop(folder.init());
+    let first = folder.backup(&folder.open());
+    let tree = folder.state();
     for number in 0..12 {
-        place.write(&format!("more/{number}"), &noise(number, 300_000));
+        folder.write(&format!("more/{number}"), &noise(number, 300_000));
     }
-    let (from, to) = (place.repository(), place.at("images"));
+    let (from, to) = (folder.repository(), folder.at("images"));
     let (mut calls, images) = (0u32, to.clone());
     let plan = Plan::watched(Box::new(move |call| {
         calls += u32::from(!matches!(call.verb, "read" | "length" | "open"));
@@ -130,11 +131,11 @@ fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
             copy_tree(&from, &images.join(format!("{calls:03}/repository")));
         }
     }));
-    place.backup(
-        &UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD)
+    folder.backup(
+        &UnlockedRepository::open(FaultyStorage::new(&folder.repository(), &plan), PASSWORD)
             .unwrap(),
     );
-    let now = place.state();
+    let now = folder.state();
     let images: Vec<_> =
         std::fs::read_dir(&to).unwrap().map(|image| image.unwrap().path()).collect();
     assert!(images.len() > 3, "{}", images.len());
@@ -143,9 +144,9 @@ fn a_copy_taken_while_a_backup_runs_is_a_sound_repository() {
         copy_tree(&image.join("repository"), &copy.repository());
         let repository = copy.open();
         assert_clean(&repository);
-        place.assert_restores(&repository, first.snapshot, &tree);
-        let done = place.backup(&repository);
-        place.assert_restores(&repository, done.snapshot, &now);
+        folder.assert_restores(&repository, first.snapshot, &tree);
+        let done = folder.backup(&repository);
+        folder.assert_restores(&repository, done.snapshot, &now);
         assert_clean(&repository);
         assert_eq!(leftovers(&copy), Vec::<String>::new(), "{}", image.display());
     }

@@ -19,29 +19,29 @@ const SMALL: usize = 12_000;
 const BYTES: u64 = 2_000 * SMALL as u64 + 400_000;
 
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     name: SnapshotRef,
     tree: Tree,
 }
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
+        let folder = TestFolder::new();
         for number in 0..2_000u64 {
-            place.write(&format!("d{}/{number:04}", number % 5), &noise(number, SMALL));
+            folder.write(&format!("d{}/{number:04}", number % 5), &noise(number, SMALL));
         }
-        place.write("large", &noise(7, 400_000));
-        let tree = place.state();
-        let name = place.backup(&place.init()).snapshot;
-        Self { place, name, tree }
+        folder.write("large", &noise(7, 400_000));
+        let tree = folder.state();
+        let name = folder.backup(&folder.init()).snapshot;
+        Self { folder, name, tree }
     }
 
     fn target(&self) -> PathBuf {
-        self.place.at("target")
+        self.folder.at("target")
     }
 
     fn restore(&self, progress: &Progress, plan: &Arc<Plan>) -> pipeline::Result<RestoreReport> {
-        let storage = FaultyStorage::new(&self.place.repository(), plan);
+        let storage = FaultyStorage::new(&self.folder.repository(), plan);
         let repository = UnlockedRepository::open(storage, PASSWORD).unwrap().with_cache_bytes(0);
         let snapshot = snapshot(&repository, self.name).unwrap();
         let options = RestoreOptions { threads: 2, ..RestoreOptions::default() };

@@ -16,86 +16,86 @@ use std::sync::Arc;
 const LARGE: usize = 60_000;
 const MANY: usize = 140;
 
-/// A place on an XFS of its own, with 50 small files.
+/// A folder on an XFS of its own, with 50 small files.
 fn on_xfs(outside: &TestFolder) -> Option<(Volume, TestFolder)> {
     let mount = outside.at("xfs");
-    let volume = Volume::make("xfs", outside.folder.path(), &mount)?;
-    let place = TestFolder::below(&mount);
-    (0..50).for_each(|at| place.write(&format!("d/f{at:02}"), &noise(at, 700)));
-    Some((volume, place))
+    let volume = Volume::make("xfs", outside.temp.path(), &mount)?;
+    let folder = TestFolder::below(&mount);
+    (0..50).for_each(|at| folder.write(&format!("d/f{at:02}"), &noise(at, 700)));
+    Some((volume, folder))
 }
 
-fn give_attributes(place: &TestFolder, name: &str, count: usize) {
+fn give_attributes(folder: &TestFolder, name: &str, count: usize) {
     for at in 0..count {
         let value = noise(at as u64, LARGE);
-        set_xattr(&place.source().join(name), &format!("user.a{at:03}"), &value);
+        set_xattr(&folder.source().join(name), &format!("user.a{at:03}"), &value);
     }
 }
 
 #[test]
 fn a_file_with_megabytes_of_attributes_comes_back_with_its_neighbors() {
     let outside = TestFolder::on_disk();
-    let Some((_volume, place)) = on_xfs(&outside) else { return };
-    give_attributes(&place, "d/f07", MANY);
-    give_attributes(&place, "d", 3);
-    let (repository, before) = (place.init(), place.state());
-    let first = place.backup(&repository);
+    let Some((_volume, folder)) = on_xfs(&outside) else { return };
+    give_attributes(&folder, "d/f07", MANY);
+    give_attributes(&folder, "d", 3);
+    let (repository, before) = (folder.init(), folder.state());
+    let first = folder.backup(&repository);
     assert!(!first.partial);
-    place.assert_restores(&repository, first.snapshot, &before);
+    folder.assert_restores(&repository, first.snapshot, &before);
     assert_clean(&repository);
 
-    let again = place.backup(&repository);
+    let again = folder.backup(&repository);
     assert_eq!(again.report.objects_unchanged, again.report.objects_inspected);
     assert!(again.report.bytes_transferred < 4096, "{:#?}", again.report);
 
     // One attribute of many is changed: the others are stored already.
-    set_xattr(&place.source().join("d/f07"), "user.a070", b"short");
-    let before = place.state();
-    let third = place.backup(&repository);
+    set_xattr(&folder.source().join("d/f07"), "user.a070", b"short");
+    let before = folder.state();
+    let third = folder.backup(&repository);
     assert_eq!(third.report.objects_updated, 1);
     assert!(third.report.bytes_after_dedup < 4 * LARGE as u64, "{:#?}", third.report);
     let names = [first.snapshot, again.snapshot];
     repository.forget(&names).unwrap();
     reclaimed(&repository);
     assert_clean(&repository);
-    place.assert_restores(&repository, third.snapshot, &before);
+    folder.assert_restores(&repository, third.snapshot, &before);
 }
 
 /// What a file has beyond the limit is told by its path; the rest of it and its neighbors stay.
 #[test]
 fn more_attributes_than_a_snapshot_holds_are_told_and_cost_no_neighbor() {
     let outside = TestFolder::on_disk();
-    let Some((_volume, place)) = on_xfs(&outside) else { return };
-    give_attributes(&place, "d/f07", 1200);
-    let repository = place.init();
+    let Some((_volume, folder)) = on_xfs(&outside) else { return };
+    give_attributes(&folder, "d/f07", 1200);
+    let repository = folder.init();
     let heard = crate::testkit::Heard::default();
     let done =
-        pipeline::backup::run(&repository, &place.options(), &Default::default(), &heard).unwrap();
+        pipeline::backup::run(&repository, &folder.options(), &Default::default(), &heard).unwrap();
     assert!(done.partial && done.report.adds_up(), "{:#?}", done.report);
     assert_eq!((done.report.objects_incomplete, done.report.objects_failed), (1, 0));
     let heard = heard.all();
     assert!(heard.len() == 1 && heard[0].contains("d/f07"), "{heard:?}");
-    let restored = place.restored(&repository, done.snapshot);
-    assert_eq!(restored.0.len(), place.state().0.len());
+    let restored = folder.restored(&repository, done.snapshot);
+    assert_eq!(restored.0.len(), folder.state().0.len());
     assert_clean(&repository);
 }
 
 /// It failed at the commit, when all was read and stored.
 #[test]
 fn names_that_no_manifest_holds_are_told_before_anything_is_read() {
-    let place = TestFolder::new();
-    place.write("a", b"content");
-    let repository = place.init();
+    let folder = TestFolder::new();
+    folder.write("a", b"content");
+    let repository = folder.init();
     let back_up = |bytes: usize| {
         let paths = vec!["p".repeat(bytes)];
-        let options = pipeline::backup::BackupOptions { paths, ..place.options() };
+        let options = pipeline::backup::BackupOptions { paths, ..folder.options() };
         let heard = crate::testkit::Heard::default();
         pipeline::backup::run(&repository, &options, &Default::default(), &heard)
     };
     assert!(back_up(900 << 10).is_ok());
-    let before = place.files();
+    let before = folder.files();
     assert!(matches!(back_up(1 << 20), Err(pipeline::Error::Usage(_))));
-    assert_eq!(place.files(), before);
+    assert_eq!(folder.files(), before);
     assert_clean(&repository);
 }
 
@@ -116,12 +116,12 @@ fn small_ones(count: usize) -> Vec<Xattr> {
 
 #[test]
 fn stored_attributes_are_restored_compared_counted_and_shown() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     let forge = Forge::new(&repository);
     let entries = [entry(Kind::Directory, "d"), forged(&forge, "d/f", &small_ones(20))];
     let name = forge.publish_leaf(&entries);
-    let target = place.at("target");
+    let target = folder.at("target");
     let options = restore::RestoreOptions { verify: true, ..Default::default() };
     for _ in 0..2 {
         let (report, heard) = restore_with(&repository, name, b"", &target, &options).unwrap();
@@ -138,8 +138,8 @@ fn stored_attributes_are_restored_compared_counted_and_shown() {
 
 #[test]
 fn lost_attributes_are_told_and_the_file_comes_without_them() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     let forge = Forge::new(&repository);
     let mut lost = forged(&forge, "lost", &small_ones(1));
     let nowhere = Segment::Data(ObjectId([9; 24]).with_type(false), 50);
@@ -147,7 +147,7 @@ fn lost_attributes_are_told_and_the_file_comes_without_them() {
     lost.attributes = Arc::new(Attributes { xattr_runs: vec![nowhere], ..set });
     let good = forged(&forge, "good", &small_ones(2));
     let name = forge.publish_leaf(&[good, lost]);
-    let target = place.at("target");
+    let target = folder.at("target");
     let (report, heard) =
         restore_with(&repository, name, b"", &target, &Default::default()).unwrap();
     assert_eq!(report.failed, 1, "{heard:?}");

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 const MIB: usize = 1 << 20;
 
 fn run_with(limits: ResourceLimits) -> (BackupOutcome, Duration) {
-    let place = TestFolder::new();
-    (0..8).for_each(|number| place.write(&format!("file{number}"), &noise(number, MIB / 2)));
-    place.write("large", &noise(99, 2 * MIB));
-    let repository = place.init();
-    let options = BackupOptions { limits, ..place.options() };
+    let folder = TestFolder::new();
+    (0..8).for_each(|number| folder.write(&format!("file{number}"), &noise(number, MIB / 2)));
+    folder.write("large", &noise(99, 2 * MIB));
+    let repository = folder.init();
+    let options = BackupOptions { limits, ..folder.options() };
     let begun = Instant::now();
     let done = run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
     let took = begun.elapsed();
-    place.assert_restores(&repository, done.snapshot, &place.state());
+    folder.assert_restores(&repository, done.snapshot, &folder.state());
     (done, took)
 }
 

@@ -13,20 +13,20 @@ const TRIES: usize = 40;
 
 /// A repository with so many snapshots.
 fn repository(snapshots: u64) -> TestFolder {
-    let place = TestFolder::new();
+    let folder = TestFolder::new();
     let options = InitOptions { chunks: SMALL_CHUNKS, ..InitOptions::default() };
-    let repository = UnlockedRepository::init(place.storage(), PASSWORD, options).unwrap();
+    let repository = UnlockedRepository::init(folder.storage(), PASSWORD, options).unwrap();
     for number in 0..snapshots {
-        place.write("file", &number.to_le_bytes());
-        place.backup(&repository);
+        folder.write("file", &number.to_le_bytes());
+        folder.backup(&repository);
     }
-    place
+    folder
 }
 
 /// Calls of the storage that opening makes.
-fn calls(place: &TestFolder) -> usize {
+fn calls(folder: &TestFolder) -> usize {
     let plan = Plan::none();
-    UnlockedRepository::open(FaultyStorage::new(&place.repository(), &plan), PASSWORD).unwrap();
+    UnlockedRepository::open(FaultyStorage::new(&folder.repository(), &plan), PASSWORD).unwrap();
     plan.calls().len()
 }
 

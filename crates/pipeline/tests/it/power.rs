@@ -16,7 +16,7 @@ const STEP: u64 = 3;
 
 /// A repository with one snapshot, and a source that has moved on.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     disk: Arc<Disk>,
     first: (SnapshotRef, Tree),
     now: Tree,
@@ -24,15 +24,15 @@ struct Lab {
 
 impl Lab {
     fn new(fate: u64) -> Self {
-        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
-        small_tree(&place.source(), 1);
+        let (folder, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
+        small_tree(&folder.source(), 1);
         let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
-        let tree = place.state();
-        let first = (place.backup(&repository).snapshot, tree);
-        small_tree(&place.source(), 2);
-        place.write("large", &noise(3, 300_000));
-        let now = place.state();
-        Self { place, disk, first, now }
+        let tree = folder.state();
+        let first = (folder.backup(&repository).snapshot, tree);
+        small_tree(&folder.source(), 2);
+        folder.write("large", &noise(3, 300_000));
+        let now = folder.state();
+        Self { folder, disk, first, now }
     }
 
     fn open(&self) -> pipeline::Result<UnlockedRepository> {
@@ -40,19 +40,19 @@ impl Lab {
     }
 
     fn backup(&self) -> pipeline::Result<SnapshotRef> {
-        Ok(self.place.try_backup(&self.open()?)?.snapshot)
+        Ok(self.folder.try_backup(&self.open()?)?.snapshot)
     }
 
     /// What must hold after anything.
     fn assert_sound(&self, acknowledged: Option<SnapshotRef>) {
         let repository = self.open().unwrap();
         assert_clean(&repository);
-        self.place.assert_restores(&repository, self.first.0, &self.first.1);
+        self.folder.assert_restores(&repository, self.first.0, &self.first.1);
         if let Some(name) = acknowledged {
-            self.place.assert_restores(&repository, name, &self.now);
+            self.folder.assert_restores(&repository, name, &self.now);
         }
-        let next = self.place.backup(&repository);
-        self.place.assert_restores(&repository, next.snapshot, &self.now);
+        let next = self.folder.backup(&repository);
+        self.folder.assert_restores(&repository, next.snapshot, &self.now);
         assert_clean(&repository);
     }
 }
@@ -107,9 +107,9 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
         lab.disk.lose_power();
         let repository = lab.open().unwrap();
         assert_clean(&repository);
-        lab.place.assert_restores(&repository, second, &lab.now);
+        lab.folder.assert_restores(&repository, second, &lab.now);
         reclaimed(&repository);
-        lab.place.assert_restores(&repository, second, &lab.now);
+        lab.folder.assert_restores(&repository, second, &lab.now);
         if !has_fired {
             assert!(result.is_ok() && step > 4, "step {step}: {result:?}");
             return;

@@ -80,11 +80,11 @@ fn race(target: &Path, out: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
 
 #[test]
 fn folders_swapped_for_symlinks_during_a_whole_restore_lead_nowhere() {
-    let place = TestFolder::on_disk();
-    source(&place.source());
-    let repository = place.init();
-    let made = place.backup(&repository).snapshot;
-    let (target, out) = (place.at("target"), place.at("outside"));
+    let folder = TestFolder::on_disk();
+    source(&folder.source());
+    let repository = folder.init();
+    let made = folder.backup(&repository).snapshot;
+    let (target, out) = (folder.at("target"), folder.at("outside"));
     canaries(&out);
     let before = look(&out);
     let (stop, swaps, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
@@ -129,5 +129,5 @@ fn folders_swapped_for_symlinks_during_a_whole_restore_lead_nowhere() {
     let report =
         run(&RestoreOptions { overwrite: Overwrite::Always, ..RestoreOptions::default() }).unwrap();
     assert_eq!(report.failed, 0);
-    assert_same(&place.state(), &Tree::of(&inside));
+    assert_same(&folder.state(), &Tree::of(&inside));
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use store::SnapshotRef;
 
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     repository: UnlockedRepository,
     made: Vec<(SnapshotRef, Tree)>,
 }
@@ -19,18 +19,18 @@ struct Lab {
 impl Lab {
     /// A repository with some generations of a tree, of which each replaces a large file.
     fn with(generations: u64) -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let repository = place.init();
-        let mut lab = Self { place, repository, made: Vec::new() };
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let repository = folder.init();
+        let mut lab = Self { folder, repository, made: Vec::new() };
         (1..=generations).for_each(|seed| lab.generation(seed));
         lab
     }
 
     fn generation(&mut self, seed: u64) {
-        self.place.write("large", &noise(seed, 200_000));
-        let tree = self.place.state();
-        self.made.push((self.place.backup(&self.repository).snapshot, tree));
+        self.folder.write("large", &noise(seed, 200_000));
+        let tree = self.folder.state();
+        self.made.push((self.folder.backup(&self.repository).snapshot, tree));
     }
 
     fn forget(&mut self, at: usize) {
@@ -39,16 +39,16 @@ impl Lab {
     }
 
     fn assert_all_restore(&self) {
-        let repository = self.place.open();
+        let repository = self.folder.open();
         for (name, tree) in &self.made {
-            self.place.assert_restores(&repository, *name, tree);
+            self.folder.assert_restores(&repository, *name, tree);
         }
         assert_clean(&repository);
     }
 
     fn containers(&self) -> Vec<PathBuf> {
-        let names = self.place.files().into_iter().filter(|name| name.ends_with(".ice"));
-        names.map(|name| self.place.repository().join(name)).collect()
+        let names = self.folder.files().into_iter().filter(|name| name.ends_with(".ice"));
+        names.map(|name| self.folder.repository().join(name)).collect()
     }
 }
 
@@ -59,17 +59,17 @@ fn dry() -> reclaim::ReclaimOptions {
 #[test]
 fn the_space_of_forgotten_snapshots_comes_back() {
     let mut lab = Lab::with(4);
-    let before = lab.place.bytes();
+    let before = lab.folder.bytes();
     lab.forget(0);
     lab.forget(0);
     assert_eq!(lab.repository.local().unwrap().snapshots().unwrap().len(), 2);
     let report = reclaimed(&lab.repository);
     assert!(report.bytes_freed >= 390_000, "{report:#?}");
-    assert!(lab.place.bytes() < before - 390_000, "{} of {before}", lab.place.bytes());
+    assert!(lab.folder.bytes() < before - 390_000, "{} of {before}", lab.folder.bytes());
     lab.assert_all_restore();
     lab.generation(9);
     lab.assert_all_restore();
-    assert_eq!(leftovers(&lab.place), Vec::<String>::new());
+    assert_eq!(leftovers(&lab.folder), Vec::<String>::new());
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn a_second_reclaim_does_nothing() {
     let mut lab = Lab::with(3);
     lab.forget(1);
     reclaimed(&lab.repository);
-    let before = lab.place.files();
+    let before = lab.folder.files();
     let again = reclaimed(&lab.repository);
     assert_eq!(
         (again.bytes_freed, again.bytes_copied, again.containers_removed),
         (0, 0, 0),
         "{again:#?}"
     );
-    assert_eq!(lab.place.files(), before);
+    assert_eq!(lab.folder.files(), before);
 }
 
 /// What was gathered for copies that found no room is gathered anew.
@@ -92,24 +92,24 @@ fn a_second_reclaim_does_nothing() {
 fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
     let mut lab = Lab::with(0);
     // They share blocks, of which a quarter stays.
-    (0..80).for_each(|seed| lab.place.write(&format!("small{seed}"), &noise(seed, 9_000)));
+    (0..80).for_each(|seed| lab.folder.write(&format!("small{seed}"), &noise(seed, 9_000)));
     // Copied as it is, between those.
-    lab.place.write("stays", &noise(99, 3_000_000));
+    lab.folder.write("stays", &noise(99, 3_000_000));
     lab.generation(1);
     let removed = (0..80).filter(|seed| seed % 4 != 0).map(|seed| format!("small{seed}"));
-    removed.for_each(|name| std::fs::remove_file(lab.place.source().join(name)).unwrap());
+    removed.for_each(|name| std::fs::remove_file(lab.folder.source().join(name)).unwrap());
     lab.generation(2);
     lab.forget(0);
     let (name, tree) = &lab.made[0];
     let bytes_after = |copy: &TestFolder| {
         reclaimed(&copy.open());
-        lab.place.assert_restores(&copy.open(), *name, tree);
+        lab.folder.assert_restores(&copy.open(), *name, tree);
         copy.bytes()
     };
-    let undisturbed = bytes_after(&lab.place.copied());
+    let undisturbed = bytes_after(&lab.folder.copied());
     let mut goes_on = 0;
     for at in 0.. {
-        let (copy, plan) = (lab.place.copied(), Plan::failing(Fault::FullOnce, at));
+        let (copy, plan) = (lab.folder.copied(), Plan::failing(Fault::FullOnce, at));
         let repository =
             UnlockedRepository::open(FaultyStorage::new(&copy.repository(), &plan), PASSWORD);
         let options = reclaim::ReclaimOptions {
@@ -134,9 +134,9 @@ fn a_dry_run_changes_nothing() {
     // The lease and what it settles are not what reclaim does.
     lab.repository.lease("settle").unwrap();
     let state = || {
-        let names = lab.place.files().into_iter().filter(|name| name != "lease");
+        let names = lab.folder.files().into_iter().filter(|name| name != "lease");
         let read =
-            |name: String| (std::fs::read(lab.place.repository().join(&name)).unwrap(), name);
+            |name: String| (std::fs::read(lab.folder.repository().join(&name)).unwrap(), name);
         names.map(read).collect::<Vec<_>>()
     };
     let before = state();
@@ -152,7 +152,12 @@ fn everything_forgotten_leaves_next_to_nothing() {
     lab.forget(0);
     lab.forget(0);
     reclaimed(&lab.repository);
-    assert!(lab.place.bytes() < 20_000, "{} bytes in {:?}", lab.place.bytes(), lab.place.files());
+    assert!(
+        lab.folder.bytes() < 20_000,
+        "{} bytes in {:?}",
+        lab.folder.bytes(),
+        lab.folder.files()
+    );
     lab.generation(3);
     lab.assert_all_restore();
 }
@@ -171,8 +176,8 @@ fn nothing_to_forget_is_fine_and_a_forgotten_one_is_gone() {
 fn a_backup_after_forgetting_all_builds_on_what_is_still_there() {
     let mut lab = Lab::with(1);
     lab.forget(0);
-    let tree = lab.place.state();
-    let done = lab.place.backup(&lab.repository);
+    let tree = lab.folder.state();
+    let done = lab.folder.backup(&lab.repository);
     assert_eq!(done.report.chunks_new, 0, "{:#?}", done.report);
     lab.made.push((done.snapshot, tree));
     reclaimed(&lab.repository);
@@ -220,8 +225,8 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
     repository::reclaim::run(&local, &lease, options, None).unwrap();
 
     let mut bytes = Vec::new();
-    let place = local.fetch(&chunk, &mut bytes).unwrap();
-    assert!(format::record::verify(&bytes).is_ok(), "{place:?}");
+    let folder = local.fetch(&chunk, &mut bytes).unwrap();
+    assert!(format::record::verify(&bytes).is_ok(), "{folder:?}");
     assert!(!session.claim(&chunk).unwrap(), "what was promised goes on to be there");
     drop(session);
     drop(lease);
@@ -303,19 +308,19 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
     repository::reclaim::run(&local, &lease, options, None).unwrap();
     assert!(session.claim(&chunk).unwrap(), "it is gone and has to be stored");
     drop((session, lease));
-    let done = lab.place.backup(&lab.repository);
+    let done = lab.folder.backup(&lab.repository);
     lab.made.push((done.snapshot, tree));
     lab.assert_all_restore();
 }
 
 /// What refuses deletes nothing: neither now nor by half.
 fn assert_refuses(lab: &Lab, what: &str) {
-    let before = lab.place.files();
+    let before = lab.folder.files();
     let options =
         reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
-    let refused = reclaim::run(&lab.place.open(), &options);
+    let refused = reclaim::run(&lab.folder.open(), &options);
     assert!(refused.is_err(), "{what}: {refused:?}");
-    let after = lab.place.files();
+    let after = lab.folder.files();
     let gone: Vec<_> =
         before.iter().filter(|name| name.ends_with(".ice") && !after.contains(name)).collect();
     assert!(gone.is_empty(), "{what}: {gone:?} were deleted");
@@ -327,7 +332,7 @@ fn gc_with_a_container_that_is_gone_refuses_and_deletes_nothing() {
     for at in 0..4 {
         let mut lab = Lab::with(4);
         lab.forget(1);
-        std::fs::rename(&lab.containers()[at], lab.place.at("away")).unwrap();
+        std::fs::rename(&lab.containers()[at], lab.folder.at("away")).unwrap();
         let options = reclaim::ReclaimOptions {
             max_waste_percent: 0.0,
             dry_run: false,
@@ -335,13 +340,13 @@ fn gc_with_a_container_that_is_gone_refuses_and_deletes_nothing() {
         };
         let before = lab.containers();
         // The one of the forgotten snapshot may be missed by nobody.
-        if reclaim::run(&lab.place.open(), &options).is_err() {
+        if reclaim::run(&lab.folder.open(), &options).is_err() {
             assert_eq!(lab.containers(), before, "refused, and deleted");
         } else {
-            let repository = lab.place.open();
+            let repository = lab.folder.open();
             lab.made
                 .iter()
-                .for_each(|(name, tree)| lab.place.assert_restores(&repository, *name, tree));
+                .for_each(|(name, tree)| lab.folder.assert_restores(&repository, *name, tree));
         }
     }
 }
@@ -356,8 +361,8 @@ fn gc_with_an_unreadable_snapshot_refuses_and_deletes_nothing() {
         let mut lab = Lab::with(3);
         lab.forget(0);
         let name =
-            lab.place.files().into_iter().find(|name| name.starts_with("snapshots/")).unwrap();
-        let path = lab.place.repository().join(&name);
+            lab.folder.files().into_iter().find(|name| name.starts_with("snapshots/")).unwrap();
+        let path = lab.folder.repository().join(&name);
         let mut bytes = std::fs::read(&path).unwrap();
         damage(&mut bytes);
         std::fs::write(&path, bytes).unwrap();
@@ -368,7 +373,7 @@ fn gc_with_an_unreadable_snapshot_refuses_and_deletes_nothing() {
 #[test]
 fn gc_without_a_list_of_snapshots_refuses_and_deletes_nothing() {
     let lab = Lab::with(2);
-    std::fs::remove_dir_all(lab.place.repository().join("snapshots")).unwrap();
+    std::fs::remove_dir_all(lab.folder.repository().join("snapshots")).unwrap();
     assert_refuses(&lab, "no snapshots/");
 }
 
@@ -389,7 +394,7 @@ fn gc_with_a_flipped_bit_in_a_page_refuses_and_deletes_nothing() {
             dry_run: false,
             accept_damage: false,
         };
-        if reclaim::run(&lab.place.open(), &options).is_err() {
+        if reclaim::run(&lab.folder.open(), &options).is_err() {
             assert_eq!(lab.containers(), before);
         } else {
             // Only the forgotten one may have concerned nobody.
@@ -402,16 +407,16 @@ fn gc_with_a_flipped_bit_in_a_page_refuses_and_deletes_nothing() {
 #[test]
 fn an_archive_that_was_opened_before_a_reclaim_still_reads_and_writes() {
     let mut lab = Lab::with(3);
-    let old = lab.place.open();
+    let old = lab.folder.open();
     lab.forget(0);
-    reclaimed(&lab.place.open());
+    reclaimed(&lab.folder.open());
     for (name, tree) in &lab.made {
-        lab.place.assert_restores(&old, *name, tree);
+        lab.folder.assert_restores(&old, *name, tree);
     }
-    lab.place.write("large", &noise(1, 200_000));
-    let tree = lab.place.state();
-    let done = lab.place.backup(&old);
-    lab.place.assert_restores(&old, done.snapshot, &tree);
+    lab.folder.write("large", &noise(1, 200_000));
+    let tree = lab.folder.state();
+    let done = lab.folder.backup(&old);
+    lab.folder.assert_restores(&old, done.snapshot, &tree);
     lab.assert_all_restore();
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    pub(crate) fn of(place: &TestFolder) -> (Arc<Self>, UnlockedRepository) {
-        let near = place.open().store;
+    pub(crate) fn of(test_folder: &TestFolder) -> (Arc<Self>, UnlockedRepository) {
+        let near = test_folder.open().store;
         let (trips, reads, unasked, wanted, instead) = Default::default();
         let far = Arc::new(Self { near, trips, reads, wanted, unasked, instead });
         let repository = UnlockedRepository::open_store(far.clone(), PASSWORD).unwrap();
@@ -82,26 +82,26 @@ impl Store for Far {
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         self.trip().locate(ids)
     }
-    fn prefetch(&self, place: RecordLocation) -> Result<()> {
-        *self.wanted.lock().entry(place).or_default() += 1;
+    fn prefetch(&self, location: RecordLocation) -> Result<()> {
+        *self.wanted.lock().entry(location).or_default() += 1;
         Ok(())
     }
     fn is_remote(&self) -> bool {
         true
     }
-    fn read(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
+    fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        match self.wanted.lock().get_mut(&place) {
+        match self.wanted.lock().get_mut(&location) {
             Some(count) if *count > 0 => *count -= 1,
             _ => {
                 self.unasked.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let place = self.instead.lock().get(&place).copied().unwrap_or(place);
-        self.near.read(place, buffer)
+        let location = self.instead.lock().get(&location).copied().unwrap_or(location);
+        self.near.read(location, buffer)
     }
-    fn heal(&self, place: RecordLocation, buffer: &mut Vec<u8>) -> bool {
-        self.trip().heal(place, buffer)
+    fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        self.trip().heal(location, buffer)
     }
     fn healed(&self) -> Vec<RecordLocation> {
         Vec::new()
@@ -122,22 +122,22 @@ impl Store for Far {
 }
 
 /// Two windows of files in several thousand, and some lists' worth of a large one.
-fn wide(place: &TestFolder) -> SnapshotRef {
+fn wide(test_folder: &TestFolder) -> SnapshotRef {
     for number in 0..9000u64 {
-        place.write(&format!("d{}/{number}", number % 40), &noise(number, 1100));
+        test_folder.write(&format!("d{}/{number}", number % 40), &noise(number, 1100));
     }
-    place.write("large", &noise(1, 32 << 20));
-    place.backup(&place.init()).snapshot
+    test_folder.write("large", &noise(1, 32 << 20));
+    test_folder.backup(&test_folder.init()).snapshot
 }
 
 #[test]
 fn a_restore_waits_for_few_answers_and_all_it_reads_was_sent_for() {
-    let place = TestFolder::new();
-    let name = wide(&place);
-    let (far, repository) = Far::of(&place);
-    let target = place.at("restored");
+    let test_folder = TestFolder::new();
+    let name = wide(&test_folder);
+    let (far, repository) = Far::of(&test_folder);
+    let target = test_folder.at("restored");
     restore_to(&repository, name, &target).unwrap();
-    assert_same(&place.state(), &Tree::of(&target.join(NAME)));
+    assert_same(&test_folder.state(), &Tree::of(&target.join(NAME)));
     let (trips, reads) = (far.trips(), far.reads.load(Ordering::Relaxed));
     assert!(reads > 20, "{reads} records make no test");
     // For each window a few: where its pages lie, where its chunks lie.
@@ -147,25 +147,25 @@ fn a_restore_waits_for_few_answers_and_all_it_reads_was_sent_for() {
 
 #[test]
 fn pages_are_sent_for_before_they_are_read() {
-    let place = TestFolder::new();
+    let test_folder = TestFolder::new();
     // No content: all that is read is pages, of long names that have nothing in common.
     for number in 0..12_000u64 {
         let name: String = noise(number, 100).iter().map(|byte| format!("{byte:02x}")).collect();
-        place.write(&format!("empty{}/{name}", number % 90), b"");
+        test_folder.write(&format!("empty{}/{name}", number % 90), b"");
     }
-    let name = place.backup(&place.init()).snapshot;
-    let (far, repository) = Far::of(&place);
-    restore_to(&repository, name, &place.at("restored")).unwrap();
+    let name = test_folder.backup(&test_folder.init()).snapshot;
+    let (far, repository) = Far::of(&test_folder);
+    restore_to(&repository, name, &test_folder.at("restored")).unwrap();
     assert!(far.reads.load(Ordering::Relaxed) > 0);
     assert_eq!((far.unasked.load(Ordering::Relaxed), far.left()), (0, 0));
 }
 
 #[test]
 fn a_directory_is_restored_without_pages_of_others() {
-    let place = TestFolder::new();
-    let name = wide(&place);
-    let (far, repository) = Far::of(&place);
-    let target = place.at("restored");
+    let test_folder = TestFolder::new();
+    let name = wide(&test_folder);
+    let (far, repository) = Far::of(&test_folder);
+    let target = test_folder.at("restored");
     let subpath = format!("{NAME}/d7");
     let options = restore::RestoreOptions::default();
     restore_with(&repository, name, subpath.as_bytes(), &target, &options).unwrap();
@@ -176,10 +176,10 @@ fn a_directory_is_restored_without_pages_of_others() {
 
 #[test]
 fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
-    let place = TestFolder::new();
-    let name = wide(&place);
-    let (far, repository) = Far::of(&place);
-    let folder = place.at("cache");
+    let test_folder = TestFolder::new();
+    let name = wide(&test_folder);
+    let (far, repository) = Far::of(&test_folder);
+    let folder = test_folder.at("cache");
     // A child that another test begins at this moment has the lock, too, until it is itself.
     let open = || {
         (0..500).find_map(|_| {
@@ -190,11 +190,11 @@ fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
     let open = || open().unwrap();
     let cache = Arc::new(open());
     let options = restore::RestoreOptions { cache: Some(cache.clone()), ..Default::default() };
-    restore_with(&repository, name, b"", &place.at("one"), &options).unwrap();
+    restore_with(&repository, name, b"", &test_folder.at("one"), &options).unwrap();
     let report = cache.report();
     assert!(report.misses > 5 && report.hits > 5, "the second pass finds them: {report:?}");
     let first = far.trips();
-    restore_with(&repository, name, b"", &place.at("two"), &options).unwrap();
+    restore_with(&repository, name, b"", &test_folder.at("two"), &options).unwrap();
     assert_eq!(cache.report().misses, report.misses, "no page is fetched again");
     assert!(far.trips() < first);
     drop((cache, options));
@@ -204,13 +204,13 @@ fn a_page_that_a_cache_has_is_not_fetched_and_nothing_stays_in_the_cache() {
 
 #[test]
 fn many_snapshots_are_listed_with_one_round_trip_for_many() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let test_folder = TestFolder::new();
+    let repository = test_folder.init();
     for number in 0..20u64 {
-        place.write("one", &noise(number, 100));
-        place.backup(&repository);
+        test_folder.write("one", &noise(number, 100));
+        test_folder.backup(&repository);
     }
-    let (far, repository) = Far::of(&place);
+    let (far, repository) = Far::of(&test_folder);
     let all = ManifestReader::new(&repository).unwrap().all(|_, error| panic!("{error}")).unwrap();
     assert_eq!((all.len(), far.trips()), (20, 2));
     let latest = pipeline::select::SnapshotSelector {

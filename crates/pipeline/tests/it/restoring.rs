@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use store::SnapshotRef;
 
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     repository: UnlockedRepository,
     name: SnapshotRef,
     tree: Tree,
@@ -18,16 +18,16 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let repository = place.init();
-        let tree = place.state();
-        let name = place.backup(&repository).snapshot;
-        Self { place, repository, name, tree }
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let repository = folder.init();
+        let tree = folder.state();
+        let name = folder.backup(&repository).snapshot;
+        Self { folder, repository, name, tree }
     }
 
     fn target(&self) -> PathBuf {
-        self.place.at("target")
+        self.folder.at("target")
     }
 
     fn restore(&self, subpath: &str, options: RestoreOptions) -> RestoreReport {
@@ -129,7 +129,7 @@ fn a_further_name_alone_is_a_whole_file() {
     lab.restore("", RestoreOptions { include: words("other-name"), ..RestoreOptions::default() });
     assert_eq!(
         std::fs::read(lab.at("other-name")).unwrap(),
-        std::fs::read(lab.place.source().join("dir1/file1")).unwrap()
+        std::fs::read(lab.folder.source().join("dir1/file1")).unwrap()
     );
     assert_eq!(std::fs::metadata(lab.at("other-name")).unwrap().nlink(), 1);
 }

@@ -18,7 +18,7 @@ const STRANGERS: [&str; 3] = ["stranger", "dir0/stranger", "zz"];
 const FATES: u64 = 3;
 
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     disk: Arc<Disk>,
     name: SnapshotRef,
     tree: Tree,
@@ -26,17 +26,17 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
-        small_tree(&place.source(), 1);
+        let (folder, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
+        small_tree(&folder.source(), 1);
         let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
-        let name = place.backup(&repository).snapshot;
-        let tree = place.state();
-        Self { place, disk, name, tree }
+        let name = folder.backup(&repository).snapshot;
+        let tree = folder.state();
+        Self { folder, disk, name, tree }
     }
 
     /// A target that has all of the snapshot already, with strangers in it.
     fn target(&self) -> PathBuf {
-        let target = self.place.at("target");
+        let target = self.folder.at("target");
         if !target.exists() {
             let repository =
                 UnlockedRepository::open(Arc::new(self.disk.process()), PASSWORD).unwrap();

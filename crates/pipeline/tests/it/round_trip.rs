@@ -170,17 +170,17 @@ fn nasty_tree(root: &Path) {
 }
 
 /// Backs up, restores with `--verify`, and compares.
-fn assert_round_trip(place: &TestFolder, repository: &pipeline::UnlockedRepository) -> Tree {
-    let before = place.state();
-    let done = place.backup(repository);
+fn assert_round_trip(folder: &TestFolder, repository: &pipeline::UnlockedRepository) -> Tree {
+    let before = folder.state();
+    let done = folder.backup(repository);
     assert!(!done.partial);
     assert_eq!(done.report.objects_inspected as usize, before.0.len());
-    let target = place.at("target");
+    let target = folder.at("target");
     let options = restore::RestoreOptions { verify: true, ..restore::RestoreOptions::default() };
     let (report, heard) = restore_with(repository, done.snapshot, b"", &target, &options).unwrap();
     let found = Tree::of(&target.join(NAME));
     unlock(&target.join(NAME));
-    unlock(&place.source());
+    unlock(&folder.source());
     assert_eq!(heard, Vec::<String>::new());
     assert_eq!((report.failed, report.degraded, report.differing), (0, 0, 0), "{report:#?}");
     assert_eq!(report.verified, done.report.objects_inspected);
@@ -190,43 +190,43 @@ fn assert_round_trip(place: &TestFolder, repository: &pipeline::UnlockedReposito
 
 #[test]
 fn every_kind_name_link_and_attribute_comes_back() {
-    let place = TestFolder::on_disk();
-    nasty_tree(&place.source());
-    let repository = place.init();
-    assert_round_trip(&place, &repository);
+    let folder = TestFolder::on_disk();
+    nasty_tree(&folder.source());
+    let repository = folder.init();
+    assert_round_trip(&folder, &repository);
     assert_clean(&repository);
 }
 
 #[test]
 fn files_at_the_borders_of_every_size_come_back() {
-    let place = TestFolder::new();
-    sizes(&place.source());
-    let repository = init(place.storage(), chunker::Params::DEFAULT);
-    assert_round_trip(&place, &repository);
+    let folder = TestFolder::new();
+    sizes(&folder.source());
+    let repository = init(folder.storage(), chunker::Params::DEFAULT);
+    assert_round_trip(&folder, &repository);
 }
 
 #[test]
 fn holes_come_back_as_holes() {
-    let place = TestFolder::on_disk();
-    sparse_but_huge(&place);
-    let repository = place.init();
-    assert_round_trip(&place, &repository);
+    let folder = TestFolder::on_disk();
+    sparse_but_huge(&folder);
+    let repository = folder.init();
+    assert_round_trip(&folder, &repository);
 }
 
 /// Hashing the state of a terabyte of nothing would take long: that one has a test of its own.
-fn sparse_but_huge(place: &TestFolder) {
-    sparse(&place.source());
-    std::fs::remove_file(place.source().join("sparse/huge")).unwrap();
+fn sparse_but_huge(folder: &TestFolder) {
+    sparse(&folder.source());
+    std::fs::remove_file(folder.source().join("sparse/huge")).unwrap();
 }
 
 #[test]
 fn a_terabyte_of_nothing_takes_no_time() {
-    let place = TestFolder::on_disk();
-    sparse(&place.source());
-    let repository = place.init();
-    let done = place.backup(&repository);
+    let folder = TestFolder::on_disk();
+    sparse(&folder.source());
+    let repository = folder.init();
+    let done = folder.backup(&repository);
     assert!(done.report.bytes_processed < 1 << 20, "{:#?}", done.report);
-    let target = place.at("target");
+    let target = folder.at("target");
     let options = restore::RestoreOptions {
         verify: true,
         include: vec!["huge".into()],
@@ -246,70 +246,70 @@ fn a_terabyte_of_nothing_takes_no_time() {
 
 #[test]
 fn a_small_file_with_a_hole_comes_back() {
-    let place = TestFolder::on_disk();
-    let file = std::fs::File::create(place.source().join("small")).unwrap();
+    let folder = TestFolder::on_disk();
+    let file = std::fs::File::create(folder.source().join("small")).unwrap();
     file.set_len(1 << 20).unwrap();
     file.write_all_at(b"end", (1 << 20) - 3).unwrap();
-    let repository = place.init();
-    assert_round_trip(&place, &repository);
+    let repository = folder.init();
+    assert_round_trip(&folder, &repository);
 }
 
 #[test]
 fn a_file_of_thousands_of_chunks_comes_back_through_its_lists() {
-    let place = TestFolder::new();
-    place.write("huge", &noise(1, 40 * MIB));
+    let folder = TestFolder::new();
+    folder.write("huge", &noise(1, 40 * MIB));
     let chunks = chunker::Params { min: 4 << 10, average: 16 << 10, max: 64 << 10 };
-    let repository = init(place.storage(), chunks);
-    let before = place.state();
-    let done = place.backup(&repository);
+    let repository = init(folder.storage(), chunks);
+    let before = folder.state();
+    let done = folder.backup(&repository);
     assert!(done.report.chunks_total > 1024, "{:#?}", done.report);
-    place.assert_restores(&repository, done.snapshot, &before);
+    folder.assert_restores(&repository, done.snapshot, &before);
     assert_clean(&repository);
     // A byte in front of it: nearly all is found again.
     let mut bytes = noise(1, 40 * MIB);
     bytes.insert(0, 7);
-    place.write("huge", &bytes);
-    let before = place.state();
-    let done = place.backup(&repository);
+    folder.write("huge", &bytes);
+    let before = folder.state();
+    let done = folder.backup(&repository);
     assert!(done.report.bytes_transferred < 1 << 20, "{:#?}", done.report);
-    place.assert_restores(&repository, done.snapshot, &before);
+    folder.assert_restores(&repository, done.snapshot, &before);
 }
 
 #[test]
 fn a_source_of_nothing_but_a_directory_comes_back() {
-    let place = TestFolder::new();
-    set_mtime(&place.source(), 1_500_000_000, 7);
-    let repository = place.init();
-    assert_round_trip(&place, &repository);
+    let folder = TestFolder::new();
+    set_mtime(&folder.source(), 1_500_000_000, 7);
+    let repository = folder.init();
+    assert_round_trip(&folder, &repository);
 }
 
 #[test]
 fn a_single_file_can_be_a_source() {
-    let place = TestFolder::new();
-    place.write("one", &noise(3, 50_000));
-    let repository = place.init();
-    let mut options = place.options();
-    options.roots = crate::testkit::options(&place.source().join("one")).roots;
+    let folder = TestFolder::new();
+    folder.write("one", &noise(3, 50_000));
+    let repository = folder.init();
+    let mut options = folder.options();
+    options.roots = crate::testkit::options(&folder.source().join("one")).roots;
     let heard = crate::testkit::Heard::default();
     let done = pipeline::backup::run(&repository, &options, &Default::default(), &heard).unwrap();
-    let target = place.at("target");
+    let target = folder.at("target");
     crate::testkit::restore_to(&repository, done.snapshot, &target).unwrap();
     assert_eq!(std::fs::read(target.join(NAME)).unwrap(), noise(3, 50_000));
 }
 
 #[test]
 fn a_hardened_repository_brings_everything_back_too() {
-    let place = TestFolder::new();
-    build::small_tree(&place.source(), 1);
-    place.write("large", &noise(5, 2 * MIB));
+    let folder = TestFolder::new();
+    build::small_tree(&folder.source(), 1);
+    folder.write("large", &noise(5, 2 * MIB));
     let options = pipeline::unlocked::InitOptions {
         privacy: crypto::Privacy::Hardened,
         kdf: crate::testkit::CHEAP,
         ..Default::default()
     };
     let repository =
-        pipeline::UnlockedRepository::init(place.storage(), crate::testkit::PASSWORD, options)
+        pipeline::UnlockedRepository::init(folder.storage(), crate::testkit::PASSWORD, options)
             .unwrap();
-    assert_round_trip(&place, &repository);
+    assert_round_trip(&folder, &repository);
     assert_clean(&repository);
 }

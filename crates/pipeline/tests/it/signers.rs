@@ -14,27 +14,27 @@ use std::path::PathBuf;
 const OTHER: SlotSecret<'static> = SlotSecret::Password(b"other");
 
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     owner: UnlockedRepository,
     other: KeyId,
 }
 
 impl Lab {
     fn new(role: Role) -> Self {
-        let place = TestFolder::new();
-        small_tree(&place.source(), 1);
-        let owner = place.init();
-        place.backup(&owner);
+        let folder = TestFolder::new();
+        small_tree(&folder.source(), 1);
+        let owner = folder.init();
+        folder.backup(&owner);
         let other = owner.add_key(role, OTHER, CHEAP, "other").unwrap();
-        Self { place, owner, other }
+        Self { folder, owner, other }
     }
 
     fn open(&self) -> pipeline::Result<UnlockedRepository> {
-        UnlockedRepository::open(self.place.storage(), OTHER)
+        UnlockedRepository::open(self.folder.storage(), OTHER)
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.place.repository().join(name)
+        self.folder.repository().join(name)
     }
 
     fn slot(&self) -> PathBuf {
@@ -47,12 +47,12 @@ fn a_removed_key_stays_in_the_list_with_the_last_number_that_it_may_have_signed(
     let lab = Lab::new(Role::WriteOnly);
     let before = lab.owner.known_signer(lab.other).unwrap().unwrap();
     assert!(before.is_live() && before.may_sign(u64::MAX) && !before.bound);
-    let last = lab.place.backup(&lab.open().unwrap()).snapshot;
+    let last = lab.folder.backup(&lab.open().unwrap()).snapshot;
     lab.owner.remove_key(lab.other).unwrap();
     let after = lab.owner.known_signer(lab.other).unwrap().unwrap();
     assert_eq!(after.valid_up_to, Some(last.sequence));
     assert_eq!((after.verify_key, after.label.as_str()), (before.verify_key, "other"));
-    assert_eq!(lab.place.open().known_signer(lab.other).unwrap(), Some(after));
+    assert_eq!(lab.folder.open().known_signer(lab.other).unwrap(), Some(after));
     assert_eq!(lab.owner.known_signer(KeyId([7; 8])).unwrap(), None, "a stranger");
 }
 
@@ -61,11 +61,11 @@ fn a_removed_key_stays_in_the_list_with_the_last_number_that_it_may_have_signed(
 fn what_a_removed_or_unknown_key_signs_counts_for_nothing_and_what_it_signed_before_does() {
     let lab = Lab::new(Role::WriteOnly);
     let thief = lab.open().unwrap();
-    let before = lab.place.backup(&thief).snapshot;
+    let before = lab.folder.backup(&thief).snapshot;
     lab.owner.remove_key(lab.other).unwrap();
     let late = Forge::new(&thief).publish_leaf(&[file("a", b"late")]);
     let unknown = Forge::new(&thief).signed_as(KeyId([7; 8])).publish_leaf(&[file("a", b"?")]);
-    let repository = lab.place.open();
+    let repository = lab.folder.open();
     for (name, why) in [(late, "was removed before"), (unknown, "no key of this repository")] {
         match snapshot(&repository, name) {
             Err(Error::Untrusted { why: said, .. }) => assert!(said.contains(why), "{said}"),
@@ -74,8 +74,8 @@ fn what_a_removed_or_unknown_key_signs_counts_for_nothing_and_what_it_signed_bef
     }
     let damages = checked(&repository).unwrap().damages;
     assert_eq!(damages.len(), 2, "{damages:#?}");
-    lab.place.assert_restores(&repository, before, &lab.place.state());
-    let next = snapshot(&repository, lab.place.backup(&repository).snapshot).unwrap();
+    lab.folder.assert_restores(&repository, before, &lab.folder.state());
+    let next = snapshot(&repository, lab.folder.backup(&repository).snapshot).unwrap();
     assert_eq!(next.head.previous, before.id, "nobody builds on them");
 }
 
@@ -86,10 +86,11 @@ fn a_bound_key_signs_for_its_node_alone() {
     let mine = lab.owner.add_key_of_node(Role::ReadWrite, secret(1), CHEAP, "node").unwrap();
     lab.owner.add_key_of_node(Role::ReadWrite, secret(2), CHEAP, "web").unwrap();
     assert!(lab.owner.known_signer(mine).unwrap().unwrap().may_sign_for("node"));
-    let own = lab.place.backup(&UnlockedRepository::open(lab.place.storage(), secret(1)).unwrap());
+    let own =
+        lab.folder.backup(&UnlockedRepository::open(lab.folder.storage(), secret(1)).unwrap());
     assert!(snapshot(&lab.owner, own.snapshot).is_ok());
     let others =
-        lab.place.backup(&UnlockedRepository::open(lab.place.storage(), secret(2)).unwrap());
+        lab.folder.backup(&UnlockedRepository::open(lab.folder.storage(), secret(2)).unwrap());
     let read = snapshot(&lab.owner, others.snapshot);
     assert!(matches!(read, Err(Error::Untrusted { .. })), "{read:?}");
 }
@@ -103,13 +104,13 @@ fn a_slot_that_is_put_back_after_its_removal_signs_nothing() {
         lab.owner.remove_key(lab.other).unwrap();
         assert!(matches!(lab.open(), Err(Error::WrongKey)));
         std::fs::write(lab.slot(), slot).unwrap();
-        let denied = lab.place.try_backup(&lab.open().unwrap());
+        let denied = lab.folder.try_backup(&lab.open().unwrap());
         assert!(matches!(denied, Err(Error::KeyRemoved(id)) if id == lab.other), "{denied:?}");
-        let report = checked(&lab.place.open()).unwrap();
+        let report = checked(&lab.folder.open()).unwrap();
         assert!(report.notes.iter().any(|note| note.what.contains("key remove")), "{report:#?}");
         lab.owner.remove_key(lab.other).unwrap();
         assert!(!lab.slot().exists());
-        assert_clean(&lab.place.open());
+        assert_clean(&lab.folder.open());
     }
 }
 
@@ -117,9 +118,9 @@ fn a_slot_that_is_put_back_after_its_removal_signs_nothing() {
 fn a_key_that_a_running_process_holds_signs_nothing_once_it_was_removed() {
     let lab = Lab::new(Role::ReadWrite);
     let open = lab.open().unwrap();
-    lab.place.backup(&open);
+    lab.folder.backup(&open);
     lab.owner.remove_key(lab.other).unwrap();
-    assert!(matches!(lab.place.try_backup(&open), Err(Error::KeyRemoved(_))));
+    assert!(matches!(lab.folder.try_backup(&open), Err(Error::KeyRemoved(_))));
 }
 
 #[test]
@@ -127,13 +128,13 @@ fn an_older_list_is_not_believed_by_who_has_seen_a_newer_one() {
     let lab = Lab::new(Role::ReadWrite);
     let old: Vec<_> = KEY_LIST.map(|name| std::fs::read(lab.file(name)).unwrap()).into();
     lab.owner.remove_key(lab.other).unwrap();
-    let seen = lab.place.open();
+    let seen = lab.folder.open();
     let version = seen.key_list().unwrap().version();
     KEY_LIST.iter().zip(old).for_each(|(name, list)| std::fs::write(lab.file(name), list).unwrap());
     assert_eq!(seen.known_signer(KeyId([7; 8])).unwrap(), None, "looks again");
     assert!(!seen.known_signer(lab.other).unwrap().unwrap().is_live());
     assert_eq!(seen.key_list().unwrap().version(), version);
-    let fresh = lab.place.open().key_list().unwrap().version();
+    let fresh = lab.folder.open().key_list().unwrap().version();
     assert_eq!(fresh, version - 1, "who remembers nothing cannot tell: docs/CRYPTO.md says so");
 }
 
@@ -147,11 +148,11 @@ fn one_lost_or_damaged_file_of_those_that_stand_twice_costs_nothing_and_is_writt
                 true => std::fs::remove_file(lab.file(name)).unwrap(),
                 false => std::fs::write(lab.file(name), &good[..good.len() / 2]).unwrap(),
             }
-            lab.place.backup(&lab.open().unwrap());
-            let report = checked(&lab.place.open()).unwrap();
+            lab.folder.backup(&lab.open().unwrap());
+            let report = checked(&lab.folder.open()).unwrap();
             assert_eq!(report.damages.len(), 1, "{report:#?}");
             assert!(report.damages[0].what.contains(name) && report.damages[0].healable);
-            let report = repaired(&lab.place.open()).unwrap();
+            let report = repaired(&lab.folder.open()).unwrap();
             assert_eq!((report.damages.as_slice(), report.repaired.len()), (&[][..], 1));
             assert_eq!(std::fs::read(lab.file(name)).unwrap(), good, "{name}");
         }
@@ -161,22 +162,22 @@ fn one_lost_or_damaged_file_of_those_that_stand_twice_costs_nothing_and_is_writt
 #[test]
 fn without_any_list_nobody_signs_until_a_full_key_makes_it_anew() {
     let lab = Lab::new(Role::ReadWrite);
-    let done = lab.place.backup(&lab.open().unwrap());
+    let done = lab.folder.backup(&lab.open().unwrap());
     let version = lab.owner.key_list().unwrap().version();
     KEY_LIST.iter().for_each(|name| std::fs::remove_file(lab.file(name)).unwrap());
-    assert!(matches!(lab.place.try_backup(&lab.open().unwrap()), Err(Error::NoKeyList)));
-    assert!(matches!(lab.place.open().known_signer(lab.other), Err(Error::NoKeyList)));
-    assert!(matches!(checked(&lab.place.open()), Err(Error::NoKeyList)));
-    assert!(matches!(repaired(&lab.place.open()), Err(Error::NoKeyList)), "nothing to copy");
-    let denied = pipeline::rebuild::run(lab.place.storage(), OTHER, false);
+    assert!(matches!(lab.folder.try_backup(&lab.open().unwrap()), Err(Error::NoKeyList)));
+    assert!(matches!(lab.folder.open().known_signer(lab.other), Err(Error::NoKeyList)));
+    assert!(matches!(checked(&lab.folder.open()), Err(Error::NoKeyList)));
+    assert!(matches!(repaired(&lab.folder.open()), Err(Error::NoKeyList)), "nothing to copy");
+    let denied = pipeline::rebuild::run(lab.folder.storage(), OTHER, false);
     assert!(matches!(denied, Err(Error::NeedsFullKey)), "{denied:?}");
-    assert!(rebuilt(&lab.place).key_list_restored);
-    assert!(!rebuilt(&lab.place).key_list_restored);
-    let now = lab.place.open();
+    assert!(rebuilt(&lab.folder).key_list_restored);
+    assert!(!rebuilt(&lab.folder).key_list_restored);
+    let now = lab.folder.open();
     assert!(now.key_list().unwrap().version() > version, "an old list is older than it");
-    lab.place.assert_restores(&now, done.snapshot, &lab.place.state());
-    lab.place.backup(&lab.open().unwrap());
-    assert_clean(&lab.place.open());
+    lab.folder.assert_restores(&now, done.snapshot, &lab.folder.state());
+    lab.folder.backup(&lab.open().unwrap());
+    assert_clean(&lab.folder.open());
 }
 
 /// Made by who holds the storage, and another repository's full key.
@@ -186,19 +187,19 @@ fn a_list_of_another_repository_vouches_for_nobody() {
     for name in KEY_LIST {
         std::fs::copy(stranger.file(name), lab.file(name)).unwrap();
     }
-    assert!(matches!(lab.place.open().known_signer(lab.other), Err(Error::NoKeyList)));
-    assert!(matches!(lab.place.open().known_signer(stranger.other), Err(Error::NoKeyList)));
+    assert!(matches!(lab.folder.open().known_signer(lab.other), Err(Error::NoKeyList)));
+    assert!(matches!(lab.folder.open().known_signer(stranger.other), Err(Error::NoKeyList)));
 }
 
 #[test]
 fn a_read_only_key_restores_and_can_change_nothing() {
     let lab = Lab::new(Role::Reader);
-    let before = lab.place.state();
-    let name = lab.place.open().store.snapshots().unwrap()[0];
+    let before = lab.folder.state();
+    let name = lab.folder.open().store.snapshots().unwrap()[0];
     let reader = lab.open().unwrap();
-    lab.place.assert_restores(&reader, name, &before);
+    lab.folder.assert_restores(&reader, name, &before);
     assert_clean(&reader);
-    assert!(matches!(lab.place.try_backup(&reader), Err(Error::ReadOnly)));
+    assert!(matches!(lab.folder.try_backup(&reader), Err(Error::ReadOnly)));
     assert!(matches!(reader.forget(&[name]), Err(Error::ReadOnly)));
     assert!(matches!(reader.add_key(Role::Reader, OTHER, CHEAP, ""), Err(Error::NeedsFullKey)));
     assert!(matches!(reader.remove_key(lab.owner.slot.id), Err(Error::NeedsFullKey)));
@@ -211,10 +212,10 @@ fn a_read_only_key_restores_and_can_change_nothing() {
 fn a_read_write_key_backs_up_and_restores_and_makes_no_keys() {
     let lab = Lab::new(Role::ReadWrite);
     let open = lab.open().unwrap();
-    lab.place.write("later", &noise(5, 9000));
-    let done = lab.place.backup(&open);
-    lab.place.assert_restores(&open, done.snapshot, &lab.place.state());
-    lab.place.assert_restores(&lab.place.open(), done.snapshot, &lab.place.state());
+    lab.folder.write("later", &noise(5, 9000));
+    let done = lab.folder.backup(&open);
+    lab.folder.assert_restores(&open, done.snapshot, &lab.folder.state());
+    lab.folder.assert_restores(&lab.folder.open(), done.snapshot, &lab.folder.state());
     assert!(matches!(open.add_key(Role::ReadWrite, OTHER, CHEAP, ""), Err(Error::NeedsFullKey)));
     assert!(matches!(open.remove_key(lab.owner.slot.id), Err(Error::NeedsFullKey)));
     assert!(open.certifier().is_err());
@@ -229,7 +230,7 @@ fn the_last_full_key_cannot_be_removed_whoever_else_reads() {
     lab.owner.add_key(Role::Full, second, CHEAP, "paper").unwrap();
     lab.owner.remove_key(first).unwrap();
     assert!(matches!(
-        UnlockedRepository::open(lab.place.storage(), PASSWORD),
+        UnlockedRepository::open(lab.folder.storage(), PASSWORD),
         Err(Error::WrongKey)
     ));
 }
@@ -248,12 +249,12 @@ fn settings_that_the_root_key_did_not_sign_are_not_believed() {
         store::Config { optional: 1, ..good },
         store::Config { signature: theirs.signature, ..good },
     ] {
-        repository::config::write(&forged, &*lab.place.storage()).unwrap();
+        repository::config::write(&forged, &*lab.folder.storage()).unwrap();
         for secret in [OTHER, PASSWORD] {
-            let opened = UnlockedRepository::open(lab.place.storage(), secret).map(|_| ());
+            let opened = UnlockedRepository::open(lab.folder.storage(), secret).map(|_| ());
             assert!(matches!(opened, Err(Error::ForgedConfig)), "{opened:?} {forged:?}");
         }
     }
-    repository::config::write(&good, &*lab.place.storage()).unwrap();
-    lab.place.backup(&lab.open().unwrap());
+    repository::config::write(&good, &*lab.folder.storage()).unwrap();
+    lab.folder.backup(&lab.open().unwrap());
 }

@@ -28,7 +28,7 @@ fn is_all() -> bool {
 
 /// A repository with two snapshots, and a source that has moved on.
 struct Lab {
-    place: TestFolder,
+    folder: TestFolder,
     disk: Arc<Disk>,
     snapshots: Vec<(SnapshotRef, Tree)>,
     now: Tree,
@@ -36,17 +36,17 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
+        let (folder, disk) = (TestFolder::new(), Disk::new(Random::new(1), false));
         disk.make_network_file_system();
         drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
-        let mut lab = Self { now: place.state(), place, disk, snapshots: Vec::new() };
+        let mut lab = Self { now: folder.state(), folder, disk, snapshots: Vec::new() };
         for number in 0..2 {
-            small_tree(&lab.place.source(), number);
-            let name = lab.place.backup(&open(&lab.disk).unwrap()).snapshot;
-            lab.snapshots.push((name, lab.place.state()));
+            small_tree(&lab.folder.source(), number);
+            let name = lab.folder.backup(&open(&lab.disk).unwrap()).snapshot;
+            lab.snapshots.push((name, lab.folder.state()));
         }
-        write(&lab.place.source(), "new", &noise(3, 60_000));
-        lab.now = lab.place.state();
+        write(&lab.folder.source(), "new", &noise(3, 60_000));
+        lab.now = lab.folder.state();
         lab
     }
 
@@ -55,12 +55,12 @@ impl Lab {
         let repository = open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(checked(&repository).unwrap().damages, [], "{what}");
         self.assert_restores(&repository, done, what);
-        let next = self.place.backup(&repository);
-        self.place.assert_restores(&repository, next.snapshot, &self.now);
+        let next = self.folder.backup(&repository);
+        self.folder.assert_restores(&repository, next.snapshot, &self.now);
         reclaimed(&repository);
         assert_clean(&repository);
         self.assert_restores(&repository, done, what);
-        self.place.assert_restores(&repository, next.snapshot, &self.now);
+        self.folder.assert_restores(&repository, next.snapshot, &self.now);
         let left = |name: &String| name.ends_with(".part") || name.ends_with(".new");
         let left: Vec<_> = disk.files().into_iter().filter(left).collect();
         assert_eq!(left, Vec::<String>::new(), "{what}");
@@ -71,10 +71,10 @@ impl Lab {
         for (name, tree) in self.snapshots.iter().filter(|(name, _)| !done.may_lack.contains(name))
         {
             assert!(listed.contains(name), "{what}: snapshot {} is gone", name.sequence);
-            self.place.assert_restores(repository, *name, tree);
+            self.folder.assert_restores(repository, *name, tree);
         }
         if let Some(name) = done.made {
-            self.place.assert_restores(repository, name, &self.now);
+            self.folder.assert_restores(repository, name, &self.now);
         }
     }
 }
@@ -113,7 +113,7 @@ const COMMANDS: [Command; 7] = [
     Command {
         name: "backup",
         forgets: 0,
-        run: |lab, disk| Ok(Some(lab.place.try_backup(&open(disk)?)?.snapshot)),
+        run: |lab, disk| Ok(Some(lab.folder.try_backup(&open(disk)?)?.snapshot)),
     },
     Command {
         name: "forget",
@@ -159,7 +159,7 @@ const COMMANDS: [Command; 7] = [
         run: |lab, disk| {
             let repository = open(disk)?;
             checked(&repository)?;
-            let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
+            let target = tempfile::tempdir_in(lab.folder.temp.path()).unwrap();
             let ((name, tree), options) = (&lab.snapshots[1], Default::default());
             let (report, _) = restore_with(&repository, *name, b"", target.path(), &options)?;
             if report.failed == 0 {
@@ -255,12 +255,12 @@ fn stale_listings_lose_nothing_in_any_command() {
 #[test]
 fn a_check_calls_no_stale_listing_damage() {
     for fate in 0..if is_all() { 400 } else { 12 } {
-        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
+        let (folder, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
         disk.make_network_file_system();
         drop(init(Arc::new(disk.process()), SMALL_CHUNKS));
         let generation = |number: u64| {
-            small_tree(&place.source(), number);
-            place.backup(&open(&disk).unwrap()).snapshot
+            small_tree(&folder.source(), number);
+            folder.backup(&open(&disk).unwrap()).snapshot
         };
         let first = generation(1);
         generation(2);
@@ -280,14 +280,14 @@ fn a_check_calls_no_stale_listing_damage() {
 #[test]
 fn what_a_new_key_signed_is_believed_although_no_list_has_it() {
     for fate in 0..20 {
-        let (place, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
+        let (folder, disk) = (TestFolder::new(), Disk::new(Random::new(fate), false));
         disk.make_network_file_system();
         let secret = SlotSecret::Password(b"new");
-        small_tree(&place.source(), 1);
+        small_tree(&folder.source(), 1);
         let repository = init(Arc::new(disk.process()), SMALL_CHUNKS);
         repository.add_key(Role::Full, secret, CHEAP, "new").unwrap();
         let newer = UnlockedRepository::open(Arc::new(disk.process()), secret).unwrap();
-        let (name, tree) = (place.backup(&newer).snapshot, place.state());
+        let (name, tree) = (folder.backup(&newer).snapshot, folder.state());
         let file = disk.files().into_iter().find(|file| file.starts_with("snapshots/")).unwrap();
         disk.hide_file(&file);
         disk.serve_stale_listings();
@@ -299,6 +299,6 @@ fn what_a_new_key_signed_is_believed_although_no_list_has_it() {
         };
         assert!(result.as_ref().map_or_else(is_stale, |_| true), "{result:?}");
         reclaimed(&open(&disk).unwrap());
-        place.assert_restores(&open(&disk).unwrap(), name, &tree);
+        folder.assert_restores(&open(&disk).unwrap(), name, &tree);
     }
 }

@@ -24,13 +24,13 @@ fn stored(repository: &UnlockedRepository, name: &[u8], bytes: &[u8]) -> BackupO
 }
 
 fn assert_holds(
-    place: &TestFolder,
+    folder: &TestFolder,
     repository: &UnlockedRepository,
     done: &BackupOutcome,
     name: &str,
     bytes: &[u8],
 ) {
-    let target = tempfile::tempdir_in(place.folder.path()).unwrap();
+    let target = tempfile::tempdir_in(folder.temp.path()).unwrap();
     let report = restore_to(repository, done.snapshot, target.path()).unwrap();
     assert_eq!(report.failed, 0);
     assert!(std::fs::read(target.path().join(name)).unwrap() == bytes, "other content");
@@ -38,32 +38,32 @@ fn assert_holds(
 
 #[test]
 fn a_stream_comes_back_as_a_file_in_its_directories() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     for length in [0, 1, 48, 49, 5_000, 3 << 20] {
         let bytes = noise(length as u64, length);
         let done = stored(&repository, b"dumps/of today/db.sql", &bytes);
-        assert_holds(&place, &repository, &done, "dumps/of today/db.sql", &bytes);
+        assert_holds(&folder, &repository, &done, "dumps/of today/db.sql", &bytes);
     }
     assert_clean(&repository);
 }
 
 #[test]
 fn a_large_stream_is_stored_once() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     let bytes = noise(1, 12 << 20);
     let first = stored(&repository, b"dump", &bytes);
     assert_eq!(first.report.bytes_processed, 12 << 20);
     let again = stored(&repository, b"dump", &[b"a line more in front\n", &bytes[..]].concat());
     assert!(again.report.bytes_transferred < 1 << 18, "{:#?}", again.report);
-    assert_holds(&place, &repository, &first, "dump", &bytes);
+    assert_holds(&folder, &repository, &first, "dump", &bytes);
 }
 
 #[test]
 fn a_program_that_failed_makes_no_snapshot() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     let bytes = noise(1, 1 << 20);
     let failed = store(&repository, b"dump", &mut &bytes[..], &mut || {
         Err(Error::Usage("exit code 1".into()))
@@ -73,7 +73,7 @@ fn a_program_that_failed_makes_no_snapshot() {
     // What it printed is found again.
     let done = stored(&repository, b"dump", &bytes);
     assert!(done.report.bytes_transferred < 1 << 18, "{:#?}", done.report);
-    assert_eq!(leftovers(&place), Vec::<String>::new());
+    assert_eq!(leftovers(&folder), Vec::<String>::new());
     assert_clean(&repository);
 }
 
@@ -92,8 +92,8 @@ impl Read for Broken {
 
 #[test]
 fn an_input_that_breaks_makes_no_snapshot() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     let failed = store(&repository, b"dump", &mut Broken(2), &mut || Ok(()));
     assert!(matches!(failed, Err(Error::File { .. })), "{failed:?}");
     assert!(repository.local().unwrap().snapshots().unwrap().is_empty());
@@ -114,17 +114,17 @@ impl Read for Trickle<'_> {
 
 #[test]
 fn an_interrupted_read_does_not_end_the_stream() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     let bytes = noise(4, 300);
     let done = store(&repository, b"slow", &mut Trickle(&bytes, false), &mut || Ok(())).unwrap();
-    assert_holds(&place, &repository, &done, "slow", &bytes);
+    assert_holds(&folder, &repository, &done, "slow", &bytes);
 }
 
 #[test]
 fn names_that_lead_elsewhere_are_refused() {
-    let place = TestFolder::new();
-    let repository = place.init();
+    let folder = TestFolder::new();
+    let repository = folder.init();
     for name in [&b"/etc/passwd"[..], b"../x", b"a/../b", b"", b"a//b", b"a/", b"a\0b"] {
         let refused = store(&repository, name, &mut &b"x"[..], &mut || Ok(()));
         assert!(matches!(refused, Err(Error::Usage(_))), "{:?}", name.escape_ascii().to_string());

@@ -12,23 +12,23 @@ use store::SnapshotRef;
 /// Nothing here takes longer, whatever a server does.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A place with a source of a small and a large file, backed up.
+/// A folder with a source of a small and a large file, backed up.
 pub(crate) struct Lab {
-    pub(crate) place: TestFolder,
+    pub(crate) folder: TestFolder,
     pub(crate) archive: UnlockedRepository,
     pub(crate) good: SnapshotRef,
 }
 
 impl Lab {
     pub(crate) fn new() -> Self {
-        let place = TestFolder::new();
-        place.write("small", b"a small file");
+        let folder = TestFolder::new();
+        folder.write("small", b"a small file");
         let mut noise = vec![0; 400 << 10];
         getrandom::fill(&mut noise).unwrap();
-        place.write("large", &noise);
-        let archive = place.init();
-        let good = place.backup(&archive).snapshot;
-        Self { place, archive, good }
+        folder.write("large", &noise);
+        let archive = folder.init();
+        let good = folder.backup(&archive).snapshot;
+        Self { folder, archive, good }
     }
 
     pub(crate) fn lies(&self, lie: impl Fn(Asked<'_>) -> Reply + Send + Sync + 'static) -> Fake {
@@ -37,7 +37,7 @@ impl Lab {
 
     /// Restores through `fake`; what comes is as it was, or an error.
     pub(crate) fn restores(&self, fake: &Fake, name: SnapshotRef) -> Result<(), String> {
-        let target = tempfile::tempdir_in(self.place.folder.path()).unwrap();
+        let target = tempfile::tempdir_in(self.folder.temp.path()).unwrap();
         let to = target.path().join("target");
         std::fs::create_dir(&to).unwrap();
         let dialed = dial(fake);
@@ -50,7 +50,7 @@ impl Lab {
         assert_eq!(beside.len(), 1, "something stands beside the target");
         for name in ["small", "large"] {
             let found = std::fs::read(to.join("tree").join(name)).unwrap_or_default();
-            let was = std::fs::read(self.place.source().join(name)).unwrap();
+            let was = std::fs::read(self.folder.source().join(name)).unwrap();
             if matches!(&done, Ok(report) if report.failed == 0) {
                 assert_eq!(found, was, "{name} is not whole, and nobody said so");
             }
@@ -65,8 +65,8 @@ impl Lab {
 
     /// Backs up through `fake`.
     pub(crate) fn backs_up(&self, fake: &Fake) -> Result<SnapshotRef, String> {
-        self.place.write("new", format!("{:?}", fake.address).repeat(5_000).as_bytes());
-        let (dialed, options) = (dial(fake), self.place.options());
+        self.folder.write("new", format!("{:?}", fake.address).repeat(5_000).as_bytes());
+        let (dialed, options) = (dial(fake), self.folder.options());
         ends(move || {
             let archive = open(&dialed, Purpose::Backup)?;
             let (progress, heard) = Default::default();

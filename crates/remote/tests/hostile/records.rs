@@ -74,8 +74,8 @@ fn wrong_records_are_found_and_no_wrong_byte_is_written() {
 #[test]
 fn records_in_each_others_place_are_found() {
     let lab = Lab::new();
-    lab.place.write("large", &[&b"another content"[..], &[3; 300_000]].concat());
-    let name = lab.place.backup(&lab.archive).snapshot;
+    lab.folder.write("large", &[&b"another content"[..], &[3; 300_000]].concat());
+    let name = lab.folder.backup(&lab.archive).snapshot;
     let before = parking_lot::Mutex::new(Vec::new());
     let fake = lab.lies(move |asked| match asked.honest {
         Some(Packet::Record { location, record }) => {
@@ -157,7 +157,7 @@ fn entries_that_lead_out_of_the_target_lead_nowhere() {
     for (what, entries) in trees {
         let name = Forge::new(&lab.archive).publish_leaf(&entries);
         let fake = lab.lies(|asked| asked.honestly());
-        let target = tempfile::tempdir_in(lab.place.folder.path()).unwrap();
+        let target = tempfile::tempdir_in(lab.folder.temp.path()).unwrap();
         let (dialed, to) = (dial(&fake), target.path().join("target"));
         std::fs::create_dir(&to).unwrap();
         let done = ends(move || {

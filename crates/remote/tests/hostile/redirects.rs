@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-fn redirect(place: SocketAddr) -> Reply {
-    Reply::Say(vec![Packet::Redirect { host: place.ip().to_string(), port: place.port() }])
+fn redirect(address: SocketAddr) -> Reply {
+    Reply::Say(vec![Packet::Redirect { host: address.ip().to_string(), port: address.port() }])
 }
 
 impl Lab {
     /// A control server of the same certificate authority as `storage`, which sends everybody there.
     fn control_server_for(&self, storage: &Fake) -> Fake {
-        let place = storage.address;
+        let address = storage.address;
         storage.beside(None, move |asked| match asked.packet {
-            Packet::Open { .. } => redirect(place),
+            Packet::Open { .. } => redirect(address),
             _ => asked.honestly(),
         })
     }
@@ -45,14 +45,14 @@ fn an_honest_storage_server_is_found_and_serves() {
 #[test]
 fn a_storage_server_that_sends_nodes_on_is_not_believed() {
     let lab = Lab::new();
-    let place = Arc::new(OnceLock::new());
-    let told = place.clone();
+    let address = Arc::new(OnceLock::new());
+    let told = address.clone();
     let storage = lab.lies(move |asked| match asked.packet {
         Packet::Open { .. } => redirect(*told.get().unwrap()),
         _ => asked.honestly(),
     });
     let (third, control_server) = (lab.honest_beside(&storage), lab.control_server_for(&storage));
-    place.set(third.address).unwrap();
+    address.set(third.address).unwrap();
     for job in [lab.restores(&control_server, lab.good), lab.backs_up(&control_server).map(drop)] {
         let error = job.expect_err("it was sent on");
         assert!(error.contains("redirects to another"), "{error}");
@@ -63,14 +63,14 @@ fn a_storage_server_that_sends_nodes_on_is_not_believed() {
 #[test]
 fn servers_that_send_nodes_to_each_other_send_nobody_in_circles() {
     let lab = Lab::new();
-    let place = Arc::new(OnceLock::new());
-    let told = place.clone();
+    let address = Arc::new(OnceLock::new());
+    let told = address.clone();
     let storage = lab.lies(move |asked| match asked.packet {
         Packet::Open { .. } => redirect(*told.get().unwrap()),
         _ => asked.honestly(),
     });
     let control_server = lab.control_server_for(&storage);
-    place.set(control_server.address).unwrap();
+    address.set(control_server.address).unwrap();
     is_refused(lab.restores(&control_server, lab.good), "back to who sent it");
     assert_eq!((connections(&control_server), connections(&storage)), (1, 1));
 }
@@ -82,8 +82,8 @@ const DISCONNECT_AT: [u8; 2] = [kind::GetSnapshot, kind::Claim];
 fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
     let lab = Lab::new();
     for kind in DISCONNECT_AT {
-        let place = Arc::new(OnceLock::new());
-        let told = place.clone();
+        let address = Arc::new(OnceLock::new());
+        let told = address.clone();
         let storage = lab.lies(move |asked: Asked<'_>| match asked.packet {
             Packet::Open { .. } | Packet::Attach { .. } if asked.connection > 1 => {
                 redirect(*told.get().unwrap())
@@ -93,7 +93,7 @@ fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
         });
         let (third, control_server) =
             (lab.honest_beside(&storage), lab.control_server_for(&storage));
-        place.set(third.address).unwrap();
+        address.set(third.address).unwrap();
         let job = match kind {
             kind::GetSnapshot => lab.restores(&control_server, lab.good),
             _ => lab.backs_up(&control_server).map(drop),
@@ -108,10 +108,10 @@ fn a_storage_server_that_sends_who_comes_back_on_is_not_believed() {
 fn a_redirect_answers_nothing_but_open() {
     let lab = Lab::new();
     let storage = lab.lies(|asked| asked.honestly());
-    let place = storage.address;
+    let address = storage.address;
     let control_server = storage.beside(Some(lab.archive.local().unwrap().clone()), move |asked| {
         match asked.packet {
-            Packet::GetSnapshot { .. } | Packet::Begin { .. } => redirect(place),
+            Packet::GetSnapshot { .. } | Packet::Begin { .. } => redirect(address),
             _ => asked.honestly(),
         }
     });
@@ -124,9 +124,9 @@ fn a_redirect_answers_nothing_but_open() {
 fn a_server_of_another_ca_is_refused_wherever_a_redirect_leads() {
     let lab = Lab::new();
     let (stranger, own) = (lab.lies(|asked| asked.honestly()), lab.lies(|asked| asked.honestly()));
-    let place = stranger.address;
+    let address = stranger.address;
     let control_server = own.beside(None, move |asked| match asked.packet {
-        Packet::Open { .. } => redirect(place),
+        Packet::Open { .. } => redirect(address),
         _ => asked.honestly(),
     });
     let error = lab.restores(&control_server, lab.good).unwrap_err();

@@ -12,8 +12,8 @@ fn manifests_that_are_forged_or_of_others_are_refused() {
     let (lab, other) = (Lab::new(), Lab::new());
     let foreign = other.archive.store.snapshot(other.good).unwrap().to_bytes();
     let own = lab.archive.store.snapshot(lab.good).unwrap().to_bytes();
-    lab.place.write("small", b"changed");
-    let later = lab.place.backup(&lab.archive).snapshot;
+    lab.folder.write("small", b"changed");
+    let later = lab.folder.backup(&lab.archive).snapshot;
     let mut files =
         vec![foreign, own.clone(), vec![], vec![0; 1000], own[..own.len() / 2].to_vec()];
     let honest = lab.archive.store.snapshot(later).unwrap().to_bytes();

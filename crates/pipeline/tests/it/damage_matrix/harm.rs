@@ -50,9 +50,9 @@ impl Kind {
     }
 
     /// The files of this kind.
-    pub(crate) fn files(self, place: &TestFolder) -> Vec<String> {
+    pub(crate) fn files(self, folder: &TestFolder) -> Vec<String> {
         let fits = |name: &String| name.starts_with(self.prefix());
-        place.files().into_iter().filter(fits).collect()
+        folder.files().into_iter().filter(fits).collect()
     }
 }
 
@@ -100,7 +100,7 @@ impl Harm {
     /// Of many files of a kind a few: those of containers and snapshots that differ in what they
     /// hold.
     fn chosen(lab: &Lab, kind: Kind) -> Vec<String> {
-        let files = kind.files(&lab.place);
+        let files = kind.files(&lab.folder);
         match kind {
             // The first one holds most of the data, one has a tombstone, the last is the newest.
             Kind::Container => {
@@ -116,7 +116,7 @@ impl Harm {
     }
 
     fn of(lab: &Lab, kind: Kind, file: &str) -> Vec<Self> {
-        let whole = 0..length(&lab.place, file);
+        let whole = 0..length(&lab.folder, file);
         let harm = |how, (region, range): (&'static str, Range<usize>)| Self {
             kind,
             file: file.to_owned(),
@@ -137,7 +137,7 @@ impl Harm {
 
     /// A copy of the repository with this damage; `None` when nothing is another thing then.
     pub(crate) fn done(&self, lab: &Lab) -> Option<TestFolder> {
-        let copy = lab.place.copied();
+        let copy = lab.folder.copied();
         let path = copy.repository().join(&self.file);
         let mut bytes = std::fs::read(&path).unwrap();
         let before = bytes.clone();
@@ -163,28 +163,28 @@ impl Harm {
 
     /// What the file held two backups ago; the one before it where files never change.
     fn older(&self, lab: &Lab) -> Option<Vec<u8>> {
-        let files = self.kind.files(&lab.place);
+        let files = self.kind.files(&lab.folder);
         let at = files.iter().position(|file| *file == self.file)?;
-        let (place, name) = match self.kind {
+        let (folder, name) = match self.kind {
             Kind::Config | Kind::Lock | Kind::Lease | Kind::State => {
                 (&lab.older, self.file.clone())
             }
             Kind::Run => (&lab.older, self.kind.files(&lab.older).first()?.clone()),
-            _ => (&lab.place, files[(at + files.len() - 1) % files.len()].clone()),
+            _ => (&lab.folder, files[(at + files.len() - 1) % files.len()].clone()),
         };
-        std::fs::read(place.repository().join(name)).ok()
+        std::fs::read(folder.repository().join(name)).ok()
     }
 
     /// Two files of a kind take each other's names; where there is one only, it is a stranger's. Two
     /// runs of the index say the same in any order, so that theirs is a stranger's too.
     fn swapped(&self, lab: &Lab, copy: TestFolder, before: &[u8]) -> Option<TestFolder> {
-        let files = self.kind.files(&lab.place);
+        let files = self.kind.files(&lab.folder);
         let next = files.iter().cycle().skip_while(|file| **file != self.file).nth(1)?;
         let there = if *next == self.file || self.kind == Kind::Run {
             let stranger = self.kind.files(&lab.stranger).first()?.clone();
             std::fs::read(lab.stranger.repository().join(stranger)).unwrap()
         } else {
-            let there = std::fs::read(lab.place.repository().join(next)).unwrap();
+            let there = std::fs::read(lab.folder.repository().join(next)).unwrap();
             std::fs::write(copy.repository().join(next), before).unwrap();
             there
         };
@@ -193,12 +193,12 @@ impl Harm {
     }
 }
 
-fn length(place: &TestFolder, file: &str) -> usize {
-    std::fs::metadata(place.repository().join(file)).unwrap().len() as usize
+fn length(folder: &TestFolder, file: &str) -> usize {
+    std::fs::metadata(folder.repository().join(file)).unwrap().len() as usize
 }
 
 fn regions(lab: &Lab, kind: Kind, file: &str) -> Vec<(&'static str, Range<usize>)> {
-    let length = length(&lab.place, file);
+    let length = length(&lab.folder, file);
     match kind {
         Kind::Lock => Vec::new(),
         Kind::Container => of_container(lab, file, length),
@@ -245,7 +245,7 @@ fn of_container(lab: &Lab, file: &str, length: usize) -> Vec<(&'static str, Rang
 }
 
 fn of_record(lab: &Lab, file: &str, row: &Row) -> [Range<usize>; 4] {
-    let bytes = std::fs::read(lab.place.repository().join(file)).unwrap();
+    let bytes = std::fs::read(lab.folder.repository().join(file)).unwrap();
     let start = row.offset as usize;
     let header = record::Header::decode(&bytes[start..]).unwrap();
     let clear = start + record::HEADER_BYTES;
@@ -261,7 +261,7 @@ fn is_tombstone(row: &Row) -> bool {
 fn rows(lab: &Lab, file: &str) -> Vec<Row> {
     let hex = file.rsplit('/').next().unwrap().trim_end_matches(".ice");
     let number = ContainerNo(u64::from_str_radix(hex, 16).unwrap());
-    ContainerReader::open(&*lab.place.storage(), number).unwrap().rows().unwrap()
+    ContainerReader::open(&*lab.folder.storage(), number).unwrap().rows().unwrap()
 }
 
 impl Harm {
@@ -281,17 +281,18 @@ impl Harm {
         self.kind == Kind::Container && rows(lab, &self.file).iter().any(is_in_sum)
     }
 
-    /// Whether it hits the record at `place`.
-    pub(crate) fn hits(&self, lab: &Lab, place: ids::RecordLocation) -> bool {
-        let (start, end) = (place.offset as usize, (place.offset + place.length) as usize);
+    /// Whether it hits the record at `location`.
+    pub(crate) fn hits(&self, lab: &Lab, location: ids::RecordLocation) -> bool {
+        let (start, end) = (location.offset as usize, (location.offset + location.length) as usize);
         let middle = (self.range.start + self.range.end) / 2;
-        let is_here = self.file.ends_with(&format!("{}.ice", place.container));
+        let is_here = self.file.ends_with(&format!("{}.ice", location.container));
         match self.how {
             How::Swap => {
-                let files = self.kind.files(&lab.place);
+                let files = self.kind.files(&lab.folder);
                 let next = files.iter().cycle().skip_while(|file| **file != self.file).nth(1);
                 is_here
-                    || next.is_some_and(|next| next.ends_with(&format!("{}.ice", place.container)))
+                    || next
+                        .is_some_and(|next| next.ends_with(&format!("{}.ice", location.container)))
             }
             How::Delete | How::Older => is_here,
             How::Truncate => is_here && end > middle,

@@ -24,7 +24,7 @@ pub(crate) struct Made {
 
 /// A repository with a forgotten snapshot and three others, a container for each, and a tombstone.
 pub(crate) struct Lab {
-    pub(crate) place: TestFolder,
+    pub(crate) folder: TestFolder,
     /// As it was two backups ago.
     pub(crate) older: TestFolder,
     /// Another repository of the same source.
@@ -37,7 +37,7 @@ impl Lab {
     pub(crate) fn new() -> Self {
         loop {
             let lab = Self::draw();
-            let repository = lab.place.open();
+            let repository = lab.folder.open();
             let level = |made: &Made| snapshot(&repository, made.name).unwrap().head.level;
             if lab.made.iter().all(|made| level(made) > 0) {
                 return lab;
@@ -46,17 +46,17 @@ impl Lab {
     }
 
     fn draw() -> Self {
-        let place = TestFolder::new();
-        first_source(&place);
-        let repository = place.init();
+        let folder = TestFolder::new();
+        first_source(&folder);
+        let repository = folder.init();
         repository.add_key(Role::Full, OTHER, CHEAP, "second").unwrap();
-        let forgotten = place.backup(&repository).snapshot;
-        let mut made = vec![generation(&place, &repository, 1)];
-        let older = place.copied();
+        let forgotten = folder.backup(&repository).snapshot;
+        let mut made = vec![generation(&folder, &repository, 1)];
+        let older = folder.copied();
         repository.forget(&[forgotten]).unwrap();
-        made.extend((2..4).map(|seed| generation(&place, &repository, seed)));
-        let stranger = stranger(&place);
-        Self { place, older, stranger, made }
+        made.extend((2..4).map(|seed| generation(&folder, &repository, seed)));
+        let stranger = stranger(&folder);
+        Self { folder, older, stranger, made }
     }
 
     /// The source as it is now, which the newest snapshot has.
@@ -65,42 +65,42 @@ impl Lab {
     }
 }
 
-fn first_source(place: &TestFolder) {
+fn first_source(folder: &TestFolder) {
     for number in 0..TINY_FILES {
-        place.write(&format!("tiny{}/file{number:03}", number % 4), &noise(number, 20));
+        folder.write(&format!("tiny{}/file{number:03}", number % 4), &noise(number, 20));
     }
     for number in 0..6u64 {
-        place.write(&format!("dir/file{number}"), &noise(900 + number, 3_000 * number as usize));
+        folder.write(&format!("dir/file{number}"), &noise(900 + number, 3_000 * number as usize));
     }
-    place.write("zz-last", &noise(77, 5_000));
+    folder.write("zz-last", &noise(77, 5_000));
 }
 
-fn generation(place: &TestFolder, repository: &UnlockedRepository, seed: u64) -> Made {
-    place.write("large", &noise(1_000 + seed, 40_000));
-    place.write(&format!("tiny{}/file{seed:03}", seed % 4), &noise(2_000 + seed, 30));
-    let name = place.backup(repository).snapshot;
-    Made { name, files: files_of(&place.source()) }
+fn generation(folder: &TestFolder, repository: &UnlockedRepository, seed: u64) -> Made {
+    folder.write("large", &noise(1_000 + seed, 40_000));
+    folder.write(&format!("tiny{}/file{seed:03}", seed % 4), &noise(2_000 + seed, 30));
+    let name = folder.backup(repository).snapshot;
+    Made { name, files: files_of(&folder.source()) }
 }
 
 /// Somebody else's repository: its files have the same names where names are fixed.
-fn stranger(place: &TestFolder) -> TestFolder {
+fn stranger(folder: &TestFolder) -> TestFolder {
     let other = TestFolder::new();
     let repository = other.init();
     for _ in 0..3 {
-        place.backup(&repository);
+        folder.backup(&repository);
     }
     other
 }
 
 /// Opens with the first password that opens.
-pub(crate) fn open(place: &TestFolder) -> pipeline::Result<UnlockedRepository> {
-    UnlockedRepository::open(place.storage(), PASSWORD)
-        .or_else(|error| UnlockedRepository::open(place.storage(), OTHER).map_err(|_| error))
+pub(crate) fn open(folder: &TestFolder) -> pipeline::Result<UnlockedRepository> {
+    UnlockedRepository::open(folder.storage(), PASSWORD)
+        .or_else(|error| UnlockedRepository::open(folder.storage(), OTHER).map_err(|_| error))
 }
 
 /// The password that still opens, for who opens by himself.
-pub(crate) fn secret(place: &TestFolder) -> SlotSecret<'static> {
-    if UnlockedRepository::open(place.storage(), OTHER).is_ok() { OTHER } else { PASSWORD }
+pub(crate) fn secret(folder: &TestFolder) -> SlotSecret<'static> {
+    if UnlockedRepository::open(folder.storage(), OTHER).is_ok() { OTHER } else { PASSWORD }
 }
 
 /// The regular files below `root`.

@@ -9,7 +9,7 @@ use pipeline::pages::PageReader;
 use std::collections::BTreeMap;
 use tree::Cursor;
 
-/// By path, the places of all that a file needs: its chunks, its leaf page and the root.
+/// By path, the locations of all that a file needs: its chunks, its leaf page and the root.
 pub(crate) type Needs = BTreeMap<Vec<u8>, Vec<RecordLocation>>;
 
 pub(crate) fn of(repository: &UnlockedRepository, made: &Made) -> Needs {
@@ -17,24 +17,26 @@ pub(crate) fn of(repository: &UnlockedRepository, made: &Made) -> Needs {
     assert_eq!(head.level, 1, "leaves and a root, nothing between them");
     let pages = PageReader::new(repository).unwrap();
     let mut cursor = Cursor::new(&pages, head.root, head.level);
-    let place = |id: &ObjectId| repository.local().unwrap().index().find(id).unwrap().unwrap();
-    let root = place(&head.root);
+    let location = |id: &ObjectId| repository.local().unwrap().index().find(id).unwrap().unwrap();
+    let root = location(&head.root);
     let mut needs = Needs::new();
     while let Some(leaf) = cursor.next_leaf().unwrap() {
         for entry in cursor.take_buffered() {
             let Some(path) = entry.path.strip_prefix(format!("{NAME}/").as_bytes()) else {
                 continue;
             };
-            let mut places = vec![root, place(&leaf.id)];
+            let mut locations = vec![root, location(&leaf.id)];
             match &entry.content {
-                Content::Segments(runs) => places.extend(runs.iter().filter_map(|run| match run {
-                    Segment::Data(id, _) => Some(place(id)),
-                    Segment::Hole(_) => None,
-                })),
+                Content::Segments(runs) => {
+                    locations.extend(runs.iter().filter_map(|run| match run {
+                        Segment::Data(id, _) => Some(location(id)),
+                        Segment::Hole(_) => None,
+                    }))
+                }
                 Content::Lists(_) => panic!("no file of the lab is that long"),
                 Content::None | Content::Inline(_) => {}
             }
-            needs.insert(path.to_vec(), places);
+            needs.insert(path.to_vec(), locations);
         }
     }
     needs

@@ -1,4 +1,4 @@
-//! What all tests need: a place with a source and a repository, a way to back it up and restore
+//! What all tests need: a folder with a source and a repository, a way to back it up and restore
 //! it, and a way to compare trees.
 
 pub(crate) mod build;
@@ -73,7 +73,7 @@ impl restore::RestoreMonitor for Heard {
 
 /// A scratch directory with a source beside it; gone when dropped.
 pub(crate) struct TestFolder {
-    pub(crate) folder: TempDir,
+    pub(crate) temp: TempDir,
 }
 
 impl TestFolder {
@@ -91,11 +91,11 @@ impl TestFolder {
         let parent = if parent.is_dir() { parent } else { Path::new("/tmp") };
         let folder = tempfile::Builder::new().prefix("icecore-it-").tempdir_in(parent).unwrap();
         std::fs::create_dir(folder.path().join("source")).unwrap();
-        Self { folder }
+        Self { temp: folder }
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.temp.path().join(name)
     }
 
     pub(crate) fn source(&self) -> PathBuf {
@@ -147,7 +147,7 @@ impl TestFolder {
 
     /// Restores into a new directory, and says what is there.
     pub(crate) fn restored(&self, repository: &UnlockedRepository, name: SnapshotRef) -> Tree {
-        let target = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let target = tempfile::tempdir_in(self.temp.path()).unwrap();
         let report = restore_to(repository, name, target.path()).unwrap();
         assert_eq!((report.failed, report.differing), (0, 0), "{report:#?}");
         Tree::of(&target.path().join(NAME))
@@ -173,18 +173,18 @@ impl TestFolder {
         self.files().iter().filter(|name| !name.starts_with("reserve/")).map(length).sum()
     }
 
-    /// Another place with a copy of the repository and of nothing else.
+    /// Another folder with a copy of the repository and of nothing else.
     pub(crate) fn copied(&self) -> Self {
-        let place = Self::below(self.folder.path().parent().unwrap());
-        copy_tree(&self.repository(), &place.repository());
-        place
+        let test_folder = Self::below(self.temp.path().parent().unwrap());
+        copy_tree(&self.repository(), &test_folder.repository());
+        test_folder
     }
 }
 
 impl Drop for TestFolder {
     /// Trees may hold what `remove_dir_all` cannot remove.
     fn drop(&mut self) {
-        let _ = std::process::Command::new("rm").arg("-rf").arg(self.folder.path()).status();
+        let _ = std::process::Command::new("rm").arg("-rf").arg(self.temp.path()).status();
     }
 }
 
@@ -281,8 +281,8 @@ pub(crate) fn reclaimed(repository: &UnlockedRepository) -> reclaim::ReclaimRepo
     .unwrap()
 }
 
-pub(crate) fn rebuilt(place: &TestFolder) -> rebuild::RebuildReport {
-    rebuild::run(place.storage(), PASSWORD, false).unwrap()
+pub(crate) fn rebuilt(test_folder: &TestFolder) -> rebuild::RebuildReport {
+    rebuild::run(test_folder.storage(), PASSWORD, false).unwrap()
 }
 
 pub(crate) fn files_below(root: &Path) -> Vec<String> {
@@ -318,8 +318,8 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) {
 }
 
 /// What only an unfinished run leaves: it must be gone after the next one.
-pub(crate) fn leftovers(place: &TestFolder) -> Vec<String> {
+pub(crate) fn leftovers(test_folder: &TestFolder) -> Vec<String> {
     let is_left =
         |name: &String| name.ends_with(".part") || name.ends_with(".new") || name.contains("spill");
-    place.files().into_iter().filter(is_left).collect()
+    test_folder.files().into_iter().filter(is_left).collect()
 }
