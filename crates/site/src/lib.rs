@@ -1,0 +1,39 @@
+//! What an administrator declares: storage units, retentions, schedules, groups, policies, settings
+//! of nodes, and holds.
+//!
+//! A [`Site`] is all of them. It is one file for people ([`file`]), and for the catalog and the API one
+//! JSON body for each object ([`Site::set`], [`Site::body`]). [`Site::check`] says what does not fit
+//! together, [`Plan`] what a change does.
+//!
+//! Pure: text, time zones, snapshots and the time come in as values.
+
+mod body;
+mod group;
+mod hold;
+mod kind;
+mod moment;
+mod name;
+mod node;
+mod option;
+mod policy;
+mod site;
+mod unit;
+
+pub use body::BodyError;
+pub use group::Group;
+pub use hold::Hold;
+pub use kind::{Kind, KindError};
+pub use moment::{Moment, MomentError};
+pub use name::{NAME_BYTES_MAX, NameError, check_name};
+pub use node::{Node, Paused};
+pub use option::{ClientOption, OptionValue};
+pub use policy::{
+    ChangeDetection, ClassRule, Compression, Hooks, MAIN_SOURCE, Policy, PolicyType, Source,
+};
+pub use retention::Retention;
+pub use schedule::Schedule;
+pub use site::{OBJECTS_MAX, Site};
+pub use unit::{DEFAULT_UNIT, Unit};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Client options that a server gives.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A value for a client option.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientOption {
+    /// The value.
+    pub value: OptionValue,
+    /// Whether it stands above what the node's user says; else it is a suggestion.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force: bool,
+}
+
+/// A value, as the option takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// Yes or no.
+    Flag(bool),
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(String),
+    /// Several texts.
+    List(Vec<String>),
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(formatter),
+            Self::Number(number) => number.fmt(formatter),
+            Self::Text(text) => formatter.write_str(text),
+            Self::List(list) => formatter.write_str(&list.join(", ")),
+        }
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
