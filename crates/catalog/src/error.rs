@@ -80,6 +80,14 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// Somebody else changed the objects of the site.
+    #[error("the site was changed since: it has version {found} now, not {expected}")]
+    ChangedSince {
+        /// The version on which the change was based.
+        expected: u64,
+        /// The version that it has.
+        found: u64,
+    },
     /// The token is unknown, used or expired.
     #[error("the token is {0}")]
     Token(TokenRefusal),

@@ -20,6 +20,7 @@ pub mod limits;
 mod location;
 mod moving;
 pub mod nodes;
+pub mod objects;
 mod old;
 mod schema;
 mod settings;

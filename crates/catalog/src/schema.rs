@@ -12,7 +12,7 @@ use crate::sql::{Backend, Sql};
 use crate::{Error, Result};
 
 /// From version 0 on; the version is the number of steps.
-pub(crate) const STEPS: &[&str] = &[tables::FIRST];
+pub(crate) const STEPS: &[&str] = &[tables::FIRST, tables::OBJECTS];
 /// Copies that are kept.
 const COPIES: usize = 2;
 
@@ -38,8 +38,10 @@ pub(crate) fn migrate(
 
 /// All missing steps, while nobody else makes one.
 fn climb(location: &Location, backend: &mut dyn Backend, steps: &[&str]) -> Result<()> {
-    for at in version(location, backend, steps)?..steps.len() {
-        if at > 0 {
+    let old = version(location, backend, steps)?;
+    for at in old..steps.len() {
+        // A new catalog holds nothing that could be lost.
+        if old > 0 {
             backend.copy(at as u32, COPIES)?;
         }
         // The first step makes the table by which changes wait for each other.

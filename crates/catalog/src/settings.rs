@@ -11,6 +11,8 @@ pub(crate) const VERSION: &str = "version";
 pub(crate) const MOVED_TO: &str = "moved-to";
 /// In a catalog that was moved: the digest of what was copied.
 pub(crate) const COPIED: &str = "copied";
+/// How often the objects of the site were changed.
+pub(crate) const SITE_VERSION: &str = "site-version";
 
 /// The value of a setting.
 pub(crate) fn get(look: &Sql<'_>, key: &str) -> Result<Option<String>> {

@@ -1,6 +1,7 @@
 //! From each database to the other, and moves that are interrupted or go to the wrong place.
 
 use super::*;
+use crate::objects::ObjectChange;
 use crate::testing::{BY, On, on_both, run};
 use crate::tests::{begin, fill};
 use api::domains::Grant;
@@ -21,6 +22,9 @@ fn full(on: On) -> (tempfile::TempDir, Location) {
     catalog.add_grant(BY, &Grant { node: web, domain: db, until: None }).unwrap();
     let limit: Limit = serde_json::from_str(r#"{"up": 5, "down": 6}"#).unwrap();
     catalog.add_limit(BY, &limit).unwrap();
+    let policy =
+        |name| ObjectChange::put("policy", name, serde_json::json!({"paths": ["/\u{e9}"]}));
+    catalog.change_objects(BY, 0, &["b", "a"].map(policy)).unwrap();
     (0..450).for_each(|begun| assert!(begin(&catalog, "w\u{e9}b", begun) > 0));
     run(&catalog, "DELETE FROM jobs WHERE id = 450");
     (folder, catalog.location().clone())
@@ -50,6 +54,7 @@ fn all_moves_and_goes_on_there(on: On) {
     let before = rows(&Catalog::open(&from).unwrap());
     let moved = Catalog::move_to(&from, &to, BY).unwrap();
     assert!(moved.rows.contains(&("jobs", 449)), "{moved:?}");
+    assert!(moved.rows.contains(&("objects", 2)), "{moved:?}");
     let catalog = Catalog::open(&to).unwrap();
     assert_eq!(rows(&catalog), before);
     assert_eq!(catalog.audit_verify().unwrap().broken_at, None);

@@ -1,4 +1,4 @@
-//! The first version of the tables. What a database calls its types is put in place of `{int}` and the like.
+//! The tables, step by step. What a database calls its types is put in place of `{int}` and the like.
 
 /// The tables, with what refers to them behind them.
 pub(super) const FIRST: &str = "
@@ -82,6 +82,13 @@ CREATE TABLE audit (
     subject {text} NOT NULL, detail {text} NOT NULL, hash {blob} NOT NULL){strict};
 ";
 
+/// What an administrator declares. The version of a row is the change of the site that wrote it.
+pub(super) const OBJECTS: &str = "
+CREATE TABLE objects (
+    kind {text} NOT NULL, name {text} NOT NULL, version {int} NOT NULL, changed {int} NOT NULL,
+    body {text} NOT NULL, PRIMARY KEY (kind, name)){strict};
+";
+
 /// A table, as a copy of the whole catalog needs to know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
@@ -102,7 +109,7 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 15] = [
+pub(crate) const TABLES: [Table; 16] = [
     table("settings", "key"),
     table("storage_servers", "name"),
     table("domains", "name"),
@@ -117,5 +124,6 @@ pub(crate) const TABLES: [Table; 15] = [
     numbered("limits"),
     numbered("jobs"),
     numbered("commands"),
+    table("objects", "kind, name"),
     table("audit", "id"),
 ];

@@ -11,6 +11,9 @@ const THIRD: &str = "CREATE TABLE third (id {id}, text {text}){strict}";
 const FOURTH: &str = "ALTER TABLE nodes ADD COLUMN fourth {int}";
 const BAD: &str = "ALTER TABLE nodes ADD COLUMN bad {int}; UPDATE nowhere SET a = 1";
 
+/// The version before the steps of a test.
+const OWN: u32 = STEPS.len() as u32;
+
 /// All steps, and these.
 fn with(further: &[&'static str]) -> Vec<&'static str> {
     STEPS.iter().chain(further).copied().collect()
@@ -48,7 +51,7 @@ fn copies(location: &Location) -> Vec<(u32, Vec<String>)> {
         let select = format!("SELECT subject FROM {audit}");
         Some((version, Sql::on(&mut *backend).rows(&select, &[], |row| row.get(0)).ok()?))
     };
-    (0..9).filter_map(copied).collect()
+    (0..OWN + 9).filter_map(copied).collect()
 }
 
 fn a_catalog_of_a_later_program_is_not_touched(on: On) {
@@ -97,17 +100,17 @@ fn each_step_is_made_on_a_copied_catalog_and_two_copies_stay(on: On) {
     catalog.audit_note(BY, "test", "of the second", "").unwrap();
     drop(catalog);
     let older = "of an older program".to_owned();
-    assert_eq!(copies(&location), [(1, vec![older.clone()])]);
+    assert_eq!(copies(&location), [(OWN, vec![older.clone()])]);
     if on == On::Sqlite {
-        let copy = std::fs::metadata(format!("{location}.before-1")).unwrap();
+        let copy = std::fs::metadata(format!("{location}.before-{OWN}")).unwrap();
         assert_eq!(copy.permissions().mode() & 0o777, 0o600, "it holds what the catalog holds");
     }
     let catalog = Catalog::open_at(&location, &with(&[SECOND, THIRD, FOURTH])).unwrap();
     run(&catalog, "INSERT INTO third (text) VALUES ('x'); UPDATE nodes SET fourth = 4");
-    assert_eq!(setting(&catalog, settings::VERSION).as_deref(), Some("4"));
+    assert_eq!(setting(&catalog, settings::VERSION), Some((OWN + 3).to_string()));
     assert_eq!(entries(&catalog), ["of the second", "of an older program"]);
     let of: Vec<_> = copies(&location).into_iter().map(|(version, _)| version).collect();
-    assert_eq!(of, [2, 3]);
+    assert_eq!(of, [OWN + 1, OWN + 2]);
     assert_eq!(catalog.audit_verify().unwrap().broken_at, None);
 }
 
@@ -127,14 +130,14 @@ fn a_step_that_fails_changes_nothing_and_can_be_made_later(on: On) {
 fn a_program_that_ends_after_the_copy_leaves_a_catalog_that_opens(on: On) {
     let (_folder, location) = old(on);
     let mut backend = crate::sql::connect(&location, crate::sql::Purpose::Write).unwrap();
-    backend.copy(1, COPIES).unwrap();
+    backend.copy(OWN, COPIES).unwrap();
     drop(backend);
     if on == On::Sqlite {
-        std::fs::write(format!("{location}.before-1.part"), "half of a copy").unwrap();
+        std::fs::write(format!("{location}.before-{OWN}.part"), "half of a copy").unwrap();
     }
     assert_eq!(entries(&Catalog::open(&location).unwrap()), ["of an older program"]);
     let catalog = Catalog::open_at(&location, &with(&[SECOND])).unwrap();
-    assert_eq!(setting(&catalog, settings::VERSION).as_deref(), Some("2"));
+    assert_eq!(setting(&catalog, settings::VERSION), Some((OWN + 1).to_string()));
     assert_eq!(copies(&location).len(), 1);
 }
 
@@ -142,12 +145,12 @@ fn a_program_that_ends_after_the_copy_leaves_a_catalog_that_opens(on: On) {
 fn a_program_that_ends_in_a_step_leaves_a_catalog_that_opens(on: On) {
     let (_folder, location) = old(on);
     let mut backend = crate::sql::connect(&location, crate::sql::Purpose::Write).unwrap();
-    backend.copy(1, COPIES).unwrap();
+    backend.copy(OWN, COPIES).unwrap();
     backend.begin(true).unwrap();
-    step(&mut *backend, &with(&[SECOND]), 1).unwrap();
+    step(&mut *backend, &with(&[SECOND]), STEPS.len()).unwrap();
     drop(backend);
     let catalog = Catalog::open(&location).unwrap();
-    assert_eq!(setting(&catalog, settings::VERSION).as_deref(), Some("1"));
+    assert_eq!(setting(&catalog, settings::VERSION), Some(OWN.to_string()));
     assert_eq!(entries(&catalog), ["of an older program"]);
 }
 
