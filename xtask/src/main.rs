@@ -4,6 +4,7 @@
 
 mod files;
 mod layers;
+mod numbers;
 mod promises;
 mod purity;
 mod source;
@@ -18,6 +19,7 @@ cargo xtask layers            a crate depends only on lower layers; pure crates 
 cargo xtask tidy              documents name paths that exist; files and functions stay small
 cargo xtask promises          what documents promise names its tests
 cargo xtask words             words that the glossary no longer uses, and British spelling
+cargo xtask numbers           lengths of files and functions, and the share of comments, as a table
 ";
 
 fn main() -> ExitCode {
@@ -27,6 +29,10 @@ fn main() -> ExitCode {
         "tidy" => report("tidy", tidy::problems()),
         "promises" => report("promises", promises::problems()),
         "words" => report("words", words::problems()),
+        "numbers" => {
+            print!("{}", numbers::table());
+            ExitCode::SUCCESS
+        }
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS
