@@ -46,3 +46,19 @@ fn times_that_do_not_exist_or_exist_twice_mean_what_arithmetic_says() {
         }
     }
 }
+
+/// A static binary runs on machines without `/usr/share/zoneinfo`, and a schedule must still keep its zone.
+#[test]
+fn zones_are_known_on_a_machine_without_a_zone_database() {
+    let bundled = jiff::tz::TimeZoneDatabase::bundled();
+    for name in ["Europe/Stockholm", "America/New_York", "Australia/Lord_Howe"] {
+        let (own, here) = (bundled.get(name).unwrap(), TimeZone::get(name).unwrap());
+        for secs in (1_600_000_000..1_800_000_000).step_by(1_000_003) {
+            assert_eq!(
+                clock::civil::local(&own, secs),
+                clock::civil::local(&here, secs),
+                "{name} {secs}"
+            );
+        }
+    }
+}
