@@ -97,7 +97,7 @@ SABOTAGES = {
         "        let _ = receipt_keys::believe;\n",
         test("icecore", "a_node_remembers_its_servers_keys")),
     "a server tells its own key first": (
-        "crates/server-data/src/request_handler.rs", "[own].into_iter().chain(others)",
+        "crates/server-data/src/request_handler/opening.rs", "[own].into_iter().chain(others)",
         "others.chain([own])",
         test("server", "a_key_for_receipts_that_the_files_name")),
     "sync of a file": (

@@ -1,0 +1,116 @@
+//! The job of a connection: its begin, its progress, and how it ended.
+
+use super::{Answer, RequestHandler};
+use protocol::Packet;
+use protocol::packet::Purpose;
+use protocol::state::State;
+use server_contract::access_control::{JobEnd, JobStatus};
+use std::sync::atomic::Ordering;
+
+/// Bytes that a backup may read before it counts as reading.
+const BACKUP_READS_BYTES: u64 = 16 << 20;
+
+/// Counters of what was read on a connection.
+#[derive(Default)]
+pub(super) struct ReadCounters {
+    records: u64,
+    bytes: u64,
+    /// Whether the connection's job is this reading.
+    is_job: bool,
+}
+
+impl ReadCounters {
+    fn status(&self) -> JobStatus {
+        let (objects, bytes, bytes_wire) = (self.records, self.bytes, self.bytes);
+        JobStatus { objects, bytes, bytes_wire, stage: "read".to_owned(), ..Default::default() }
+    }
+
+    fn report(&self) -> String {
+        serde_json::json!({ "records": self.records, "bytes": self.bytes }).to_string()
+    }
+}
+
+impl RequestHandler {
+    pub(super) fn job_begins(&mut self, kind: &str) {
+        let Some((access, _)) = &self.open else { return };
+        let (node, domain) = (&self.handle.node, &access.domain);
+        let job = self.shared.access_control.job_begins(node, domain, kind, "");
+        self.handle.job.store(job, Ordering::Relaxed);
+        self.job = Some(job);
+    }
+
+    pub(super) fn progress(&self, status: JobStatus) {
+        let access_control = &*self.shared.access_control;
+        match (&self.session, self.job) {
+            (Some((session, _)), _) => session.progress(status, access_control),
+            (None, Some(job)) => access_control.job_is_at(job, &status),
+            (None, None) => {}
+        }
+    }
+
+    pub(super) fn finish(&mut self, is_complete: bool, report: &[u8]) -> Answer {
+        let end = match is_complete {
+            true => JobEnd::Complete { snapshot: None },
+            false => JobEnd::Failed(String::from_utf8_lossy(report).into_owned()),
+        };
+        let report = with_waits(report, self.handle.waits.report());
+        self.handle.job.store(0, Ordering::Relaxed);
+        if let Some(job) = self.job.take() {
+            self.shared.access_control.job_ends(job, &end, &report);
+        } else if let Some((session, _)) = self.session.take() {
+            session.finish(&*self.shared.access_control, &end, &report);
+            session.detach();
+            self.shared.sessions.remove(&session);
+            self.state = State::Open;
+        }
+        Ok(Some(Packet::Done {}))
+    }
+
+    /// Records reading as a job, whatever its purpose: the list of jobs shows who read which domain, and how much. A
+    /// backup reads pages of the last snapshot first, which is not counted.
+    pub(super) fn note_read(&mut self, bytes: usize) {
+        self.reads.records += 1;
+        self.reads.bytes += bytes as u64;
+        let is_backup = *self.handle.purpose.lock() == Some(Purpose::Backup);
+        let is_news = self.reads.bytes > if is_backup { BACKUP_READS_BYTES } else { 0 };
+        if self.job.is_none() && self.session.is_none() && is_news {
+            self.reads.is_job = true;
+            self.job_begins("read");
+        }
+        if let (true, Some(job)) = (self.reads.is_job, self.job) {
+            self.shared.access_control.job_is_at(job, &self.reads.status());
+        }
+    }
+
+    /// The connection is gone. A session waits for its node; a restore does not.
+    pub(crate) fn end(&mut self) {
+        if let Some((session, _)) = self.session.take() {
+            session.detach();
+        }
+        // Who made its snapshot and said no more has ended all the same: see `expired`.
+        // When the server stops, it was not the node that went away: the next start says so.
+        if let Some(job) = self.job.take().filter(|_| !self.shared.hub.is_closed()) {
+            let (end, report) = match &self.reads {
+                _ if self.handle.node.is_revoked() => {
+                    (JobEnd::Failed(crate::REVOKED.to_owned()), String::new())
+                }
+                ReadCounters { is_job: true, .. } => {
+                    (JobEnd::Complete { snapshot: None }, self.reads.report())
+                }
+                _ => (JobEnd::Lost, String::new()),
+            };
+            self.shared.access_control.job_ends(job, &end, &report);
+        }
+    }
+}
+
+/// The report of a node, with the waits of this end added.
+fn with_waits(report: &[u8], waits: serde_json::Value) -> String {
+    match serde_json::from_slice(report) {
+        Ok(serde_json::Value::Object(mut report)) => {
+            report.insert("server".to_owned(), waits);
+            serde_json::Value::Object(report).to_string()
+        }
+        _ => String::from_utf8_lossy(report).into_owned(),
+    }
+}

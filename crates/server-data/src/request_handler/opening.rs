@@ -1,0 +1,155 @@
+//! Opening a domain: access, redirects, the keys of receipts, and the first settings.
+
+use super::{Answer, RequestHandler};
+use crate::faults;
+use crate::receipts::Receipts;
+use api::domains::{Privacy, Settings};
+use protocol::Packet;
+use protocol::fault::{Code, fault};
+use protocol::packet::{PathBytes, Purpose};
+use repository::Repository;
+use repository::config::Config;
+use repository::keys::Keys;
+use repository::receipts::ReceiptKey;
+use server_contract::Repositories;
+use server_contract::access_control::Access;
+use std::sync::Arc;
+
+/// The first version that knows `Redirect`.
+const VERSION_REDIRECT: u16 = 2;
+
+impl RequestHandler {
+    pub(super) fn open(&mut self, domain: &str, purpose: Purpose) -> Answer {
+        let name = (!domain.is_empty()).then_some(domain);
+        let access = self.shared.access_control.access(&self.handle.node, name);
+        let access = access.map_err(|refusal| faults::of_refusal(&refusal))?;
+        if let Some((host, port)) = self.redirect(&access)? {
+            // Who waits for commands waits here.
+            if purpose != Purpose::Agent {
+                return Ok(Some(Packet::Redirect { host, port }));
+            }
+            *self.handle.purpose.lock() = Some(purpose);
+            return Ok(Some(not_opened(&access)));
+        }
+        let opened = self.opened(access)?;
+        *self.handle.purpose.lock() = Some(purpose);
+        if purpose == Purpose::Restore {
+            self.job_begins("restore");
+        }
+        Ok(Some(opened))
+    }
+
+    pub(super) fn redirect(&self, access: &Access) -> Result<Option<(String, u16)>, Packet> {
+        let place = self.shared.access_control.storage_server_of(&access.domain);
+        let place = place.map_err(|refusal| faults::of_refusal(&refusal))?;
+        if place.is_some() && self.version < VERSION_REDIRECT {
+            let text = "the domain lies on a storage server, and this program is too old for that";
+            return Err(fault(Code::Version, text, "Use a newer icecore on this machine.", &[]));
+        }
+        Ok(place)
+    }
+
+    pub(super) fn opened(&mut self, access: Access) -> Result<Packet, Packet> {
+        let domain = match self.shared.domains.open(&access.path) {
+            Ok(domain) => Some(domain),
+            Err(error) if is_not_made(&error) => None,
+            Err(error) => return Err(faults::of_engine(&error)),
+        };
+        let repository = domain.as_ref().map(|domain| &domain.repository);
+        let config = repository.map_or_else(Vec::new, |it| it.config().encode());
+        let packet = Packet::Opened {
+            domain: access.domain.clone(),
+            config: PathBytes(config),
+            damage_epoch: repository.map_or(0, |repository| repository.damage_epoch()),
+            may_write: access.may_write,
+            may_read: access.may_read,
+            may_init: access.may_init,
+            receipt_keys: self.receipt_keys(repository)?,
+        };
+        *self.handle.access.lock() = Some(access.clone());
+        self.open = Some((access, domain));
+        Ok(packet)
+    }
+
+    /// Receipt keys for a node: this server's own first, then those that `repository` names, which are only as good
+    /// as whoever can write its files. A server without a key sends none.
+    pub(super) fn receipt_keys(
+        &self,
+        repository: Option<&Arc<Repository>>,
+    ) -> Result<Vec<PathBytes>, Packet> {
+        let Some(own) = self.shared.receipts.as_ref().map(Receipts::key) else {
+            return Ok(Vec::new());
+        };
+        let others = self.known_receipt_keys(repository)?.into_iter().filter(|key| *key != own);
+        Ok([own].into_iter().chain(others).map(|key| PathBytes(key.to_vec())).collect())
+    }
+
+    /// The keys that verify receipts of `repository`: those that it knows, and that of this server.
+    pub(super) fn known_receipt_keys(
+        &self,
+        repository: Option<&Arc<Repository>>,
+    ) -> Result<Vec<ReceiptKey>, Packet> {
+        let mut keys = match repository.map(|repository| repository.receipt_keys()) {
+            // Damaged: written anew with the next receipt. Until then others are not believed.
+            None | Some(Err(repository::Error::Damaged { .. })) => Vec::new(),
+            Some(keys) => keys.map_err(|error| faults::of_engine(&error))?,
+        };
+        let own = self.shared.receipts.as_ref().map(Receipts::key);
+        keys.extend(own.filter(|own| !keys.contains(own)));
+        Ok(keys)
+    }
+
+    /// Creates the repository of a domain with client-held keys.
+    pub(super) fn init(&mut self, config: &PathBytes, keys: &Keys) -> Answer {
+        let Some((access, _)) = self.open.take() else { return Err(faults::no_session()) };
+        if !access.may_init {
+            return Err(faults::not_allowed(
+                "this node may not create the repository of its domain",
+            ));
+        }
+        let config = Config::decode(&config.0).map_err(|reason| {
+            faults::of_engine(&repository::Error::damaged("the settings", reason))
+        })?;
+        // What the administrator wanted of the domain: only now can it be had.
+        let made_with = (u32::from(config.privacy), config.parity_percent());
+        let is_wanted = |wanted: &Settings| made_with == numbers(*wanted);
+        if !access.settings.as_ref().is_none_or(is_wanted) {
+            return Err(faults::not_allowed(
+                "the repository does not have the privacy and parity of its domain",
+            ));
+        }
+        let made = self.shared.domains.init(&access.path, config, keys);
+        made.map_err(|error| faults::of_engine(&error))?;
+        self.opened(access).map(Some)
+    }
+}
+
+/// Privacy and parity as the settings of a repository have them.
+fn numbers(settings: Settings) -> (u32, u32) {
+    let privacy = match settings.privacy {
+        Privacy::Standard => 1,
+        Privacy::Hardened => 2,
+    };
+    (privacy, settings.parity_percent)
+}
+
+/// The reply for a domain on another server, without its repository.
+fn not_opened(access: &Access) -> Packet {
+    Packet::Opened {
+        domain: access.domain.clone(),
+        config: PathBytes::default(),
+        damage_epoch: 0,
+        may_write: false,
+        may_read: false,
+        may_init: false,
+        receipt_keys: Vec::new(),
+    }
+}
+
+fn is_not_made(error: &repository::Error) -> bool {
+    match error {
+        repository::Error::NoRepository { .. } => true,
+        repository::Error::Storage(error) => error.is_not_found(),
+        _ => false,
+    }
+}

@@ -1,0 +1,111 @@
+//! What changes a domain: write sessions and their streams, commits, and tombstones.
+
+use super::{Answer, RequestHandler};
+use crate::forget::Tombstone;
+use crate::receipts::Receipts;
+use crate::session::{Session, StreamAttachment};
+use crate::{faults, key_list, random};
+use format::record::{self, RecordKind, SealedRecord};
+use protocol::Packet;
+use protocol::packet::SnapshotName;
+use repository::snapshots::SnapshotRef;
+use server_contract::access_control::Refusal;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl RequestHandler {
+    pub(super) fn begin(
+        &mut self,
+        base: Option<SnapshotName>,
+        what: &str,
+        record: &[u8],
+    ) -> Answer {
+        let (access, domain) = self.with_repository()?;
+        if !access.may_write {
+            return Err(faults::not_allowed("this node may not back up to this domain"));
+        }
+        let node = self.handle.node.clone();
+        let Some(permit) = self.shared.sessions.permit(&node.name) else {
+            // As the end of the connection: who comes back asks again by itself.
+            self.handle.end_with(faults::too_many_sessions(&node.name));
+            return Ok(None);
+        };
+        let record = session_record(record).map_err(|error| faults::of_engine(&error))?;
+        key_list::accept(&domain.repository, &record)?;
+        let base = base.map(|name| SnapshotRef { sequence: name.sequence, id: name.id });
+        let is_empty = domain.is_empty();
+        let engine = domain.begin(base, record).map_err(|error| faults::of_engine(&error))?;
+        let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
+        let job = self.shared.access_control.job_begins(&node, &access.domain, "backup", what);
+        let (access, domain) = (access.clone(), domain.clone());
+        let session = Session::new(token, node, access, domain, engine, job, permit);
+        let begun_secs = self.shared.receipts.as_ref().map_or(0, Receipts::now_secs);
+        let session = Arc::new(session.begun_at(begun_secs));
+        self.shared.sessions.insert(session.clone());
+        self.attach_stream(session, 0)?;
+        Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
+    }
+
+    pub(super) fn attach(&mut self, name: [u8; 16], secret: [u8; 16], stream: u8) -> Answer {
+        let session = self.shared.sessions.find(name, secret, &self.handle.node.name);
+        let session = session.ok_or_else(faults::no_session)?;
+        self.open = Some((session.access.clone(), Some(session.domain.clone())));
+        let applied = self.attach_stream(session, stream)?;
+        Ok(Some(Packet::Attached { applied }))
+    }
+
+    pub(super) fn attach_stream(
+        &mut self,
+        session: Arc<Session>,
+        stream: u8,
+    ) -> Result<u64, Packet> {
+        let (attachment, applied) = session.attach(stream).ok_or_else(faults::no_session)?;
+        self.handle.job.store(session.job, Ordering::Relaxed);
+        if let Some((before, _)) = self.session.replace((session, attachment)) {
+            before.detach();
+        }
+        Ok(applied)
+    }
+
+    pub(super) fn session(
+        &self,
+        work: impl FnOnce(&Session, StreamAttachment) -> Packet,
+    ) -> Answer {
+        let (session, attachment) = self.session.as_ref().ok_or_else(faults::no_session)?;
+        Ok(Some(work(session, *attachment)))
+    }
+
+    pub(super) fn commit(&mut self, manifest: &[u8]) -> Answer {
+        let (session, _) = self.session.as_ref().ok_or_else(faults::no_session)?;
+        let shared = &self.shared;
+        Ok(Some(session.commit(manifest, &*shared.access_control, shared.receipts.as_ref())))
+    }
+
+    pub(super) fn forget(&self, session: &[u8], tombstone: &[u8]) -> Answer {
+        let (access, domain) = self.with_repository()?;
+        if !access.may_write || !access.may_read {
+            return Err(faults::not_allowed("this node may not forget snapshots of this domain"));
+        }
+        let keys = self.known_receipt_keys(Some(&domain.repository))?;
+        let tombstone = Tombstone::accept(&domain.repository, session, tombstone)?;
+        let (node, access_control) = (&self.handle.node, &*self.shared.access_control);
+        let count = tombstone.forget(domain, node, &access.domain, (access_control, &keys))?;
+        Ok(Some(Packet::Forgotten { count: count as u32 }))
+    }
+}
+
+fn token() -> Result<([u8; 16], [u8; 16]), Refusal> {
+    Ok((random::bytes()?, random::bytes()?))
+}
+
+/// The session record that a client sent, whole and of its kind.
+pub(crate) fn session_record(bytes: &[u8]) -> repository::Result<SealedRecord> {
+    let damaged = |reason| repository::Error::damaged("the session record", reason);
+    let record = record::verify(bytes).map_err(damaged)?;
+    let is_whole = record.header.record_bytes() == bytes.len();
+    if record.header.kind != RecordKind::Session || !is_whole {
+        return Err(damaged(format::Error::Invalid { what: "session record" }));
+    }
+    let (associated, sealed) = (record.associated.to_vec(), record.sealed.to_vec());
+    Ok(SealedRecord { kind: RecordKind::Session, ids: Vec::new(), associated, sealed })
+}
