@@ -8,7 +8,7 @@ use crate::icecore::{Ended, Icecore, acknowledged, told};
 use crate::mounted::{be_alone, can_make};
 use crate::options::Asked;
 use crate::snapshot::{restores_as_it_was, same};
-use crate::volume::Volume;
+use crate::volume::{Volume, free_bytes};
 use crate::{failed, tree};
 use simulation::Random;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const KEEP: usize = 3;
 const FORGET: [&str; 3] = ["forget", "--keep-last", "3"];
 const RECLAIM: [&str; 1] = ["reclaim"];
+/// With less free on a volume that is shut down, old snapshots go first: several times a tree and its copies.
+const ROOM_BYTES: u64 = 192 << 20;
 /// Remembered snapshots restored per verification; the newest always.
 const RESTORES_MAX: usize = 4;
 
@@ -194,7 +196,19 @@ impl Model {
         Ok(())
     }
 
+    /// Kills fall on forget and reclaim, too, so that chance alone may fill the disk.
+    fn make_room(&mut self) -> Result<(), String> {
+        let Some(volume) = &self.icecore.volume else { return Ok(()) };
+        if free_bytes(volume.path())? >= ROOM_BYTES {
+            return Ok(());
+        }
+        self.expect_forgotten()?;
+        self.icecore.run(&FORGET)?;
+        self.icecore.run(&RECLAIM).map(|_| ())
+    }
+
     fn round(&mut self) -> Result<(), String> {
+        self.make_room()?;
         tree::mutate(&self.source, &mut self.random).map_err(failed("change the tree"))?;
         match self.random.below(8) {
             0 => {

@@ -13,6 +13,8 @@ pub(crate) const MARKER: &str = ".icecore-crash-root";
 const FILES_MAX: usize = 60;
 const FILE_BYTES_MAX: u64 = 200 << 10;
 const LARGE_BYTES: u64 = 3 << 20;
+/// All files together: rigs make disks that hold a tree several times.
+const TREE_BYTES_MAX: u64 = 24 << 20;
 
 /// One object as it was.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,6 +34,15 @@ enum Content {
 /// All objects of a tree by path.
 pub(crate) type Copy = BTreeMap<PathBuf, Object>;
 
+/// Bytes of all files, once for each name: no less than they take.
+pub(crate) fn bytes(copy: &Copy) -> u64 {
+    let sizes = copy.values().map(|object| match &object.content {
+        Content::File(content) => content.len() as u64,
+        Content::Folder | Content::Link(_) => 0,
+    });
+    sizes.sum()
+}
+
 /// Makes the first tree.
 pub(crate) fn create(root: &Path, random: &mut Random) -> io::Result<()> {
     fs::create_dir_all(root)?;
@@ -45,12 +56,14 @@ pub(crate) fn create(root: &Path, random: &mut Random) -> io::Result<()> {
 /// Changes the tree in a few places.
 pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
     for _ in 0..1 + random.below(6) {
-        let files = files_of(root)?;
+        let all = copy(root)?;
+        let files = files_of(root, &all);
+        let room = TREE_BYTES_MAX.saturating_sub(bytes(&all));
         let picked = files.get(random.below(files.len().max(1) as u64) as usize).cloned();
         match (random.below(8), picked) {
             (0, Some(file)) if files.len() > 5 => fs::remove_file(file)?,
-            (1, Some(file)) => append(&file, random)?,
-            (2, Some(file)) => overwrite(&file, random)?,
+            (1, Some(file)) => append(&file, room, random)?,
+            (2, Some(file)) => overwrite(&file, room, random)?,
             (3, Some(file)) => fs::rename(&file, new_path(root, random)?)?,
             (4, Some(file)) => {
                 let mode = [0o600, 0o644, 0o755, 0o640][random.below(4) as usize];
@@ -60,7 +73,7 @@ pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
             _ if files.len() < FILES_MAX => {
                 let length =
                     if random.one_in(20) { LARGE_BYTES } else { random.below(FILE_BYTES_MAX) };
-                fs::write(new_path(root, random)?, random.bytes(length))?;
+                fs::write(new_path(root, random)?, random.bytes(length.min(room)))?;
             }
             _ => {}
         }
@@ -68,15 +81,16 @@ pub(crate) fn mutate(root: &Path, random: &mut Random) -> io::Result<()> {
     Ok(())
 }
 
-fn append(file: &Path, random: &mut Random) -> io::Result<()> {
-    let length = random.below(10_000);
+fn append(file: &Path, room: u64, random: &mut Random) -> io::Result<()> {
+    let length = random.below(10_000).min(room);
     fs::OpenOptions::new().append(true).open(file)?.write_all(&random.bytes(length))
 }
 
-fn overwrite(file: &Path, random: &mut Random) -> io::Result<()> {
+fn overwrite(file: &Path, room: u64, random: &mut Random) -> io::Result<()> {
     let mut bytes = fs::read(file)?;
     let at = random.below(bytes.len() as u64 + 1) as usize;
-    let length = random.below(1_000);
+    // At its end the file grows.
+    let length = random.below(1_000).min((bytes.len() - at) as u64 + room);
     let patch = random.bytes(length);
     let end = bytes.len().min(at + patch.len());
     bytes.splice(at..end, patch);
@@ -103,11 +117,10 @@ fn new_path(root: &Path, random: &mut Random) -> io::Result<PathBuf> {
 }
 
 /// Regular files (no links), sorted.
-fn files_of(root: &Path) -> io::Result<Vec<PathBuf>> {
+fn files_of(root: &Path, all: &Copy) -> Vec<PathBuf> {
     let is_file = |object: &Object| matches!(object.content, Content::File(_));
-    let all = copy(root)?;
     let files = all.iter().filter(|(path, object)| is_file(object) && !path.ends_with(MARKER));
-    Ok(files.map(|(path, _)| root.join(path)).collect())
+    files.map(|(path, _)| root.join(path)).collect()
 }
 
 /// The tree as it is now.
@@ -195,6 +208,41 @@ pub(crate) fn all_whole(was: &Copy, found: &Copy) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    /// Bytes on the disk: a file of several names is there once.
+    fn taken(root: &Path) -> u64 {
+        let files = files_of(root, &copy(root).expect("copy"));
+        let sizes = files.iter().map(|path| {
+            let metadata = fs::metadata(path).expect("a file");
+            (metadata.ino(), metadata.len())
+        });
+        sizes.collect::<BTreeMap<_, _>>().into_values().sum()
+    }
+
+    #[test]
+    fn a_tree_grows_to_its_limit_and_no_further() {
+        let root = std::env::temp_dir().join(format!("icecore-limit-{}", std::process::id()));
+        let mut random = Random::new(3);
+        create(&root, &mut random).expect("a tree");
+        // A byte below the limit, at it, and as if it were above.
+        for length in [TREE_BYTES_MAX - 1, TREE_BYTES_MAX, TREE_BYTES_MAX + 1] {
+            fs::File::create(root.join("large")).expect("a file").set_len(length).expect("large");
+            let others = files_of(&root, &copy(&root).expect("copy"));
+            others
+                .iter()
+                .filter(|path| !path.ends_with("large"))
+                .for_each(|path| fs::remove_file(path).expect("remove"));
+            let before = taken(&root);
+            for _ in 0..8 {
+                mutate(&root, &mut random).expect("change");
+                assert!(taken(&root) <= before.max(TREE_BYTES_MAX));
+                if !root.join("large").exists() {
+                    break;
+                }
+            }
+        }
+        fs::remove_dir_all(root).expect("remove");
+    }
+
     #[test]
     fn a_tree_is_repeated_by_its_seed_and_differences_are_seen() {
         let folder = std::env::temp_dir().join(format!("icecore-tree-{}", std::process::id()));
@@ -207,7 +255,7 @@ mod tests {
         let (one_copy, two_copy) = (copy(&one).expect("copy"), copy(&two).expect("copy"));
         assert!(one_copy.keys().eq(two_copy.keys()));
         assert!(differences(&one_copy, &one_copy).is_empty());
-        let file = files_of(&one).expect("files").remove(0);
+        let file = files_of(&one, &one_copy).remove(0);
         fs::write(file, b"other").expect("write");
         assert_eq!(differences(&one_copy, &copy(&one).expect("copy")).len(), 1);
         assert_eq!(

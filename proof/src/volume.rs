@@ -14,6 +14,14 @@ const SHUTDOWN: libc::c_ulong = 0x8004_587d;
 const NO_LOG_FLUSH: u32 = 2;
 const BYTES: u64 = 640 << 20;
 
+/// Bytes that anybody may still write to the file system below which `path` lies.
+pub(crate) fn free_bytes(path: &Path) -> Result<u64, String> {
+    let now = rustix::fs::statvfs(path);
+    let now =
+        now.map_err(|error| format!("cannot ask for the space at {}: {error}", path.display()))?;
+    Ok(now.f_bavail.saturating_mul(now.f_frsize))
+}
+
 /// A mounted file system.
 pub(crate) struct Volume {
     device: String,

@@ -5,7 +5,7 @@ use super::fuse::{self, NAME, Shared};
 use super::log::{Log, Request};
 use crate::icecore::{Icecore, acknowledged, told};
 use crate::snapshot::same;
-use crate::volume::Volume;
+use crate::volume::{Volume, free_bytes};
 use crate::{failed, tree};
 use simulation::Random;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ pub(super) const REPOSITORY: &str = "repository";
 pub(super) const SOURCE: &str = "source";
 /// Snapshots that `forget` keeps.
 const KEEP: usize = 3;
+/// With less than so many times the size of the tree free on the disk, old snapshots go first.
+const ROOM: u64 = 2;
 const EXT4_BYTES: usize = 96 << 20;
 /// The least that xfs and btrfs are made with.
 const OTHER_BYTES: usize = 320 << 20;
@@ -102,12 +104,25 @@ pub(super) fn commands(
     let begun = log.lock().len();
     script.back_up()?;
     for _ in 0..options.commands {
+        script.make_room(mount)?;
         script.one()?;
     }
+    script.make_room(mount)?;
     Ok((script.snapshots, begun))
 }
 
 impl Script<'_> {
+    /// A full disk is another rig's: here it would only hide what a power cut does. Once the power is back there is a
+    /// backup and a reclaim, which copies what is live, so that there is room at the end, too.
+    fn make_room(&mut self, mount: &Path) -> Result<(), String> {
+        let now = tree::copy(&self.source).map_err(failed("read the tree"))?;
+        if free_bytes(mount)? >= ROOM * tree::bytes(&now) {
+            return Ok(());
+        }
+        self.forget()?;
+        self.icecore.run(&["reclaim"]).map(|_| ())
+    }
+
     fn one(&mut self) -> Result<(), String> {
         tree::mutate(&self.source, &mut self.random).map_err(failed("change the tree"))?;
         match self.random.below(8) {

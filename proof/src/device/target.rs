@@ -7,6 +7,7 @@
 use super::fuse::Shared;
 use super::{Cuts, Judge, Options, script};
 use crate::icecore::{Icecore, acknowledged, told};
+use crate::volume::free_bytes;
 use crate::{failed, tree};
 use simulation::Random;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 const MARKER: &str = ".icecore-restore-";
 /// Restores that end by themselves take about so long; others are killed before.
 const KILL_MILLIS: u64 = 60;
+/// A restore begins only with so many times the size of its tree free on the disk: none of them meets its end.
+const ROOM: u64 = 2;
 
 /// One restore into a target of its own.
 pub(super) struct Restore {
@@ -49,7 +52,7 @@ pub(super) fn prove(
     let restores = std::mem::take(&mut recorded.done);
     let icecore = icecore(options, work);
     let judge = Targets { icecore, restores, whole: 0, finished: 0, doubted: 0 };
-    let (commands, flushes) = (options.commands, recorded.flushes.len());
+    let (commands, flushes) = (judge.restores.len(), recorded.flushes.len());
     let mut cuts = Cuts::new(options, work, recorded, judge);
     cuts.all(until)?;
     let (made, kind, judge) = (cuts.made, &options.file_system, cuts.judge);
@@ -64,7 +67,8 @@ fn icecore(options: &Options, work: &Path) -> Icecore {
     Icecore { binary, repository, volume: None }
 }
 
-/// Restores of one snapshot after the other, each into a target of its own. Some are killed first and begun again.
+/// Restores of one snapshot after the other, each into a target of its own, as many as were asked for or as the disk
+/// holds. Some are killed first and begun again.
 fn restores(
     options: &Options,
     log: &Shared,
@@ -80,6 +84,10 @@ fn restores(
     for number in 0..options.commands {
         tree::mutate(&source, &mut random).map_err(failed("change the tree"))?;
         let was = tree::copy(&source).map_err(failed("read the tree"))?;
+        // What a killed restore left may lie beside what the next one writes, before the cut and after it.
+        if !done.is_empty() && free_bytes(mount)? < ROOM * tree::bytes(&was) {
+            break;
+        }
         let arguments = ["backup", &source.to_string_lossy(), "--json"];
         let output = icecore.command(&arguments).output().map_err(failed("start icecore"))?;
         let snapshot = acknowledged(&output).ok_or_else(|| told(&arguments, &output))?;
