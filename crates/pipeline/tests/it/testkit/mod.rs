@@ -1,6 +1,7 @@
 //! What all tests need: a folder with a source and a repository, a way to back it up and restore
 //! it, and a way to compare trees.
 
+pub(crate) mod alone;
 pub(crate) mod build;
 pub(crate) mod faulty;
 pub(crate) mod forge;
