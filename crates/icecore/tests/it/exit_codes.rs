@@ -69,7 +69,7 @@ fn writer(machine: &Machine) -> std::process::Child {
 fn wait_for_lease(machine: &Machine) {
     let start = Instant::now();
     while !machine.path("repository/lease").exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "the lease was never taken");
+        assert!(start.elapsed() < Duration::from_secs(120), "the lease was never taken");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

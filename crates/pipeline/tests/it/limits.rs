@@ -21,9 +21,10 @@ fn run_with(limits: ResourceLimits) -> (BackupOutcome, Duration) {
     (done, took)
 }
 
-fn assert_takes_a_second(limits: ResourceLimits) {
+fn assert_waits_for_the_cap(limits: ResourceLimits) {
     let (done, took) = run_with(limits);
-    // 6 MiB at 6 MiB a second; who comes first need not wait for the others' bytes.
+    // 6 MiB at 2 MiB a second; who comes first need not wait for the others' bytes, and a machine that does much else
+    // takes a part of the time anyway.
     assert!(took > Duration::from_millis(600), "{took:?}");
     assert!(done.report.stages.limit_wait_secs > 0.5, "{:#?}", done.report.stages);
     let bottleneck = done.report.bottleneck().unwrap();
@@ -32,14 +33,14 @@ fn assert_takes_a_second(limits: ResourceLimits) {
 
 #[test]
 fn reading_is_capped() {
-    let read_bytes_per_sec = 6 * MIB as u64;
-    assert_takes_a_second(ResourceLimits { read_bytes_per_sec, ..ResourceLimits::default() });
+    let read_bytes_per_sec = 2 * MIB as u64;
+    assert_waits_for_the_cap(ResourceLimits { read_bytes_per_sec, ..ResourceLimits::default() });
 }
 
 #[test]
 fn writing_is_capped() {
-    let write_bytes_per_sec = 6 * MIB as u64;
-    assert_takes_a_second(ResourceLimits { write_bytes_per_sec, ..ResourceLimits::default() });
+    let write_bytes_per_sec = 2 * MIB as u64;
+    assert_waits_for_the_cap(ResourceLimits { write_bytes_per_sec, ..ResourceLimits::default() });
 }
 
 #[test]

@@ -71,14 +71,16 @@ async fn a_key_of_a_grant_goes_when_its_time_is_over() {
     let (spare, _) = enroll(&rig, new_token("spare")).await;
     let folder = rig.control.access(&web, None).unwrap().path;
     let (node, domain) = ("spare".parse().unwrap(), "web".parse().unwrap());
-    let now: Status = rig.admin().get("/status").await.unwrap();
-    let grant = Grant { node, domain, until: Some(now.started + 3) };
+    let until = jiff::Timestamp::now().as_second() + 6;
+    let grant = Grant { node, domain, until: Some(until) };
     let _: Done = rig.admin().post("/grants", &grant).await.unwrap();
     let new = NewKey { domain: grant.domain, slot_secret: "07".repeat(32) };
     let _: IssuedKey = spare.post("/node/keys", &new).await.unwrap();
     rig.control.upkeep();
     assert!(opens(&folder, [7; 32]));
-    tokio::time::sleep(std::time::Duration::from_millis(3_200)).await;
+    while jiff::Timestamp::now().as_second() <= until {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
     rig.control.upkeep();
     assert!(!opens(&folder, [7; 32]));
 }
@@ -114,6 +116,7 @@ async fn nodes_of_one_domain_share_a_repository_and_no_key() {
 async fn a_job_is_seen_while_it_runs_and_afterwards() {
     let rig = Rig::start().await;
     let (_, web) = enroll(&rig, new_token("web")).await;
+    let begun = std::time::Instant::now();
     let job = rig.control.job_begins(&web, "web", "backup", "/etc");
     let status = |objects| JobStatus {
         objects,
@@ -125,10 +128,14 @@ async fn a_job_is_seen_while_it_runs_and_afterwards() {
     rig.control.job_is_at(job, &status(1));
     tokio::time::sleep(std::time::Duration::from_millis(1_000)).await;
     rig.control.job_is_at(job, &status(101));
+    let slowest = 50.0 / begun.elapsed().as_secs_f64();
     let Jobs { jobs, .. } = rig.admin().get("/sessions").await.unwrap();
     let shown = &jobs[0];
     assert_eq!((shown.progress.objects, shown.progress.path.as_str()), (101, "/etc/\\xff"));
-    assert!(shown.objects_per_sec.is_some_and(|rate| (50.0..150.0).contains(&rate)), "{shown:?}");
+    assert!(
+        shown.objects_per_sec.is_some_and(|rate| (slowest..150.0).contains(&rate)),
+        "{shown:?}"
+    );
     assert!(!rig.control.is_cancelled(job));
     let path = format!("/jobs/{job}");
     let _: Done = rig.admin().post(&format!("{path}/cancel"), &()).await.unwrap();

@@ -372,7 +372,7 @@ async fn half_frames_and_silence_keep_nobody_waiting() {
     let mut noise = vec![0; 3 << 20];
     getrandom::fill(&mut noise).unwrap();
     scene.owner.write("large", &noise);
-    let served = tokio::time::timeout(Duration::from_secs(15), scene.stands()).await;
+    let served = tokio::time::timeout(Duration::from_secs(60), scene.stands()).await;
     assert!(served.is_ok(), "an honest machine waits for one that sends nothing");
 }
 
@@ -386,7 +386,7 @@ async fn hellos_that_never_end_keep_nobody_waiting_at_the_same_address() {
         tokio::io::AsyncWriteExt::write_all(&mut stream, &[22, 3, 1, 2, 0, 1, 0]).await.unwrap();
         slow.push(stream);
     }
-    let served = tokio::time::timeout(Duration::from_secs(15), scene.stands()).await;
+    let served = tokio::time::timeout(Duration::from_secs(60), scene.stands()).await;
     assert!(served.is_ok(), "an honest machine waits for those that do not finish their hello");
 }
 

@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 /// More than the server has places for, of all kinds.
 const CROWD: usize = 600;
 /// An answer that comes later than this is none that a person waits for.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 struct Crowd {
     tls: Arc<rustls::ClientConfig>,
