@@ -34,7 +34,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides crash-smoke rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed prove price
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -52,8 +52,9 @@ demo: ## show every command once, on real files
 	ICECORE="$(FAST)" demo/run
 
 # Longer checks are in `nightly`. The last step fails when anything was skipped.
-test: setup no-skips fmt-check lint deny unit test-bench second-reader guides crash-smoke rigs-smoke fuzz-smoke skips ## run everything that CI runs (ALLOW_SKIP=1 accepts skipped tests)
-	@echo "== all passed"
+STEPS := setup no-skips fmt-check lint deny unit test-bench second-reader guides rigs-smoke fuzz-smoke skips
+test: ## run everything that CI runs, and print how long each step took (ALLOW_SKIP=1 accepts skipped tests)
+	@.ci/steps $(STEPS)
 
 no-skips:
 	@mkdir -p $(TARGET)
@@ -100,30 +101,10 @@ second-reader: tested ## restore with the reader in Python, which was written fr
 guides: tested ## every command that the documents show is one that the program has
 	demo/guides $(TESTED)
 
-# A short kill -9 loop; `prove-crash` is the long one.
-crash-smoke: tested
-	$(PROOF) crash --runs 300 --seconds 45 --binary $(TESTED)
-	$(PROOF) inject --seconds 20 --binary $(TESTED)
-	@if [ "$$(id -u)" = 0 ] && losetup --find >/dev/null 2>&1; then \
-	    $(PROOF) crash --shut-down ext4 --runs 100 --seconds 20 --binary $(TESTED); \
-	    $(PROOF) device --seconds 25 --binary $(TESTED); \
-	    $(PROOF) device --target --seconds 15 --binary $(TESTED); \
-	    echo "== the same without syncs must fail"; \
-	    ICECORE_BINARY=$(TESTED) .ci/must-fail $(LOST) $(PROOF) device --seconds 20 --binary proof/testdata/icecore-without-sync; \
-	    ICECORE_BINARY=$(TESTED) .ci/must-fail $(LOST_TARGET) $(PROOF) device --target --seconds 20 --binary proof/testdata/icecore-without-sync; \
-	else .ci/skip "file systems shut down, power cuts" "need root and loop devices"; fi
-
-# How `proof device` reports that a power cut lost something.
-LOST := 'FAILED: power cut at request .*(was acknowledged and is not there|is not restored as it was|icecore (check|restore|backup|snapshots).* ended with)'
-# The same of a target.
-LOST_TARGET := 'FAILED: power cut at request .*(reported done, and snapshot|the restore was interrupted and reports success)'
-
-# A short run of each rig: real file systems, full disks, frozen processes, little memory, disconnects.
+# A short run of each rig: kill -9, faults, power cuts, real file systems, full disks, frozen processes, little memory,
+# disconnects, many nodes. `prove` runs the long ones.
 rigs-smoke: tested
-	for rig in fidelity full freeze network limits disconnects; do \
-	    $(PROOF) $$rig --seconds 20 --binary $(TESTED); \
-	done
-	$(PROOF) fleet --nodes 30 --idle 200 --binary $(TESTED)
+	@.ci/rigs $(PROOF) $(TESTED)
 
 fuzz-smoke:
 	@.ci/fuzz 3

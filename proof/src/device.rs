@@ -117,7 +117,8 @@ impl<J: Judge> Cuts<J> {
         let begun = Instant::now();
         let mut at = 0;
         while let Some(flush) = flushes.get(at) {
-            if until.is_some_and(|until| Instant::now() > until) {
+            // Without a single cut nothing was tested, however busy the machine is.
+            if self.made > 0 && until.is_some_and(|until| Instant::now() > until) {
                 break;
             }
             let next = flushes.get(at + 1).copied().unwrap_or(self.end);
