@@ -1,5 +1,6 @@
 //! Groups of nodes.
 
+use crate::option::is_false;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -7,6 +8,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Group {
+    /// All nodes that are enrolled.
+    #[serde(skip_serializing_if = "is_false")]
+    pub all: bool,
     /// Nodes by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,

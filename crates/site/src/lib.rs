@@ -8,18 +8,27 @@
 //! Pure: text, time zones, snapshots and the time come in as values.
 
 mod body;
+mod check;
+mod effects;
+pub mod file;
 mod group;
 mod hold;
 mod kind;
+mod members;
 mod moment;
 mod name;
+mod near;
 mod node;
 mod option;
+mod plan;
 mod policy;
+mod rules;
 mod site;
 mod unit;
 
 pub use body::BodyError;
+pub use check::{Known, LIST_MAX, PROBLEMS_MAX, Problem, TEXT_BYTES_MAX, Zones};
+pub use effects::{Effect, EffectKind, effects};
 pub use group::Group;
 pub use hold::Hold;
 pub use kind::{Kind, KindError};
@@ -27,10 +36,12 @@ pub use moment::{Moment, MomentError};
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use node::{Node, Paused};
 pub use option::{ClientOption, OptionValue};
+pub use plan::{Change, KeyChange, Plan, What};
 pub use policy::{
     ChangeDetection, ClassRule, Compression, Hooks, MAIN_SOURCE, Policy, PolicyType, Source,
 };
 pub use retention::Retention;
+pub use rules::{DEFAULT_CLASS, RulesError};
 pub use schedule::Schedule;
 pub use site::{OBJECTS_MAX, Site};
 pub use unit::{DEFAULT_UNIT, Unit};

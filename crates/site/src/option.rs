@@ -16,7 +16,10 @@ pub struct ClientOption {
 
 /// A value, as the option takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "this is no value of an option; write a text, a number, true, false or a list of texts"
+)]
 pub enum OptionValue {
     /// Yes or no.
     Flag(bool),
@@ -39,6 +42,6 @@ impl fmt::Display for OptionValue {
     }
 }
 
-fn is_false(flag: &bool) -> bool {
+pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }

@@ -78,7 +78,7 @@ pub enum PolicyType {
 
 /// A Zstandard level from -7 to 19, or `auto`, which adapts to the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "this is no compression; write \"auto\" or a level from -7 to 19")]
 pub enum Compression {
     /// Adapts.
     #[default]
@@ -171,6 +171,9 @@ impl Policy {
     pub const PRIORITY_DEFAULT: u32 = 50;
     /// The greatest priority.
     pub const PRIORITY_MAX: u32 = 100;
+
+    /// The levels of compression.
+    pub const LEVELS: std::ops::RangeInclusive<i32> = -7..=19;
 
     /// The unit where its backups go.
     pub fn unit(&self) -> &str {

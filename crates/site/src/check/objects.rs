@@ -1,0 +1,66 @@
+//! Units, retentions, nodes, groups and holds.
+
+use super::{Checker, Names};
+use crate::{Group, Hold, Kind, Node, Retention, Unit};
+use ids::SnapshotId;
+
+impl Checker<'_> {
+    pub(super) fn unit(&mut self, unit: &Unit) {
+        if !(1..=Unit::MAX_JOBS_MAX).contains(&unit.max_jobs) {
+            let message = format!("{} jobs at once are not possible", unit.max_jobs);
+            let fix = format!("write a number from 1 to {}", Unit::MAX_JOBS_MAX);
+            self.note(&["max_jobs"], message, fix);
+        }
+        let known = self.known.domains.map(Names::Domains);
+        self.each_is_in("domains", &unit.domains, "domain", known.as_ref());
+    }
+
+    pub(super) fn retention(&mut self, retention: &Retention) {
+        self.zone(&retention.zone);
+        self.table("class", retention.classes.len());
+        if retention.classes.is_empty() {
+            let fix = format!("declare one: [retention.{}.class.standard]", self.name);
+            self.note(&[], "it has no class, so it says nothing", fix);
+        }
+        for name in retention.classes.keys() {
+            self.name(&["class", name], name);
+        }
+    }
+
+    pub(super) fn node(&mut self, node: &Node) {
+        if let Some(known) = self.known.nodes {
+            self.is_in(&[], self.name, "node", &Names::Nodes(known));
+        }
+        self.labels(&node.labels);
+        self.options(&node.options);
+        if let Some(paused) = &node.paused {
+            self.reason(&["paused", "reason"], &paused.reason);
+        }
+    }
+
+    pub(super) fn group(&mut self, group: &Group) {
+        self.are_nodes("nodes", &group.nodes);
+        self.labels(&group.labels);
+        self.are_declared("groups", &group.groups, Kind::Group);
+        if let Some(at) = self.cycles.get(self.name) {
+            let message = format!("the group '{}' contains itself", self.name);
+            let fix = "remove this group, or the way back from it";
+            self.note(&["groups", &at.to_string()], message, fix);
+        }
+    }
+
+    pub(super) fn hold(&mut self, hold: &Hold) {
+        self.reason(&["reason"], &hold.reason);
+        if let (Some(name), Some(known)) = (&hold.node, self.known.nodes) {
+            self.is_in(&["node"], name, "node", &Names::Nodes(known));
+        }
+        if let Some(name) = &hold.policy {
+            self.is_declared(&["policy"], name, Kind::Policy);
+        }
+        let is_wrong = |id: &&String| SnapshotId::from_hex(id).is_none();
+        if let Some(id) = hold.snapshot.as_ref().filter(is_wrong) {
+            let message = format!("'{id}' is not the id of a snapshot");
+            self.note(&["snapshot"], message, "write all 32 digits: icecore snapshots --json");
+        }
+    }
+}

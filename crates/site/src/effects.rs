@@ -1,0 +1,75 @@
+//! What a change of a site does to the snapshots that exist.
+
+use crate::check::Zones;
+use crate::{RulesError, Site};
+use clock::Reading;
+use retention::{Facts, State, Verdict};
+use serde::Serialize;
+
+/// A snapshot with which something else happens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Effect {
+    /// Its position among those that were given.
+    pub at: usize,
+    /// In a word.
+    pub kind: EffectKind,
+    /// What becomes of it as things are.
+    pub before: Verdict,
+    /// What becomes of it after the change.
+    pub after: Verdict,
+}
+
+/// What a change does to a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectKind {
+    /// It was kept, and is not any more.
+    Goes,
+    /// It would have gone, and is kept.
+    Stays,
+    /// It goes sooner or later than it would have, or for another reason.
+    Otherwise,
+}
+
+/// The snapshots with which something else happens after a change, those that go first. Each of
+/// `snapshots` is bound to policy and class as in the old site; they must be all that exist of each
+/// series among them.
+///
+/// # Errors
+/// [`RulesError`], if one of the sites does not fit together.
+pub fn effects(
+    (old, new): (&Site, &Site),
+    snapshots: &[Facts],
+    now: Reading,
+    zones: Zones<'_>,
+) -> Result<Vec<Effect>, RulesError> {
+    let before = old.rules(zones)?.evaluate(snapshots, now);
+    let rebound: Vec<Facts> = snapshots.iter().map(|one| rebound(old, new, one)).collect();
+    let after = new.rules(zones)?.evaluate(&rebound, now);
+    let both = before.into_iter().zip(after).enumerate();
+    let effect = |(at, (before, after)): (usize, (Verdict, Verdict))| {
+        let kind = kind(&before, &after)?;
+        Some(Effect { at, kind, before, after })
+    };
+    let mut all: Vec<Effect> = both.filter_map(effect).collect();
+    all.sort_by_key(|effect| effect.kind);
+    Ok(all)
+}
+
+/// The snapshot in the class that its policy has then, if it is in the class that it has now.
+fn rebound(old: &Site, new: &Site, facts: &Facts) -> Facts {
+    let class = |site: &Site| Some(site.class_of(site.policies.get(&facts.policy)?).to_owned());
+    let is_usual = class(old).is_some_and(|class| class == facts.class);
+    let class = class(new).filter(|_| is_usual).unwrap_or_else(|| facts.class.clone());
+    Facts { class, ..facts.clone() }
+}
+
+fn kind(before: &Verdict, after: &Verdict) -> Option<EffectKind> {
+    let is_kept =
+        |verdict: &Verdict| !matches!(verdict.state, State::Trash { .. } | State::Expired);
+    match (is_kept(before), is_kept(after)) {
+        (true, false) => Some(EffectKind::Goes),
+        (false, true) => Some(EffectKind::Stays),
+        _ => (before != after).then_some(EffectKind::Otherwise),
+    }
+}
