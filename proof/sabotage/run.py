@@ -87,6 +87,13 @@ SABOTAGES = {
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),
+    "a change of the site is made only on the version that it is based on": (
+        "crates/catalog/src/objects.rs", "if found != expected {", "if false {",
+        test("catalog", "the_second_of_two_writers")),
+    "what others need is not removed from the site": (
+        "crates/server-control/src/sites.rs", "self.check(&stored.site, &wanted)?;",
+        "self.check(&stored.site, &wanted).unwrap_or_default();",
+        test("server-control", "what_another_object_needs")),
     "a catalog that moves is compared": (
         "crates/catalog/src/moving.rs",
         "if content(&Sql::on(target), table, |_| Ok(()))? != content_of_source {", "if false {",

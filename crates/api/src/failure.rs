@@ -1,5 +1,6 @@
 //! Errors, all of the same form.
 
+use crate::sites::Mistake;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -66,13 +67,16 @@ pub struct Failure {
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// All that is wrong with what was declared, one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mistakes: Vec<Mistake>,
 }
 
 impl Failure {
     /// A failure without a hint.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let (number, name) = (code.number(), code.name().to_owned());
-        Self { code: number, name, message: message.into(), hint: None }
+        Self { code: number, name, message: message.into(), hint: None, mistakes: Vec::new() }
     }
 
     /// Adds what to do next.

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod name;
 pub mod nodes;
 mod rfc3339;
+pub mod sites;
 pub mod status;
 pub mod storage_servers;
 pub mod token;

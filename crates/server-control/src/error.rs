@@ -1,6 +1,8 @@
 //! Errors of the control plane.
 
+use crate::sites;
 use api::Name;
+use api::sites::Mistake;
 use server_contract::access_control::Refusal;
 use std::path::PathBuf;
 
@@ -38,6 +40,24 @@ pub enum Error {
         message: String,
         /// The command to use instead.
         hint: String,
+    },
+    /// What was declared cannot be meant so.
+    #[error("{}", sites::summary(.0))]
+    Mistakes(Vec<Mistake>),
+    /// The catalog has an object that this program does not understand.
+    #[error("the catalog has an object of another version of the program: {0}")]
+    Object(String),
+    /// Somebody else changed it meanwhile.
+    #[error("{what} was changed since: it has version {found} now, not {expected}")]
+    ChangedSince {
+        /// What was changed.
+        what: String,
+        /// The version that the caller has seen.
+        expected: u64,
+        /// The version that it has.
+        found: u64,
+        /// The command that shows it.
+        show: String,
     },
     /// A sealed secret cannot be opened.
     #[error("cannot open the sealed secret of {0}: it was sealed with another master.key")]

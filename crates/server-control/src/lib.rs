@@ -37,6 +37,7 @@ mod remote_domain;
 mod repositories;
 mod sealing;
 mod server_identity;
+mod sites;
 mod status;
 mod storage_servers;
 mod tokens;
@@ -63,6 +64,7 @@ use permissions::Permissions;
 use server_contract::Repositories;
 use server_contract::folder::Folder;
 use server_identity::ServerIdentity;
+use sites::Sites;
 use status::ServerStatus;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -94,6 +96,7 @@ pub struct Control {
     grants: Arc<Grants>,
     jobs: Arc<Jobs>,
     commands: Arc<Commands>,
+    sites: Arc<Sites>,
     storage_servers: Arc<StorageServers>,
     storage_server_requests: Arc<StorageServerRequests>,
     status: Arc<ServerStatus>,
@@ -119,6 +122,7 @@ impl Control {
             domains: Arc::new(Domains::new(&parts)),
             grants: Arc::new(Grants::new(&parts)),
             commands: Arc::new(Commands::new(&parts)),
+            sites: Arc::new(Sites::new(&parts)),
             storage_servers: Arc::new(StorageServers::new(&parts)),
             storage_server_requests: Arc::new(StorageServerRequests::new(&parts)),
             status: Arc::new(ServerStatus::new(&parts)),

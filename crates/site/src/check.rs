@@ -247,7 +247,7 @@ impl Names<'_> {
         match self {
             Self::Declared(_, kind) => format!("declare it: [{kind}.{name}]"),
             Self::Nodes(_) => format!("enroll it: icecore server token {name}"),
-            Self::Domains(_) => format!("create it: icecore server domains create {name}"),
+            Self::Domains(_) => format!("create it: icecore server token NODE --domain {name}"),
         }
     }
 }

@@ -186,7 +186,7 @@ fn what_the_server_does_not_know_is_refused() {
     assert_eq!(
         told,
         [
-            "line 2, column 12: unit a: there is no domain 'x'; create it: icecore server domains create x",
+            "line 2, column 12: unit a: there is no domain 'x'; create it: icecore server token NODE --domain x",
             "line 5, column 10: group g: there is no node 'm'; did you mean 'mm'? Else enroll it: icecore server token m",
             "line 7, column 8: schedule s: there is no time zone 'Mars'; write a name such as \"Europe/Berlin\" or \"UTC\"",
         ]

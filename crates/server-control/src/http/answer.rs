@@ -1,6 +1,7 @@
 //! Replies of the API: one form of success and one of failure.
 
 use crate::{Error, Result};
+use api::sites::Mistake;
 use api::{Code, Failure};
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -52,6 +53,14 @@ impl From<Error> for Failed {
             Error::Catalog(CatalogError::Exists { .. }) => {
                 Self::new(Status::CONFLICT, Code::Failed, message)
             }
+            Error::Mistakes(mistakes) => Self::of_mistakes(message, mistakes),
+            Error::ChangedSince { show, .. } => {
+                let hint = format!("Nothing was changed. Look at it again: {show}");
+                Self::new(Status::CONFLICT, Code::Failed, message).hint(hint)
+            }
+            Error::Catalog(CatalogError::ChangedSince { .. }) => {
+                Self::new(Status::CONFLICT, Code::Failed, message).hint("Nothing was changed. Try again.")
+            }
             Error::Catalog(CatalogError::Token(_)) => {
                 Self::new(Status::FORBIDDEN, Code::NotAllowed, message)
                     .hint("Create a new one on the server: icecore server token NODE")
@@ -92,11 +101,27 @@ fn list_of(what: &str) -> &str {
         "limit" => "limit list",
         "command" => "commands",
         "storage server" => "storage-servers",
+        "declared unit" => "unit list",
+        "declared retention" => "retention list",
+        "declared schedule" => "schedule list",
+        "declared node" => "node list",
+        "declared group" => "group list",
+        "declared policy" => "policy list",
+        "declared hold" => "hold list",
         _ => "jobs",
     }
 }
 
 impl Failed {
+    /// What was declared cannot be meant so: all that is wrong, with the fix of the first in the hint.
+    fn of_mistakes(message: String, mistakes: Vec<Mistake>) -> Self {
+        let fix = mistakes.first().and_then(|first| first.fix.clone());
+        let mut failed = Self::new(StatusCode::BAD_REQUEST, Code::Usage, message);
+        failed.failure.hint = fix;
+        failed.failure.mistakes = mistakes;
+        failed
+    }
+
     /// An internal error of the server: the details go to the log only.
     fn of_server(error: &Error) -> Self {
         tracing::error!(%error, "a request failed");

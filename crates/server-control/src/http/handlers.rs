@@ -6,4 +6,5 @@ pub(crate) mod enroll;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod server;
+pub(crate) mod sites;
 pub(crate) mod storage_servers;

@@ -1,6 +1,6 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
-use super::handlers::{commands, domains, enroll, jobs, nodes, server, storage_servers};
+use super::handlers::{commands, domains, enroll, jobs, nodes, server, sites, storage_servers};
 use axum::body::Bytes;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
@@ -32,6 +32,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
+        sites::objects, sites::object, sites::put, sites::remove, sites::export, sites::apply,
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,
         storage_servers::forget, storage_servers::heartbeat,

@@ -1,7 +1,7 @@
 //! The routes of the API.
 
 use super::Failed;
-use super::handlers::{commands, domains, enroll, jobs, nodes, server, storage_servers};
+use super::handlers::{commands, domains, enroll, jobs, nodes, server, sites, storage_servers};
 use super::openapi;
 use super::topics::Server;
 use crate::Control;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 const BODY_BYTES_MAX: usize = 256 << 10;
 /// A heartbeat with some thousand jobs.
 const HEARTBEAT_BYTES_MAX: usize = 8 << 20;
+/// A file of the site, in which JSON may write each character as six.
+const SITE_BYTES_MAX: usize = 6 * site::file::FILE_BYTES_MAX + (1 << 10);
 
 /// The whole API.
 pub fn router(control: Arc<Control>) -> Router {
@@ -59,6 +61,12 @@ fn routes() -> Router<Server> {
         .route("/restores", post(commands::restore))
         .route("/backups", post(commands::backup))
         .route("/commands", get(commands::commands))
+        .route("/objects/{kind}", get(sites::objects))
+        .route("/objects/{kind}/{name}", get(sites::object).put(sites::put).delete(sites::remove))
+        .route(
+            "/site",
+            get(sites::export).post(sites::apply).layer(DefaultBodyLimit::max(SITE_BYTES_MAX)),
+        )
         .route("/storage-server-tokens", post(storage_servers::make_token))
         .route("/storage-servers", get(storage_servers::storage_servers))
         .route("/storage-servers/{storage}/revoke", post(storage_servers::revoke))

@@ -9,6 +9,7 @@ use crate::grants::Grants;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::nodes::Nodes;
+use crate::sites::Sites;
 use crate::status::ServerStatus;
 use crate::storage_servers::{StorageServerRequests, StorageServers};
 use crate::tokens::Tokens;
@@ -41,6 +42,7 @@ topics! {
     jobs: Jobs,
     limits: Limits,
     nodes: Nodes,
+    sites: Sites,
     status: ServerStatus,
     storage_server_requests: StorageServerRequests,
     storage_servers: StorageServers,
