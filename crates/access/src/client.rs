@@ -68,6 +68,15 @@ impl Client {
         self.call(Method::DELETE, path, Bytes::new()).await
     }
 
+    /// Puts `body` at `path`.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        let body = serde_json::to_vec(body).map_err(|error| self.no_answer(error))?;
+        self.call(Method::PUT, path, body.into()).await
+    }
+
     /// Sends `body` to `path`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! What the user reads when something fails: what happened, why, and what to type next.
 
 use crate::codes::Code;
+use api::sites::Mistake;
 use pipeline::Error;
 use serde::Serialize;
 use std::io::{self, ErrorKind};
@@ -20,13 +21,15 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// The next command to type, or what to do.
     pub(crate) hint: Option<String>,
+    /// All that is wrong with what was declared, if it is more than one thing.
+    pub(crate) mistakes: Vec<Mistake>,
     /// Whoever read our output has gone: there is nobody to tell.
     pub(crate) is_quiet: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, is_quiet: false }
+        Self { code, message: message.into(), hint: None, mistakes: Vec::new(), is_quiet: false }
     }
 
     /// The command line makes no sense.
@@ -101,6 +104,7 @@ impl Failure {
             name: self.code.name(),
             message: &self.message,
             hint: self.hint.as_deref(),
+            mistakes: &self.mistakes,
         }
     }
 
@@ -111,13 +115,21 @@ impl Failure {
             .hint
             .as_deref()
             .map_or_else(String::new, |hint| format!("\n  {}", crate::escape::text(hint)));
-        format!("{ERROR} {message} (exit {}){hint}", self.code.number())
+        let mistakes = self.mistakes.iter().map(mistake).collect::<String>();
+        format!("{ERROR} {message} (exit {}){mistakes}{hint}", self.code.number())
     }
 
     /// The same in one line, for a log.
     pub(crate) fn line(&self) -> String {
         self.text().replace("\n  ", ". ")
     }
+}
+
+/// A mistake as people read it: its place, and what to write instead.
+fn mistake(mistake: &Mistake) -> String {
+    let line = mistake.line.map_or_else(String::new, |line| format!("line {line}: "));
+    let fix = mistake.fix.as_deref().map_or_else(String::new, |fix| format!("; {fix}"));
+    format!("\n  {line}{}", crate::escape::text(&format!("{}{fix}", mistake.message)))
 }
 
 /// The last line of JSON of a command that failed.
@@ -128,6 +140,8 @@ pub(crate) struct Json<'a> {
     name: &'static str,
     message: &'a str,
     hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    mistakes: &'a [Mistake],
 }
 
 /// A word as a shell takes it.

@@ -66,6 +66,11 @@ impl Reach {
         Ok(blocking::wait(self.client()?.post(path, body))?)
     }
 
+    /// Puts `body` at `path` of the API.
+    pub(crate) fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        Ok(blocking::wait(self.client()?.put(path, body))?)
+    }
+
     /// Removes what stands at `path` of the API.
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         Ok(blocking::wait(self.client()?.delete(path))?)
@@ -90,6 +95,12 @@ impl From<Error> for Failure {
             _ => Self::new(Code::Failed, message),
         };
         failure.hint = hint;
+        if let Error::Server(reported) = error
+            && reported.mistakes.len() > 1
+        {
+            failure.mistakes = reported.mistakes;
+            failure.hint = None;
+        }
         failure
     }
 }

@@ -9,6 +9,7 @@ mod maintenance;
 mod node_commands;
 mod nodes;
 pub(crate) mod run;
+pub(crate) mod site;
 mod storage_servers;
 mod token;
 
@@ -17,6 +18,7 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::{time, units};
+use ::site::Kind;
 use format::entry::Time;
 
 /// Run a backup server, or manage a running one.
@@ -63,6 +65,22 @@ enum Action {
     Restore(node_commands::Restore),
     Commands(node_commands::Commands),
     StorageServers(storage_servers::StoragesArgs),
+    Apply(site::Apply),
+    Export(site::Export),
+    /// Declare policies: what is backed up, when, where to and for how long.
+    Policy(site::Objects),
+    /// Declare schedules: when backups are due.
+    Schedule(site::Objects),
+    /// Declare retentions: how long snapshots are kept.
+    Retention(site::Objects),
+    /// Declare storage units: where backups go, and how many at once.
+    Unit(site::Objects),
+    /// Declare groups of nodes.
+    Group(site::Objects),
+    /// Declare labels and settings of nodes; `nodes` lists those that are enrolled.
+    Node(site::Objects),
+    /// Declare holds: snapshots that stay until they are released.
+    Hold(site::Objects),
     Catalog(catalog::CatalogArgs),
     Status(look::Status),
     Audit(look::Audit),
@@ -96,6 +114,15 @@ impl Server {
             Some(Action::Restore(restore)) => restore.run(reach, context),
             Some(Action::Commands(commands)) => commands.run(reach, context),
             Some(Action::StorageServers(storage_servers)) => storage_servers.run(reach, context),
+            Some(Action::Apply(apply)) => apply.run(reach, context),
+            Some(Action::Export(export)) => export.run(reach, context),
+            Some(Action::Policy(objects)) => objects.run(Kind::Policy, reach, context),
+            Some(Action::Schedule(objects)) => objects.run(Kind::Schedule, reach, context),
+            Some(Action::Retention(objects)) => objects.run(Kind::Retention, reach, context),
+            Some(Action::Unit(objects)) => objects.run(Kind::Unit, reach, context),
+            Some(Action::Group(objects)) => objects.run(Kind::Group, reach, context),
+            Some(Action::Node(objects)) => objects.run(Kind::Node, reach, context),
+            Some(Action::Hold(objects)) => objects.run(Kind::Hold, reach, context),
             Some(Action::Catalog(catalog)) => catalog.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),

@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Commands of restic, borg and kopia, and what does the same here.
-pub(crate) const COMMANDS: [(&str, &str); 14] = [
+pub(crate) const COMMANDS: [(&str, &str); 15] = [
     ("create", "icecore backup PATH"),
     ("save", "icecore backup PATH"),
     ("list", "icecore snapshots"),
@@ -20,6 +20,7 @@ pub(crate) const COMMANDS: [(&str, &str); 14] = [
     ("repair", "icecore check --repair, and icecore rebuild for the index"),
     ("show", "icecore cat SNAP:FILE"),
     ("export-tar", "icecore dump SNAP"),
+    ("apply", "icecore server apply FILE"),
     ("self-update", "the package manager of your system: icecore does not update itself"),
 ];
 

@@ -1,0 +1,11 @@
+//! What an administrator declares: `icecore server apply`, `export`, `policy`, `schedule` and the like.
+
+mod apply;
+mod export;
+mod given;
+mod objects;
+mod shown;
+
+pub(crate) use apply::Apply;
+pub(crate) use export::Export;
+pub(crate) use objects::Objects;
