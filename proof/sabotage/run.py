@@ -73,6 +73,16 @@ SABOTAGES = {
     "a source runs once at a time": (
         "crates/schedule/src/decide.rs", "if known.is_running {", "if known.is_running && now < 0 {",
         test("schedule", "a_source_never_runs_twice_at_once")),
+    "a zone that is missing leaves no rules": (
+        "crates/site/src/rules.rs", "zones(&retention.zone).ok_or_else(unknown)?",
+        "zones(&retention.zone).or(Some(TimeZone::UTC)).ok_or_else(unknown)?",
+        test("site", "rules_that_are_not_whole_are_none")),
+    "a label that is not set chooses nobody": (
+        "crates/site/src/members.rs", "if choice.all || !choice.labels.is_empty() {", "if choice.all || choice.nodes.is_empty() {",
+        test("site", "a_node_is_a_member_by_name")),
+    "groups contain no cycle": (
+        "crates/site/src/members.rs", "self.back.entry(outer).or_insert(position);", "let _ = (outer, position);",
+        test("site", "a_long_chain_of_groups")),
     "promises of a node are bounded": (
         "crates/server-data/src/session.rs", "PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)",
         "PROMISES_MAX.max(of_others)",

@@ -49,115 +49,107 @@ fn a_site_of_bodies_is_the_site_of_the_file() {
     assert_eq!(again, site);
 }
 
+/// Files, line and column of their first mistake, and what is said.
+const MISTAKES: &[(&str, usize, usize, &str)] = &[
+    (
+        "[unit.a]\nmax_jbos = 1",
+        2,
+        1,
+        "unit a: there is no key 'max_jbos' here; did you mean 'max_jobs'?",
+    ),
+    (
+        "[unit.a]\nmax_jobs = -1",
+        2,
+        12,
+        "unit a: the number -1 is not possible here; write a number from 0 to 4294967295",
+    ),
+    (
+        "[unit.a]\nmax_jobs = 0",
+        2,
+        12,
+        "unit a: 0 jobs at once are not possible; write a number from 1 to 10000",
+    ),
+    ("[unit.a]\n[unit.a]", 2, 7, "duplicate key; remove one of the two"),
+    ("[unit.A]", 1, 7, "'A' is not a valid name; use 1 to 63 of a-z"),
+    ("[polcy.a]", 1, 2, "there is no kind 'polcy'; did you mean [policy.NAME]?"),
+    ("unit = 1", 1, 1, "'unit' is not a value; write a table: [unit.NAME]"),
+    ("[policy]\na = 1", 2, 1, "policy a is not a value; write a table: [policy.NAME]"),
+    ("[hold.a]\nnode = \"b\"", 1, 1, "hold a: the key 'reason' is missing; add reason = …"),
+    ("[hold.a]\nreason = \"x\"\nuntil = 2026-01-01", 3, 9, "write"),
+    ("[hold.a]\nreason = \"x\"\nsnapshot = \"12\"", 3, 12, "write all 32 digits"),
+    (
+        "[schedule.a]\nevery = \"1 day\"",
+        1,
+        11,
+        "schedule a: every has no window, so no run would ever start; add window",
+    ),
+    ("[schedule.a]\nwindow = \"22:00-22:00\"", 2, 10, "never opens"),
+    ("[retention.a.class.b]\nkeep_daly = 1", 2, 1, "did you mean 'keep_daily'?"),
+    ("[retention.a.class.b]", 1, 1, "the class keeps nothing; set keep_last"),
+    ("[retention.a]\nclass = {}", 1, 12, "it has no class"),
+    (
+        "[group.a]\ngroups = [\"b\"]\n[group.b]\ngroups = [\"a\"]",
+        4,
+        11,
+        "the group 'b' contains itself; remove this group",
+    ),
+    ("[group.a]\nnodes = [\"x\", \"x\"]", 2, 15, "'x' is there twice; remove one of the two"),
+    ("[policy.a]\npaths = [\"/\"]\npriority = 101", 3, 12, "write a number from 0 to 100"),
+    (
+        "[policy.a]\npaths = [\"/\"]\ncompression = 20",
+        3,
+        15,
+        "write \"auto\" or a level from -7 to 19",
+    ),
+    ("[policy.a]\npaths = [\"/\"]\ncompression = \"x\"", 3, 15, "write \"auto\" or a level"),
+    (
+        "[policy.a]\npaths = [\"/\"]\nunit = \"disk\"\n[unit.disc]",
+        3,
+        8,
+        "there is no unit 'disk'; did you mean 'disc'?",
+    ),
+    (
+        "[policy.a]\npaths = [\"/\"]\nschedules = [\"x\"]",
+        3,
+        14,
+        "there is no schedule 'x'; declare it: [schedule.x]",
+    ),
+    (
+        "[policy.a]\npaths = [\"/\"]\nretention = \"x\"",
+        3,
+        13,
+        "there is no retention 'x'; declare it",
+    ),
+    ("[policy.a]\npaths = [\"etc\"]", 2, 10, "'etc' is no whole path; write the whole path"),
+    (
+        "[policy.a]\npaths = [\"/\"]\nexcludes = [\"a\", \"[b\"]",
+        3,
+        18,
+        "'[b' has a '[' without ']'",
+    ),
+    (
+        "[policy.a]\npaths = [\"/\"]\npromise = \"0 days\"",
+        3,
+        11,
+        "write a span from \"1 minute\" to \"10 years\"",
+    ),
+    ("[policy.a]", 1, 9, "it backs up nothing; write paths"),
+    ("[policy.a]\ntype = \"strem\"", 2, 8, "there is no word 'strem' here; did you mean 'stream'?"),
+    (
+        "[policy.a]\npaths = [\"/\"]\nclass = \"x\"",
+        3,
+        9,
+        "'x' is a class of no retention; write retention",
+    ),
+    ("[node.a]\npaused = { reason = \" \" }", 2, 21, "the reason is empty"),
+    ("[node.a]\noptions = { x = { value = 1.5 } }", 2, 27, "write a text, a number, true, false"),
+    ("a b", 1, 3, ""),
+];
+
 #[test]
 fn a_mistake_names_its_line_and_the_fix() {
-    let table = [
-        (
-            "[unit.a]\nmax_jbos = 1",
-            2,
-            1,
-            "unit a: there is no key 'max_jbos' here; did you mean 'max_jobs'?",
-        ),
-        (
-            "[unit.a]\nmax_jobs = -1",
-            2,
-            12,
-            "unit a: the number -1 is not possible here; write a number from 0 to 4294967295",
-        ),
-        (
-            "[unit.a]\nmax_jobs = 0",
-            2,
-            12,
-            "unit a: 0 jobs at once are not possible; write a number from 1 to 10000",
-        ),
-        ("[unit.a]\n[unit.a]", 2, 7, "duplicate key; remove one of the two"),
-        ("[unit.A]", 1, 7, "'A' is not a valid name; use 1 to 63 of a-z"),
-        ("[polcy.a]", 1, 2, "there is no kind 'polcy'; did you mean [policy.NAME]?"),
-        ("unit = 1", 1, 1, "'unit' is not a value; write a table: [unit.NAME]"),
-        ("[policy]\na = 1", 2, 1, "policy a is not a value; write a table: [policy.NAME]"),
-        ("[hold.a]\nnode = \"b\"", 1, 1, "hold a: the key 'reason' is missing; add reason = …"),
-        ("[hold.a]\nreason = \"x\"\nuntil = 2026-01-01", 3, 9, "write"),
-        ("[hold.a]\nreason = \"x\"\nsnapshot = \"12\"", 3, 12, "write all 32 digits"),
-        (
-            "[schedule.a]\nevery = \"1 day\"",
-            1,
-            11,
-            "schedule a: every has no window, so no run would ever start; add window",
-        ),
-        ("[schedule.a]\nwindow = \"22:00-22:00\"", 2, 10, "never opens"),
-        ("[retention.a.class.b]\nkeep_daly = 1", 2, 1, "did you mean 'keep_daily'?"),
-        ("[retention.a.class.b]", 1, 1, "the class keeps nothing; set keep_last"),
-        ("[retention.a]\nclass = {}", 1, 12, "it has no class"),
-        (
-            "[group.a]\ngroups = [\"b\"]\n[group.b]\ngroups = [\"a\"]",
-            4,
-            11,
-            "the group 'b' contains itself; remove this group",
-        ),
-        ("[group.a]\nnodes = [\"x\", \"x\"]", 2, 15, "'x' is there twice; remove one of the two"),
-        ("[policy.a]\npaths = [\"/\"]\npriority = 101", 3, 12, "write a number from 0 to 100"),
-        (
-            "[policy.a]\npaths = [\"/\"]\ncompression = 20",
-            3,
-            15,
-            "write \"auto\" or a level from -7 to 19",
-        ),
-        ("[policy.a]\npaths = [\"/\"]\ncompression = \"x\"", 3, 15, "write \"auto\" or a level"),
-        (
-            "[policy.a]\npaths = [\"/\"]\nunit = \"disk\"\n[unit.disc]",
-            3,
-            8,
-            "there is no unit 'disk'; did you mean 'disc'?",
-        ),
-        (
-            "[policy.a]\npaths = [\"/\"]\nschedules = [\"x\"]",
-            3,
-            14,
-            "there is no schedule 'x'; declare it: [schedule.x]",
-        ),
-        (
-            "[policy.a]\npaths = [\"/\"]\nretention = \"x\"",
-            3,
-            13,
-            "there is no retention 'x'; declare it",
-        ),
-        ("[policy.a]\npaths = [\"etc\"]", 2, 10, "'etc' is no whole path; write the whole path"),
-        (
-            "[policy.a]\npaths = [\"/\"]\nexcludes = [\"a\", \"[b\"]",
-            3,
-            18,
-            "'[b' has a '[' without ']'",
-        ),
-        (
-            "[policy.a]\npaths = [\"/\"]\npromise = \"0 days\"",
-            3,
-            11,
-            "write a span from \"1 minute\" to \"10 years\"",
-        ),
-        ("[policy.a]", 1, 9, "it backs up nothing; write paths"),
-        (
-            "[policy.a]\ntype = \"strem\"",
-            2,
-            8,
-            "there is no word 'strem' here; did you mean 'stream'?",
-        ),
-        (
-            "[policy.a]\npaths = [\"/\"]\nclass = \"x\"",
-            3,
-            9,
-            "'x' is a class of no retention; write retention",
-        ),
-        ("[node.a]\npaused = { reason = \" \" }", 2, 21, "the reason is empty"),
-        (
-            "[node.a]\noptions = { x = { value = 1.5 } }",
-            2,
-            27,
-            "write a text, a number, true, false",
-        ),
-        ("a b", 1, 3, ""),
-    ];
     let mut wrong = Vec::new();
-    for (text, line, column, expected) in table {
+    for &(text, line, column, expected) in MISTAKES {
         let found = first(text);
         let is_right = (found.0, found.1) == (line, column) && found.2.contains(expected);
         if !is_right {
@@ -246,4 +238,36 @@ fn a_long_chain_of_groups_is_looked_at_once() {
 fn deep_nesting_is_refused() {
     let text = format!("[node.a]\nlabels = {}{}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(!refused(&text).is_empty());
+}
+
+const REFERENCE: &str = include_str!("../../../docs/SITE.md");
+
+#[test]
+fn the_example_of_the_reference_is_a_site() {
+    let example = REFERENCE.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    assert_eq!(file::read(example.unwrap()).unwrap().len(), 7);
+}
+
+/// Keys below a policy's `options` and a node's `labels` are words of administrators.
+#[test]
+fn the_reference_names_every_key() {
+    let site = file::read(FULL).unwrap();
+    let mut missing = BTreeSet::new();
+    for (kind, name) in site.objects() {
+        let mut next = vec![site.body(kind, name).unwrap()];
+        while let Some(serde_json::Value::Object(table)) = next.pop() {
+            for (key, value) in table {
+                let is_told = REFERENCE.contains(&format!("`{key}`"));
+                missing.extend((!is_told).then(|| format!("{kind}: {key}")));
+                let named = ["class", "source"].contains(&key.as_str());
+                match value {
+                    serde_json::Value::Object(inner) if named => next.extend(inner.into_values()),
+                    _ if ["options", "labels"].contains(&key.as_str()) => {}
+                    table @ serde_json::Value::Object(_) => next.push(table),
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert_eq!(missing, BTreeSet::new());
 }
