@@ -71,7 +71,7 @@ pub struct SiteFile {
 pub struct ApplySite {
     /// All objects, in TOML.
     pub text: String,
-    /// The version of the site on which this is based, such as that of a dry run. Without it, that of the moment.
+    /// The version of the site on which this is based, such as that of a dry run. Without it, any version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// Only says what would change.
