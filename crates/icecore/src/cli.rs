@@ -1,5 +1,7 @@
 //! The command line as a whole. It stands above everything: nothing but `main` looks at it.
 
+use crate::client_options::Candidate;
+use crate::client_options::typed::typed;
 use crate::commands::Command;
 use crate::options::Global;
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -32,18 +34,22 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Servers and nodes", &["server", "agent", "storage", "net"]),
     (
         "Other commands",
-        &["explain", "bench", "version", "completions", "man", "exit-codes", "help"],
+        &["options", "explain", "bench", "version", "completions", "man", "exit-codes", "help"],
     ),
 ];
 /// Columns of the names.
 const NAME_WIDTH: usize = 13;
 
 impl Cli {
-    /// Reads a command line.
-    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+    /// Reads a command line; also the client options in it.
+    pub(crate) fn read(
+        words: impl IntoIterator<Item = OsString>,
+    ) -> Result<(Self, Vec<Candidate>), clap::Error> {
         let mut command = Self::described();
         let mut matches = command.try_get_matches_from_mut(words)?;
-        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+        let typed = typed(&command, &matches);
+        let cli = Self::from_arg_matches_mut(&mut matches);
+        Ok((cli.map_err(|error| error.format(&mut command))?, typed))
     }
 
     /// The whole command line, with its help in groups.

@@ -19,6 +19,7 @@ mod keyless;
 pub(crate) mod ls;
 pub(crate) mod map;
 pub(crate) mod net;
+pub(crate) mod options;
 mod reach;
 pub(crate) mod rebuild;
 pub(crate) mod reclaim;
@@ -61,6 +62,7 @@ pub(crate) enum Command {
     Rebuild(rebuild::Rebuild),
     Bench(bench::Bench),
     Explain(Box<explain::Explain>),
+    Options(Box<options::Options>),
     Server(Box<server::Server>),
     Agent(agent::Agent),
     Storage(storage::Storage),
@@ -106,6 +108,7 @@ pub(crate) fn run(
         Command::Rebuild(rebuild) => rebuild.run(context),
         Command::Bench(bench) => bench.run(context),
         Command::Explain(explain) => explain.run(context),
+        Command::Options(options) => options.run(context),
         Command::Server(server) => server.run(context),
         Command::Agent(agent) => agent.run(context),
         Command::Storage(storage) => storage.run(context),

@@ -1,5 +1,8 @@
 //! What every command works with: the repository, the password, the output.
 
+use crate::client_options::Candidate;
+use crate::client_options::resolve::Resolved;
+use crate::client_options::typed::environment;
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::node::cache;
@@ -30,6 +33,8 @@ use store::{SnapshotRef, StorageError};
 pub(crate) struct Context {
     pub(crate) global: Global,
     pub(crate) profile: Profile,
+    /// Every client option with its value, and where that comes from.
+    pub(crate) resolved: Resolved,
     pub(crate) out: Arc<Out>,
     pub(crate) progress: Arc<Progress>,
     signalled: Signalled,
@@ -50,13 +55,18 @@ impl AsRef<AtomicBool> for Cancel {
 }
 
 impl Context {
-    pub(crate) fn new(global: Global, out: &Arc<Out>) -> Result<Self> {
+    /// `typed` are the client options on the command line.
+    pub(crate) fn new(mut global: Global, typed: Vec<Candidate>, out: &Arc<Out>) -> Result<Self> {
         let name = global.profile.as_deref().filter(|name| !name.is_empty());
         let profile = Profile::load(name)?;
+        let given = environment(|name| std::env::var_os(name));
+        let all = [typed, given, profile.options.clone()].concat();
+        let resolved = Resolved::new(all);
+        resolved.apply_to(&mut global)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
         let (remote, streams, doubts) = Default::default();
         let out = out.clone();
-        Ok(Self { global, profile, out, progress, signalled, remote, streams, doubts })
+        Ok(Self { global, profile, resolved, out, progress, signalled, remote, streams, doubts })
     }
 
     /// The repository's directory.
@@ -87,8 +97,7 @@ impl Context {
         if self.global.server.node_command {
             return None;
         }
-        let mut given = [&self.global.repo, &self.profile.repo].into_iter().flatten();
-        given.find(|path| !path.as_os_str().is_empty()).cloned()
+        self.resolved.value("repo").map(PathBuf::from)
     }
 
     /// The folder of what this machine is to its server.
@@ -119,7 +128,7 @@ impl Context {
     pub(crate) fn caller(&self) -> Caller<'_> {
         Caller {
             options: &self.global,
-            profile: &self.profile,
+            resolved: &self.resolved,
             out: &self.out,
             streams: self.streams(),
             wait_control: self.wait_control(),
@@ -209,7 +218,7 @@ impl Context {
 
     /// The password; a person is asked `ask`.
     pub(crate) fn secret(&self, ask: Ask) -> Result<Secret> {
-        secret::get(&self.global, &self.profile, ask)
+        secret::get(&self.resolved, ask)
     }
 
     /// Opens the repository. Signals are watched from here on: before, a prompt may be open, and

@@ -6,6 +6,7 @@
 
 mod child;
 mod cli;
+mod client_options;
 mod codes;
 mod commands;
 mod context;
@@ -36,6 +37,7 @@ mod width;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 use cli::Cli;
+use client_options::Candidate;
 use codes::Code;
 use context::Context;
 use failure::Failure;
@@ -48,7 +50,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     let code = match Cli::read(std::env::args_os()) {
-        Ok(cli) => run(cli),
+        Ok((cli, typed)) => run(cli, typed),
         Err(error) => not_parsed(&error),
     };
     code.into()
@@ -69,9 +71,9 @@ pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
     matches.is_ok_and(|mut matches| Cli::from_arg_matches_mut(&mut matches).is_ok())
 }
 
-fn run(cli: Cli) -> Code {
+fn run(cli: Cli, typed: Vec<Candidate>) -> Code {
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
-    let result = Context::new(cli.global, &out)
+    let result = Context::new(cli.global, typed, &out)
         .and_then(|context| commands::run(&cli.command, &context, Cli::described));
     let result = result.and_then(|code| Failure::ignore_broken_pipe(out.flush()).map(|()| code));
     result.unwrap_or_else(|failure| out.fail(&failure))

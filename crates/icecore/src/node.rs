@@ -9,11 +9,11 @@ pub(crate) mod network;
 mod receipt_keys;
 pub(crate) mod renewal;
 
+use crate::client_options::resolve::Resolved;
 use crate::codes::Code;
 use crate::failure::{Failure, Result};
 use crate::options::Global;
 use crate::out::Out;
-use crate::profile::Profile;
 use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
 use api::domains::{Privacy, Settings};
@@ -43,7 +43,7 @@ pub(crate) struct Node {
 /// The command that works with the node, and its options.
 pub(crate) struct Caller<'a> {
     pub(crate) options: &'a Global,
-    pub(crate) profile: &'a Profile,
+    pub(crate) resolved: &'a Resolved,
     pub(crate) out: &'a Out,
     /// Streams of a job; 0 for as many as help.
     pub(crate) streams: u8,
@@ -167,7 +167,7 @@ impl Node {
     /// its domain.
     fn typed_instead(&self, caller: &Caller<'_>) -> Result<Option<crate::secret::Secret>> {
         match self.identity.agent.keys {
-            KeyMode::Client => crate::secret::get_if_given(caller.options, caller.profile),
+            KeyMode::Client => crate::secret::get_if_given(caller.resolved),
             KeyMode::Managed => Ok(None),
         }
     }
@@ -219,7 +219,7 @@ impl Node {
             Ok(key) => Ok(Own::Key(key)),
             Err(failure) if failure.code == Code::Usage => Err(failure),
             Err(failure) => {
-                let typed = crate::secret::get_if_given(caller.options, caller.profile)?;
+                let typed = crate::secret::get_if_given(caller.resolved)?;
                 typed.map(Own::Typed).ok_or(failure)
             }
         }

@@ -1,4 +1,4 @@
-//! The config file: defaults, and named profiles that override them.
+//! The config file: defaults, and named profiles that override them. It may say every client option.
 //!
 //! ```toml
 //! repo = "/mnt/backup"
@@ -9,32 +9,37 @@
 //! repo = "/media/disk/backup"
 //! tags = ["laptop"]
 //! paths = ["/etc", "~/work"]
+//! compression = 9
 //! keep = { daily = 7, weekly = 5 }
 //! ```
 
+use crate::client_options::resolve::Resolved;
+use crate::client_options::table::{self, Given, PATHS};
+use crate::client_options::{Candidate, Layer};
 use crate::failure::{Failure, Result, quoted};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// For all users of a machine.
 const SYSTEM_FILE: &str = "/etc/icecore/config.toml";
 const FILE: &str = "icecore/config.toml";
+/// Keys of the file that are no client options.
+const PROFILE: &str = "profile";
+const KEEP: &str = "keep";
 
-/// What a profile may say.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+/// What the config file says, with the profile that was chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
-    pub(crate) repo: Option<PathBuf>,
-    pub(crate) password_file: Option<PathBuf>,
-    pub(crate) password_command: Option<String>,
-    pub(crate) exclude: Option<Vec<String>>,
-    pub(crate) tags: Option<Vec<String>>,
-    pub(crate) node: Option<String>,
-    /// What `backup` takes when no PATH is given: from `/` or `~/`.
-    pub(crate) paths: Option<Vec<String>>,
+    /// The file, if there is one.
+    pub(crate) file: Option<PathBuf>,
+    /// Client options: those of the profile first.
+    pub(crate) options: Vec<Candidate>,
     /// What `forget` keeps when no rule is given.
     pub(crate) keep: Option<Retention>,
 }
@@ -76,13 +81,22 @@ impl std::fmt::Display for Amount {
     }
 }
 
+/// What the file says beside client options.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Config {
-    profile: BTreeMap<String, Profile>,
-    #[serde(flatten)]
-    defaults: BTreeMap<String, toml::Value>,
+struct Rest {
+    keep: Option<Retention>,
+    profile: BTreeMap<String, OfProfile>,
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OfProfile {
+    keep: Option<Retention>,
+}
+
+/// A mistake in a file, with the byte where it is.
+type Mistake = (usize, String);
 
 impl Profile {
     /// The profile `name` of the first config file that exists; without a name its defaults.
@@ -91,8 +105,8 @@ impl Profile {
             match std::fs::read_to_string(&file) {
                 Ok(text) => {
                     let profile =
-                        Self::parse(&text, name).map_err(|reason| wrong(&file, &reason))?;
-                    if profile.password_command.is_some() {
+                        Self::parse(&text, name, &file).map_err(|reason| wrong(&file, &reason))?;
+                    if profile.options.iter().any(|one| one.option == "password-command") {
                         is_ours(&file)?;
                     }
                     return Ok(profile);
@@ -112,51 +126,126 @@ impl Profile {
         })
     }
 
-    pub(crate) fn parse(text: &str, name: Option<&str>) -> std::result::Result<Self, String> {
+    /// Reads the text of `file`.
+    pub(crate) fn parse(
+        text: &str,
+        name: Option<&str>,
+        file: &Path,
+    ) -> std::result::Result<Self, String> {
         let said = |error: toml::de::Error| said(text, &error);
-        let config: Config = toml::from_str(text).map_err(said)?;
-        let defaults = toml::Table::from_iter(config.defaults);
-        let defaults: Self = defaults.try_into().map_err(said)?;
-        let Some(name) = name else { return Ok(defaults) };
-        let known: Vec<_> = config.profile.keys().cloned().collect();
-        let own = config.profile.get(name).cloned();
-        let own = own.ok_or_else(|| {
+        let table = DeTable::parse(text).map_err(said)?;
+        let reader = Reader { text, file };
+        let (mut options, mut profiles) = reader.root(table.get_ref())?;
+        let Rest { keep, profile: mut rest } = toml::from_str(text).map_err(said)?;
+        let file = Some(file.to_owned());
+        let Some(name) = name else { return Ok(Self { file, options, keep }) };
+        let own = profiles.remove(name).ok_or_else(|| {
+            let known: Vec<_> = profiles.keys().cloned().collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             format!("there is no profile '{name}'; there are: {known}")
         })?;
-        Ok(own.or(defaults))
+        options.splice(0..0, own);
+        let own_keep = rest.remove(name).and_then(|rest| rest.keep);
+        Ok(Self { file, options, keep: own_keep.or(keep) })
     }
+}
 
-    /// The more specific source of the password hides the other one.
-    fn or(self, other: Self) -> Self {
-        let has_password = self.password_file.is_some() || self.password_command.is_some();
-        let password = if has_password { Self::default() } else { other.clone() };
-        Self {
-            repo: self.repo.or(other.repo),
-            password_file: self.password_file.or(password.password_file),
-            password_command: self.password_command.or(password.password_command),
-            exclude: self.exclude.or(other.exclude),
-            tags: self.tags.or(other.tags),
-            node: self.node.or(other.node),
-            paths: self.paths.or(other.paths),
-            keep: self.keep.or(other.keep),
+/// Reads client options out of the tables of a file.
+struct Reader<'a> {
+    text: &'a str,
+    file: &'a Path,
+}
+
+/// Options of the file, and of each of its profiles.
+type Read = (Vec<Candidate>, BTreeMap<String, Vec<Candidate>>);
+
+impl Reader<'_> {
+    fn root(&self, table: &DeTable<'_>) -> std::result::Result<Read, String> {
+        let options = self.options(table, Layer::File, &[KEEP, PROFILE])?;
+        let mut profiles = BTreeMap::new();
+        let sections = table.get(PROFILE).and_then(|value| value.get_ref().as_table());
+        for (name, value) in sections.into_iter().flatten() {
+            let own = value.get_ref().as_table().ok_or_else(|| {
+                self.said((value.span().start, format!("`{}` is no profile", name.get_ref())))
+            })?;
+            let own = self.options(own, Layer::Profile, &[KEEP])?;
+            profiles.insert(name.get_ref().to_string(), own);
         }
+        Ok((options, profiles))
     }
 
-    /// The paths as the system takes them. A relative one would depend on where somebody stands.
-    pub(crate) fn own_paths(&self) -> Result<Vec<PathBuf>> {
-        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        let own = |path: &String| match (path.strip_prefix("~/"), &home) {
-            _ if path.starts_with('/') => Ok(PathBuf::from(path)),
-            (Some(rest), Some(home)) => Ok(home.join(rest)),
-            _ if path == "~" && home.is_some() => Ok(home.clone().unwrap_or_default()),
-            _ => Err(Failure::usage(format!(
-                "'{path}' in `paths` of the config file must begin with / or ~/"
-            ))
-            .hint("Write the full path: a relative path would depend on the current directory.")),
-        };
-        self.paths.iter().flatten().map(own).collect()
+    fn options(
+        &self,
+        table: &DeTable<'_>,
+        layer: Layer,
+        others: &[&str],
+    ) -> std::result::Result<Vec<Candidate>, String> {
+        let own = table.iter().filter(|(key, _)| !others.contains(&key.get_ref().as_ref()));
+        own.map(|(key, value)| self.option(key, value, layer).map_err(|error| self.said(error)))
+            .collect()
     }
+
+    fn option(
+        &self,
+        key: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+        layer: Layer,
+    ) -> std::result::Result<Candidate, Mistake> {
+        let name = key.get_ref().as_ref();
+        let at = key.span().start;
+        let row = table::row(name).filter(|row| row.in_file).ok_or_else(|| {
+            let known = table::TABLE.iter().filter(|row| row.in_file);
+            let known: Vec<_> = known.map(|row| format!("`{}`", row.name)).collect();
+            (at, format!("there is no option `{name}`; there are: {}, `keep`", known.join(", ")))
+        })?;
+        let values = row.read(given(value.get_ref())).map_err(|why| (at, why))?;
+        let place = format!("{}:{}", self.file.display(), line(self.text, at));
+        Ok(Candidate { option: row.name, layer, place, values })
+    }
+
+    fn said(&self, (at, why): Mistake) -> String {
+        format!("line {}: {why}", line(self.text, at))
+    }
+}
+
+/// A value of the file, as options take it.
+fn given(value: &DeValue<'_>) -> Given {
+    match value {
+        DeValue::String(text) => Given::Text(text.to_string()),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Given::Number(number.to_string()),
+            Err(_) => Given::Other("no integer of a usual size"),
+        },
+        DeValue::Boolean(is_on) => Given::Switch(*is_on),
+        DeValue::Array(items) => {
+            let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+            texts.collect::<Option<_>>().map_or(Given::Other("a mixed array"), Given::List)
+        }
+        DeValue::Float(_) => Given::Other("a number with a fraction"),
+        DeValue::Datetime(_) => Given::Other("a time"),
+        DeValue::Table(_) => Given::Other("a table"),
+    }
+}
+
+/// The paths that are named elsewhere than on the command line, as the system takes them. A relative one would depend
+/// on where somebody stands.
+pub(crate) fn own_paths(resolved: &Resolved) -> Result<Vec<PathBuf>> {
+    let chosen = resolved.chosen(PATHS).last();
+    let Some(chosen) = chosen.filter(|chosen| chosen.layer != Layer::CommandLine) else {
+        return Ok(Vec::new());
+    };
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let own = |path: &OsStr| match (Path::new(path).strip_prefix("~"), &home) {
+        (Ok(rest), Some(home)) => Ok(home.join(rest)),
+        _ if Path::new(path).is_absolute() => Ok(PathBuf::from(path)),
+        _ => Err(Failure::usage(format!(
+            "'{}' in `paths` ({}) must begin with / or ~/",
+            path.display(),
+            chosen.place
+        ))
+        .hint("Write the full path: a relative path would depend on the current directory.")),
+    };
+    chosen.values.iter().map(|path| own(path)).collect()
 }
 
 /// The user's file, then that of the machine.
@@ -190,12 +279,16 @@ fn wrong(file: &Path, reason: &str) -> Failure {
 
 /// On one line; the excerpt that the parser draws needs many.
 fn said(text: &str, error: &toml::de::Error) -> String {
-    let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let said = match error.span() {
-        Some(span) => format!("line {}: {}", line(span.start), error.message()),
+        Some(span) => format!("line {}: {}", line(text, span.start), error.message()),
         None => error.to_string(), // names the key instead
     };
     said.trim_end().replace('\n', ", ")
+}
+
+/// The line of the byte `at`.
+fn line(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
 /// The blocks of TOML in the guides.
@@ -222,34 +315,72 @@ mod tests {
         password-file = "/b.pass"
     "#;
 
+    fn parse(text: &str, name: Option<&str>) -> std::result::Result<Profile, String> {
+        Profile::parse(text, name, Path::new("/c.toml"))
+    }
+
+    fn chosen(profile: &Profile, option: &str) -> Option<(String, String)> {
+        let resolved = Resolved::new(profile.options.clone());
+        let chosen = resolved.chosen(option).last()?;
+        let values: Vec<_> = chosen.values.iter().map(|value| value.to_string_lossy()).collect();
+        Some((values.join(" "), chosen.place.clone()))
+    }
+
     #[test]
     fn a_profile_overrides_the_defaults() {
-        let plain = Profile::parse(TEXT, None).unwrap();
-        assert_eq!(plain.repo, Some("/a".into()));
-        let named = Profile::parse(TEXT, Some("b")).unwrap();
-        assert_eq!(named.repo, Some("/b".into()));
-        assert_eq!(named.tags, Some(vec!["x".into()]));
-        assert_eq!((named.password_file, named.password_command), (Some("/b.pass".into()), None));
+        let plain = parse(TEXT, None).unwrap();
+        assert_eq!(chosen(&plain, "repo"), Some(("/a".into(), "/c.toml:2".into())));
+        let named = parse(TEXT, Some("b")).unwrap();
+        assert_eq!(chosen(&named, "repo"), Some(("/b".into(), "/c.toml:6".into())));
+        assert_eq!(chosen(&named, "tags"), Some(("x".into(), "/c.toml:4".into())));
+        assert_eq!(chosen(&named, "password-file"), Some(("/b.pass".into(), "/c.toml:7".into())));
+        assert_eq!(chosen(&named, "password-command"), None);
     }
 
     #[test]
     fn paths_and_what_to_keep_are_of_the_profile() {
         let text = "paths = [\"/etc\"]\n[keep]\nlast = 3\n[profile.b]\npaths = [\"rel\"]\nkeep = { daily = \"unlimited\" }";
-        let plain = Profile::parse(text, None).unwrap();
-        assert_eq!(plain.own_paths().unwrap(), [PathBuf::from("/etc")]);
+        let paths = |profile: &Profile| own_paths(&Resolved::new(profile.options.clone()));
+        let plain = parse(text, None).unwrap();
+        assert_eq!(paths(&plain).unwrap(), [PathBuf::from("/etc")]);
         assert_eq!(plain.keep.unwrap().last, Some(Amount::Number(3)));
-        let named = Profile::parse(text, Some("b")).unwrap();
-        assert!(named.own_paths().is_err());
+        let named = parse(text, Some("b")).unwrap();
+        assert!(paths(&named).is_err());
         let keep = named.keep.unwrap();
         assert_eq!((keep.last, keep.daily), (None, Some(Amount::Word("unlimited".into()))));
-        assert!(Profile::parse("keep = { dayly = 3 }", None).unwrap_err().contains("dayly"));
+        assert!(parse("keep = { dayly = 3 }", None).unwrap_err().contains("dayly"));
+    }
+
+    #[test]
+    fn values_of_every_kind_are_read() {
+        let text = "compression = -3\nfull = true\nlimit-read = \"20M\"\ntags = [\"a\", \"b\"]\nnice = 0x0a";
+        let profile = parse(text, None).unwrap();
+        for (option, value) in [
+            ("compression", "-3"),
+            ("full", "true"),
+            ("limit-read", "20M"),
+            ("tags", "a b"),
+            ("nice", "10"),
+        ] {
+            assert_eq!(chosen(&profile, option).unwrap().0, value);
+        }
+        for text in [
+            "nice = 1.5",
+            "tags = [1]",
+            "full = \"yes\"",
+            "paths = { a = 1 }",
+            "profile = 3",
+            "[profile]\na = 3",
+        ] {
+            assert!(parse(text, None).is_err(), "{text}");
+        }
     }
 
     #[test]
     fn mistakes_are_named() {
-        assert!(Profile::parse(TEXT, Some("c")).unwrap_err().contains("there are: b"));
-        assert!(Profile::parse("repos = \"/a\"", None).unwrap_err().contains("repos"));
-        assert!(Profile::parse("[profile.a]\nnodes = 1", Some("a")).unwrap_err().contains("nodes"));
-        assert!(Profile::parse("repo = ", None).is_err());
+        assert!(parse(TEXT, Some("c")).unwrap_err().contains("there are: b"));
+        assert!(parse("repos = \"/a\"", None).unwrap_err().contains("repos"));
+        assert!(parse("[profile.a]\nnodes = 1", Some("a")).unwrap_err().contains("nodes"));
+        assert!(parse("repo = ", None).is_err());
     }
 }

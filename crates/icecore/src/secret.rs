@@ -1,13 +1,13 @@
 //! Where the password comes from: flags, then the environment, then the profile, then the person
 //! at the terminal. A recovery key is taken wherever a password is.
 
+use crate::client_options::resolve::Resolved;
+use crate::client_options::table;
 use crate::codes::Code;
 use crate::failure::{Failure, Result};
-use crate::options::Global;
-use crate::profile::Profile;
 use crypto::SlotSecret;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use zeroize::Zeroizing;
@@ -49,8 +49,8 @@ pub(crate) enum Ask {
 }
 
 /// The password of the repository.
-pub(crate) fn get(global: &Global, profile: &Profile, ask: Ask) -> Result<Secret> {
-    let secret = match given(global, profile)? {
+pub(crate) fn get(options: &Resolved, ask: Ask) -> Result<Secret> {
+    let secret = match given(options)? {
         Some(secret) => secret,
         None => prompt("Repository password", ask)?,
     };
@@ -62,35 +62,19 @@ pub(crate) fn get(global: &Global, profile: &Profile, ask: Ask) -> Result<Secret
 }
 
 /// What flags, environment or profile say; nobody is asked.
-pub(crate) fn get_if_given(global: &Global, profile: &Profile) -> Result<Option<Secret>> {
-    given(global, profile)
+pub(crate) fn get_if_given(options: &Resolved) -> Result<Option<Secret>> {
+    given(options)
 }
 
-/// What flags, environment or profile say, in this order.
-fn given(global: &Global, profile: &Profile) -> Result<Option<Secret>> {
-    if let Some(file) = &global.password_file {
-        return from_file(file).map(Some);
+/// What flags, environment or profile say: at most one of the three has a value.
+fn given(options: &Resolved) -> Result<Option<Secret>> {
+    if let Some(password) = options.value(table::PASSWORD) {
+        return Ok(Some(Secret(Zeroizing::new(password.as_bytes().to_vec()))));
     }
-    if let Some(command) = &global.password_command {
-        return from_command(command.as_ref()).map(Some);
+    if let Some(file) = options.value("password-file") {
+        return from_file(Path::new(file)).map(Some);
     }
-    if let Some(password) = std::env::var_os(PASSWORD) {
-        return Ok(Some(Secret(Zeroizing::new(password.into_vec()))));
-    }
-    if let Some(file) = variable(PASSWORD_FILE) {
-        return from_file(Path::new(&file)).map(Some);
-    }
-    if let Some(command) = variable(PASSWORD_COMMAND) {
-        return from_command(&command).map(Some);
-    }
-    if let Some(file) = &profile.password_file {
-        return from_file(file).map(Some);
-    }
-    profile.password_command.as_ref().map(|command| from_command(command.as_ref())).transpose()
-}
-
-fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
+    options.value("password-command").map(from_command).transpose()
 }
 
 /// The password in `file`, without its line end.

@@ -37,7 +37,14 @@ use serde::Serialize;
 const LOOK_BACK: usize = 50;
 
 impl Backup {
+    /// Runs with what was typed, and with what stands elsewhere where nothing was.
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let mut effective = self.clone();
+        context.resolved.apply_to(&mut effective)?;
+        effective.run_effective(context)
+    }
+
+    fn run_effective(&self, context: &Context) -> Result<Code> {
         self.check()?;
         let mut options = source::options(self, context)?;
         self.be_gentle(context)?;

@@ -45,6 +45,13 @@ struct Explained {
 
 impl Explain {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let mut choice = self.choice.clone();
+        context.resolved.apply_to(&mut choice)?;
+        let effective = Self { path: self.path.clone(), root: self.root.clone(), choice };
+        effective.run_effective(context)
+    }
+
+    fn run_effective(&self, context: &Context) -> Result<Code> {
         let (path, root) = (absolute(&self.path)?, absolute(&self.root)?);
         let excludes = excludes(&self.choice, context)?;
         let decision = explain(&excludes, self.choice.gitignore, &root, &path);
@@ -138,6 +145,6 @@ fn shown(rule: &Rule) -> String {
         Some(file) => {
             format!("'{pattern}' ({}:{})", escape::text(&file.to_string_lossy()), rule.line)
         }
-        None => format!("'{pattern}' (command line or profile)"),
+        None => format!("'{pattern}' (command line, environment or config file)"),
     }
 }

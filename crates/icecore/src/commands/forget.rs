@@ -391,7 +391,7 @@ impl Forget {
             return Ok(typed);
         }
         let node = super::backup::node_name(None, context)?;
-        let paths = context.profile.own_paths()?;
+        let paths = crate::profile::own_paths(&context.resolved)?;
         let paths = paths.iter().map(|path| path.display().to_string()).collect();
         Ok(Filter { node: Some(node), tags: Vec::new(), paths })
     }
@@ -549,7 +549,9 @@ fn show(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Profile, blocks_of_guides};
+    use crate::client_options::resolve::Resolved;
+    use crate::profile::{Profile, blocks_of_guides, own_paths};
+    use std::path::Path;
 
     #[test]
     fn the_config_files_of_the_guides_are_read() {
@@ -560,15 +562,14 @@ mod tests {
             let headings = text.lines().filter_map(|line| line.strip_prefix("[profile."));
             let names = headings.filter_map(|rest| rest.split(']').next()).map(Some);
             for name in names.chain([None]) {
-                let profile = Profile::parse(text, name).unwrap();
-                assert_eq!(profile.repo, Some("/mnt/disk/icecore".into()), "{name:?}");
+                let profile = Profile::parse(text, name, Path::new("c.toml")).unwrap();
+                let resolved = Resolved::new(profile.options);
+                assert_eq!(resolved.value("repo"), Some("/mnt/disk/icecore".as_ref()), "{name:?}");
                 if let Some(keep) = profile.keep {
                     assert!(!KeepFlags::of(&keep).unwrap().policy().is_empty());
                     keep.group_by.map(|by| parse_groups(&by).unwrap());
                 }
-                for path in profile.paths.iter().flatten() {
-                    assert!(path.starts_with('/') || path.starts_with("~/"), "{path}");
-                }
+                own_paths(&resolved).unwrap();
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The flags of `icecore backup`.
 
+use crate::client_options::resolve::Resolved;
 use crate::failure::{Failure, Result};
 use crate::wait::Wait;
 use crate::{time, units};
@@ -27,7 +28,7 @@ no terminal: give it passwords in files. The repository itself is always exclude
 Exit code 3: a snapshot was made, but some objects could not be read.";
 
 /// Back up files, or the output of a command, in a new snapshot.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Debug, Clone)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backup {
     /// Files and directories to back up [default: `paths` of the config file]. With --command: the command and its
@@ -118,7 +119,7 @@ pub(crate) struct Backup {
 }
 
 /// What is excluded from a backup; the same for `explain`.
-#[derive(clap::Args, Debug, Default)]
+#[derive(clap::Args, Debug, Default, Clone)]
 pub(crate) struct Choice {
     /// Exclude what matches this pattern, as in .gitignore. A pattern that begins with `/` is an absolute path; one
     /// that contains a slash is relative to the current directory.
@@ -175,9 +176,10 @@ impl Choice {
 }
 
 impl Backup {
-    /// Reader threads, if given.
-    pub(crate) fn readers(&self) -> Option<usize> {
-        self.threads.map(usize::from).or(self.parallel.map(usize::from))
+    /// Reader threads, if given. Of `--threads` and `--parallel` at most one is in effect.
+    pub(crate) fn readers(&self, resolved: &Resolved) -> Option<usize> {
+        let by_parallel = resolved.chosen("threads").is_empty();
+        if by_parallel { self.parallel.map(usize::from) } else { self.threads.map(usize::from) }
     }
 
     /// What clap cannot check.

@@ -25,7 +25,8 @@ pub(super) fn wanted(flags: &Backup, context: &Context) -> Result<Vec<OsString>>
     let has_lists = !flags.files_from.is_empty() || !flags.files_from_raw.is_empty();
     // A node command is only what it names.
     if all.is_empty() && !has_lists && !context.global.server.node_command {
-        all = context.profile.own_paths()?.into_iter().map(OsString::from).collect();
+        all =
+            crate::profile::own_paths(&context.resolved)?.into_iter().map(OsString::from).collect();
     }
     if !all.is_empty() {
         return Ok(all);

@@ -1,6 +1,8 @@
 //! From flags to what is backed up and how.
 
 use super::{Backup, Choice, lists};
+use crate::client_options::table::EXCLUDE;
+use crate::client_options::{Candidate, Layer};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
@@ -23,25 +25,18 @@ const AS_DISKS_LIKE: usize = 0;
 pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions> {
     let (roots, paths) = named(flags, context)?;
     super::within::check(&roots, &flags.within)?;
-    let tags = if flags.tags.is_empty() {
-        context.profile.tags.clone().unwrap_or_default()
-    } else {
-        flags.tags.clone()
-    };
-    tags.iter()
-        .try_for_each(|tag| super::flags::parse_tag(tag).map(drop))
-        .map_err(Failure::usage)?;
+    let readers = flags.readers(&context.resolved);
     Ok(BackupOptions {
         roots,
         node: node_name(flags.node.as_deref(), context)?,
         paths,
-        tags,
+        tags: flags.tags.clone(),
         walk: capture::walk::WalkOptions {
             refuse_links_to_roots: !flags.within.is_empty(),
-            ..walk(&flags.choice, context, flags.readers().unwrap_or_else(processors))?
+            ..walk(&flags.choice, context, readers.unwrap_or_else(processors))?
         },
         read: Default::default(),
-        threads: flags.readers().unwrap_or(AS_DISKS_LIKE),
+        threads: readers.unwrap_or(AS_DISKS_LIKE),
         level: flags.compression,
         full: flags.full,
         ignore_inode: flags.ignore_inode,
@@ -65,7 +60,8 @@ pub(crate) fn processors() -> usize {
 
 /// What this machine is called in the repository.
 pub(crate) fn node_name(typed: Option<&str>, context: &Context) -> Result<String> {
-    let named = typed.map(str::to_owned).or_else(|| context.profile.node.clone());
+    let chosen = || context.resolved.value("node").map(|name| name.to_string_lossy().into_owned());
+    let named = typed.map(str::to_owned).or_else(chosen);
     let name =
         named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
     super::flags::parse_node(&name).map_err(|reason| {
@@ -117,16 +113,18 @@ fn own_repository(context: &Context) -> Option<PathBuf> {
     context.repo().ok()?.canonicalize().ok()
 }
 
-/// Our own repository, then the patterns of the profile, then those of files, then those of the
-/// command line: the last one that matches wins.
+/// Our own repository, then the patterns of the config file and the environment, then those of files, then those of
+/// the command line: the last one that matches wins.
 pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     let mut builder = Excludes::builder();
     let failed = |error: capture::excludes::PatternError| Failure::usage(error.to_string());
     if let Some(own) = own_repository(context) {
         builder.directory(own.as_os_str().as_bytes());
     }
-    for pattern in context.profile.exclude.iter().flatten() {
-        builder.pattern(pattern).map_err(failed)?;
+    let elsewhere = |candidate: &&Candidate| candidate.layer != Layer::CommandLine;
+    let chosen = context.resolved.chosen(EXCLUDE).iter().filter(elsewhere);
+    for pattern in chosen.flat_map(|candidate| &candidate.values) {
+        builder.pattern(&pattern.to_string_lossy()).map_err(failed)?;
     }
     for file in &choice.exclude_files {
         builder.file(file).map_err(failed)?;

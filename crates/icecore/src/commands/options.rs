@@ -1,0 +1,142 @@
+//! `icecore options`.
+
+use super::backup::Backup;
+use crate::client_options::resolve::Effective;
+use crate::client_options::table::Kind;
+use crate::client_options::{Candidate, Layer};
+use crate::codes::Code;
+use crate::context::Context;
+use crate::escape;
+use crate::failure::Result;
+use crate::table::{Table, flexible, left};
+use crate::units;
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
+
+/// Show every client option: its value, where the value comes from, and what it overrides.
+///
+/// Takes the flags of `icecore backup`, and shows what they would change.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore options\n  icecore options --set --profile work\n  icecore options --compression 9 --json\n\nThe first of these is in effect: command line, environment (ICECORE_ and the name in capitals; lists have one value per line), profile of the config file, config file, default. Patterns to exclude add up."
+)]
+pub(crate) struct Options {
+    /// Show only options that are set somewhere.
+    #[arg(long = "set")]
+    only_set: bool,
+    #[command(flatten)]
+    backup: Backup,
+}
+
+/// A value that is in effect, or was overridden, as JSON shows it.
+#[derive(Serialize)]
+struct Said<'a> {
+    origin: &'static str,
+    place: &'a str,
+    /// Missing for a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<String>>,
+}
+
+/// An option, as JSON shows it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    option: &'static str,
+    variable: String,
+    default: &'static str,
+    origin: &'static str,
+    effective: Vec<Said<'a>>,
+    overridden: Vec<Said<'a>>,
+}
+
+#[derive(Serialize)]
+struct Count {
+    options: usize,
+    set: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_file: Option<String>,
+}
+
+impl Options {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        // What a backup would refuse is refused here, too.
+        context.resolved.apply_to(&mut self.backup.clone())?;
+        let out = &context.out;
+        let all: Vec<_> = context.resolved.iter().collect();
+        let set = all.iter().filter(|one| is_set(one)).count();
+        let shown: Vec<_> = all.iter().filter(|one| !self.only_set || is_set(one)).collect();
+        shown.iter().try_for_each(|one| out.record("option", &json(one)))?;
+        table(&shown).print(out)?;
+        let config_file = context.profile.file.as_ref().map(|file| file.display().to_string());
+        out.line(&format!(
+            "{set} of {} are set; config file: {}",
+            units::many(all.len() as u64, "option"),
+            config_file.as_deref().map_or("none".into(), escape::text)
+        ))?;
+        out.summary(Code::Complete, &Count { options: all.len(), set, config_file })
+    }
+}
+
+/// Whether anybody said anything about it.
+fn is_set(effective: &Effective) -> bool {
+    !effective.chosen.is_empty() || !effective.overridden.is_empty()
+}
+
+fn table(shown: &[&&Effective]) -> Table {
+    let columns = [left("OPTION"), flexible("VALUE"), flexible("FROM"), flexible("OVERRIDES")];
+    let mut table = Table::new(&columns);
+    for effective in shown {
+        let places = effective.chosen.iter().map(|candidate| escape::text(&candidate.place));
+        let places: Vec<_> = places.collect();
+        let from = if places.is_empty() { "default".to_owned() } else { places.join(", ") };
+        let lost = effective.overridden.iter().map(|candidate| overridden(effective, candidate));
+        let lost: Vec<_> = lost.collect();
+        table.row([effective.row.name.to_owned(), value(effective), from, lost.join(", ")]);
+    }
+    table
+}
+
+/// The value for people.
+fn value(effective: &Effective) -> String {
+    match effective.chosen.as_slice() {
+        [] => effective.row.default.to_owned(),
+        chosen => {
+            let texts: Vec<_> = chosen.iter().map(|candidate| text(effective, candidate)).collect();
+            texts.join(" ")
+        }
+    }
+}
+
+fn overridden(effective: &Effective, candidate: &Candidate) -> String {
+    format!("{} ({})", text(effective, candidate), escape::text(&candidate.place))
+}
+
+fn text(effective: &Effective, candidate: &Candidate) -> String {
+    match values(effective, candidate) {
+        None => "not shown".to_owned(),
+        Some(values) if values.is_empty() => "none".to_owned(),
+        Some(values) => values.join(" "),
+    }
+}
+
+/// Nobody's password is shown.
+fn values(effective: &Effective, candidate: &Candidate) -> Option<Vec<String>> {
+    let shown = || candidate.values.iter().map(|value| escape::escape(value.as_bytes())).collect();
+    (effective.row.kind != Kind::Secret).then(shown)
+}
+
+fn json(effective: &Effective) -> Shown<'_> {
+    Shown {
+        option: effective.row.name,
+        variable: effective.row.variable(),
+        default: effective.row.default,
+        origin: effective.chosen.last().map_or(Layer::Default, |candidate| candidate.layer).name(),
+        effective: effective.chosen.iter().map(|one| said_by(effective, one)).collect(),
+        overridden: effective.overridden.iter().map(|one| said_by(effective, one)).collect(),
+    }
+}
+
+fn said_by<'a>(effective: &Effective, candidate: &'a Candidate) -> Said<'a> {
+    let (origin, place) = (candidate.layer.name(), candidate.place.as_str());
+    Said { origin, place, values: values(effective, candidate) }
+}
