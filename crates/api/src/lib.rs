@@ -13,6 +13,7 @@ pub mod jobs;
 pub mod limits;
 pub mod name;
 pub mod nodes;
+pub mod options;
 mod rfc3339;
 pub mod sites;
 pub mod status;

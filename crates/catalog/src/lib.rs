@@ -22,6 +22,7 @@ mod moving;
 pub mod nodes;
 pub mod objects;
 mod old;
+pub mod options;
 mod schema;
 mod settings;
 mod sql;

@@ -12,7 +12,7 @@ use crate::sql::{Backend, Sql};
 use crate::{Error, Result};
 
 /// From version 0 on; the version is the number of steps.
-pub(crate) const STEPS: &[&str] = &[tables::FIRST, tables::OBJECTS];
+pub(crate) const STEPS: &[&str] = &[tables::FIRST, tables::OBJECTS, tables::NODE_OPTIONS];
 /// Copies that are kept.
 const COPIES: usize = 2;
 

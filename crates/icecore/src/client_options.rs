@@ -12,12 +12,16 @@ use std::ffi::OsString;
 /// Where a value comes from. The first one in this order is in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
+    /// Of the server, which forces it.
+    Forced,
     CommandLine,
     Environment,
     /// A profile of the config file.
     Profile,
     /// The config file outside of its profiles.
     File,
+    /// Of the server, for nodes that say nothing themselves.
+    Suggested,
     Default,
 }
 
@@ -25,6 +29,8 @@ impl Layer {
     /// Its name in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Forced => "server-forced",
+            Self::Suggested => "server-suggested",
             Self::CommandLine => "command-line",
             Self::Environment => "environment",
             Self::Profile => "profile",
@@ -44,4 +50,11 @@ pub(crate) struct Candidate {
     pub(crate) place: String,
     /// One value, or those of a list.
     pub(crate) values: Vec<OsString>,
+}
+
+impl Candidate {
+    /// Whether the server says it.
+    pub(crate) fn is_of_server(&self) -> bool {
+        matches!(self.layer, Layer::Forced | Layer::Suggested)
+    }
 }

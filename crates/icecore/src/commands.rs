@@ -78,6 +78,16 @@ pub(crate) enum Command {
     ExitCodes(exit_codes::ExitCodes),
 }
 
+/// Before a command runs: the options that the server sets now.
+pub(crate) fn prepare(command: &Command, context: &mut Context) -> Result<()> {
+    let asks = match command {
+        Command::Backup(_) => true,
+        Command::Options(options) => options.refresh,
+        _ => false,
+    };
+    if asks { context.ask_for_options(backup::takes) } else { Ok(()) }
+}
+
 /// Runs one command; `describe` describes the whole command line.
 pub(crate) fn run(
     command: &Command,

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::node::cache;
 use crate::node::job::Job;
+use crate::node::policy::{Check, Received};
 use crate::node::renewal::Renewal;
 use crate::node::{Caller, Node, not_enrolled};
 use crate::options::Global;
@@ -35,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) profile: Profile,
     /// Every client option with its value, and where that comes from.
     pub(crate) resolved: Resolved,
+    /// What command line, environment and config file say.
+    given: Vec<Candidate>,
     pub(crate) out: Arc<Out>,
     pub(crate) progress: Arc<Progress>,
     signalled: Signalled,
@@ -60,13 +63,51 @@ impl Context {
         let name = global.profile.as_deref().filter(|name| !name.is_empty());
         let profile = Profile::load(name)?;
         let given = environment(|name| std::env::var_os(name));
-        let all = [typed, given, profile.options.clone()].concat();
-        let resolved = Resolved::new(all);
+        let given = [typed, given, profile.options.clone()].concat();
+        let resolved = Resolved::new(given.clone());
         resolved.apply_to(&mut global)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
         let (remote, streams, doubts) = Default::default();
         let out = out.clone();
-        Ok(Self { global, profile, resolved, out, progress, signalled, remote, streams, doubts })
+        let mut context = Self {
+            global,
+            profile,
+            resolved,
+            given,
+            out,
+            progress,
+            signalled,
+            remote,
+            streams,
+            doubts,
+        };
+        // The options of a server are for what is stored on it.
+        if context.named_repo().is_none() {
+            context.follow(&Received::load(&context.agent_folder()))?;
+        }
+        Ok(context)
+    }
+
+    /// Asks the server, if there is one, which options it sets. `check` says which values are good.
+    pub(crate) fn ask_for_options(&mut self, check: Check) -> Result<()> {
+        let Some(node) = self.node()? else { return Ok(()) };
+        match Received::exchange(&node, check) {
+            Ok(received) => self.follow(&received),
+            Err(failure) => {
+                let why = failure.message;
+                self.out.note(&format!(
+                    "cannot ask the server for options, so the last known ones count: {why}"
+                ));
+                Ok(())
+            }
+        }
+    }
+
+    /// Decides again, with the options of the server.
+    fn follow(&mut self, received: &Received) -> Result<()> {
+        let all = [received.candidates(), self.given.clone()].concat();
+        self.resolved = Resolved::new(all);
+        self.resolved.apply_to(&mut self.global)
     }
 
     /// The repository's directory.

@@ -73,8 +73,10 @@ pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
 
 fn run(cli: Cli, typed: Vec<Candidate>) -> Code {
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
-    let result = Context::new(cli.global, typed, &out)
-        .and_then(|context| commands::run(&cli.command, &context, Cli::described));
+    let result = Context::new(cli.global, typed, &out).and_then(|mut context| {
+        commands::prepare(&cli.command, &mut context)?;
+        commands::run(&cli.command, &context, Cli::described)
+    });
     let result = result.and_then(|code| Failure::ignore_broken_pipe(out.flush()).map(|()| code));
     result.unwrap_or_else(|failure| out.fail(&failure))
 }

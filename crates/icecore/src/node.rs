@@ -1,11 +1,13 @@
 //! This machine as a node: a repository on its server, opened with what enrollment gave.
 
+pub(crate) mod allow;
 pub(crate) mod cache;
 pub(crate) mod job;
 mod key_lists;
 pub(crate) mod keys;
 pub(crate) mod memory;
 pub(crate) mod network;
+pub(crate) mod policy;
 mod receipt_keys;
 pub(crate) mod renewal;
 

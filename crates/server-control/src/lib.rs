@@ -31,6 +31,7 @@ mod node_activity;
 mod nodes;
 pub mod offline;
 mod open;
+mod options;
 mod permissions;
 mod refusal_log;
 mod remote_domain;
@@ -60,6 +61,7 @@ use limits::Limits;
 use node_activity::NodeActivity;
 use nodes::Nodes;
 use open::Parts;
+use options::ClientOptions;
 use permissions::Permissions;
 use server_contract::Repositories;
 use server_contract::folder::Folder;
@@ -92,6 +94,7 @@ pub struct Control {
     forget_permissions: Arc<ForgetPermissions>,
     nodes: Arc<Nodes>,
     limits: Arc<Limits>,
+    client_options: Arc<ClientOptions>,
     domains: Arc<Domains>,
     grants: Arc<Grants>,
     jobs: Arc<Jobs>,
@@ -119,6 +122,7 @@ impl Control {
             tokens: Arc::new(Tokens::new(&parts)),
             enrollment: Arc::new(Enrollment::new(&parts)),
             nodes: Arc::new(Nodes::new(&parts)),
+            client_options: Arc::new(ClientOptions::new(&parts)),
             domains: Arc::new(Domains::new(&parts)),
             grants: Arc::new(Grants::new(&parts)),
             commands: Arc::new(Commands::new(&parts)),

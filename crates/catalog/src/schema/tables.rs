@@ -89,6 +89,13 @@ CREATE TABLE objects (
     body {text} NOT NULL, PRIMARY KEY (kind, name)){strict};
 ";
 
+/// Client options that the server sets for nodes, and what nodes tell about them.
+pub(super) const NODE_OPTIONS: &str = "
+CREATE TABLE node_options (
+    node {text} PRIMARY KEY REFERENCES nodes ON DELETE CASCADE, options {text} NOT NULL,
+    report {text}, reported {int}){strict};
+";
+
 /// A table, as a copy of the whole catalog needs to know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
@@ -109,7 +116,7 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 16] = [
+pub(crate) const TABLES: [Table; 17] = [
     table("settings", "key"),
     table("storage_servers", "name"),
     table("domains", "name"),
@@ -121,6 +128,7 @@ pub(crate) const TABLES: [Table; 16] = [
     table("grants", "node, domain"),
     table("granted_keys", "key"),
     table("old_keys", "key"),
+    table("node_options", "node"),
     numbered("limits"),
     numbered("jobs"),
     numbered("commands"),

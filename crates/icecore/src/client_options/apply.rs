@@ -2,7 +2,7 @@
 //! that a value means the same wherever it was said.
 
 use super::resolve::{Effective, Resolved};
-use super::table::{EXCLUDE, Kind};
+use super::table::{EXCLUDE, Kind, Row, row};
 use super::{Candidate, Layer};
 use crate::failure::{Failure, Result};
 use std::ffi::OsString;
@@ -37,15 +37,37 @@ fn set<T: clap::Args>(
         return Ok(());
     }
     let values = effective.chosen.iter().flat_map(|candidate| &candidate.values);
-    let words = match row.kind {
-        Kind::Switch => match strongest.values.first().and_then(|value| value.to_str()) {
-            Some("true") => vec![OsString::from(format!("--{}", row.flag))],
-            Some("false") => Vec::new(),
-            _ => return Err(refused(strongest, "write true or false")),
-        },
-        _ => values.map(|value| word(row.flag, value)).collect(),
-    };
-    update(target, command, &words, &own).map_err(|error| refused(strongest, &said(&error)))
+    let done = words(row, values.cloned().collect())
+        .and_then(|words| update(target, command, &words, &own).map_err(|error| said(&error)));
+    match done {
+        // Checked when it came; a program of another version may have kept it.
+        Err(_) if strongest.is_of_server() => Ok(()),
+        done => done.map_err(|why| refused(strongest, &why)),
+    }
+}
+
+/// Whether the flags of `T` take what `candidate` says.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(crate) fn check<T: clap::Args>(candidate: &Candidate) -> std::result::Result<(), String> {
+    let row = row(candidate.option).ok_or("there is no such option")?;
+    let command = clap::Command::new("icecore").no_binary_name(true);
+    let mut command = T::augment_args_for_update(command);
+    let words = words(row, candidate.values.clone())?;
+    command.try_get_matches_from_mut(words).map(drop).map_err(|error| said(&error))
+}
+
+/// The command line that says `values`. A switch that is off is said by silence.
+fn words(row: &Row, values: Vec<OsString>) -> std::result::Result<Vec<OsString>, String> {
+    if row.kind != Kind::Switch {
+        return Ok(values.iter().map(|value| word(row.flag, value)).collect());
+    }
+    match values.last().and_then(|value| value.to_str()) {
+        Some("true") => Ok(vec![OsString::from(format!("--{}", row.flag))]),
+        Some("false") => Ok(Vec::new()),
+        _ => Err("write true or false".to_owned()),
+    }
 }
 
 fn word(flag: &str, value: &OsString) -> OsString {
@@ -84,7 +106,7 @@ fn said(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client_options::table::{TABLE, row};
+    use crate::client_options::table::TABLE;
     use crate::commands::backup::Backup;
     use crate::options::Global;
     use clap::{Arg, ArgAction, Args, Command, Parser};

@@ -94,7 +94,7 @@ fn says_something(candidate: &Candidate) -> bool {
     row.is_some_and(|row| match row.kind {
         Kind::Secret => true,
         // Said, and nothing: no tags, no paths.
-        Kind::List => candidate.layer >= Layer::Profile || !is_empty,
+        Kind::List => matches!(candidate.layer, Layer::Profile | Layer::File) || !is_empty,
         _ => !is_empty,
     })
 }
@@ -112,8 +112,14 @@ mod tests {
         all.iter().flat_map(|one| one.values.iter().filter_map(|value| value.to_str())).collect()
     }
 
-    const LAYERS: [Layer; 4] =
-        [Layer::CommandLine, Layer::Environment, Layer::Profile, Layer::File];
+    const LAYERS: [Layer; 6] = [
+        Layer::Forced,
+        Layer::CommandLine,
+        Layer::Environment,
+        Layer::Profile,
+        Layer::File,
+        Layer::Suggested,
+    ];
 
     #[test]
     fn every_set_of_layers_is_decided_by_the_first_of_them() {
@@ -134,9 +140,12 @@ mod tests {
     fn sums_add_up_and_a_profile_replaces_its_file() {
         let all = LAYERS.map(|layer| said("exclude", layer, layer.name()));
         let resolved = Resolved::new(all.into());
-        assert_eq!(values(resolved.chosen("exclude")), ["profile", "environment", "command-line"]);
+        assert_eq!(
+            values(resolved.chosen("exclude")),
+            ["server-suggested", "profile", "environment", "command-line", "server-forced"]
+        );
         let lists = LAYERS.map(|layer| said("tags", layer, layer.name()));
-        assert_eq!(values(Resolved::new(lists.into()).chosen("tags")), ["command-line"]);
+        assert_eq!(values(Resolved::new(lists.into()).chosen("tags")), ["server-forced"]);
     }
 
     #[test]
@@ -149,6 +158,10 @@ mod tests {
             chosen.copied().collect::<Vec<_>>()
         };
         use Layer::{CommandLine, Environment, File, Profile};
+        assert_eq!(
+            of(&[("password", CommandLine), ("password-file", Layer::Forced)]),
+            ["password-file"]
+        );
         assert_eq!(
             of(&[("password-command", Profile), ("password-file", File)]),
             ["password-command"]

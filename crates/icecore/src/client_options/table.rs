@@ -31,11 +31,14 @@ pub(crate) struct Row {
     pub(crate) group: &'static str,
     /// Whether the config file may say it.
     pub(crate) in_file: bool,
+    /// Whether a server may say it. Not what chooses the repository or the source, what takes files into a backup that
+    /// the node leaves out, or what names a path or a program of the node.
+    pub(crate) by_server: bool,
 }
 
 impl Row {
     const fn new(name: &'static str, kind: Kind, default: &'static str) -> Self {
-        Self { name, flag: name, kind, default, group: "", in_file: true }
+        Self { name, flag: name, kind, default, group: "", in_file: true, by_server: false }
     }
 
     const fn flag(self, flag: &'static str) -> Self {
@@ -48,6 +51,10 @@ impl Row {
 
     const fn not_in_file(self) -> Self {
         Self { in_file: false, ..self }
+    }
+
+    const fn by_server(self) -> Self {
+        Self { by_server: true, ..self }
     }
 
     /// Its environment variable.
@@ -81,8 +88,8 @@ pub(crate) static TABLE: [Row; 37] = [
     Row::new("domain", Text, "the node's own").not_in_file(),
     Row::new(PATHS, List, "none").flag(""),
     Row::new("node", Text, "the host name"),
-    Row::new("tags", List, "none").flag("tag"),
-    Row::new(EXCLUDE, Sum, "none"),
+    Row::new("tags", List, "none").flag("tag").by_server(),
+    Row::new(EXCLUDE, Sum, "none").by_server(),
     Row::new("exclude-from", Sum, "none"),
     Row::new("exclude-if-present", Sum, "none"),
     Row::new("exclude-larger-than", Amount, "no limit"),
@@ -92,22 +99,22 @@ pub(crate) static TABLE: [Row; 37] = [
     Row::new("nodump", Switch, "false"),
     Row::new("no-cache-tags", Switch, "false"),
     Row::new("one-file-system", Switch, "false"),
-    Row::new("skip-if-unchanged", Switch, "false"),
+    Row::new("skip-if-unchanged", Switch, "false").by_server(),
     Row::new("full", Switch, "false"),
     Row::new("ignore-inode", Switch, "false"),
-    Row::new("verify-blocks", Switch, "false"),
-    Row::new("compression", Amount, "auto"),
-    Row::new("parallel", Amount, "auto").group("parallel"),
-    Row::new("threads", Amount, "by disks").group("parallel"),
-    Row::new("streams", Amount, "by throughput"),
-    Row::new("socket-buffer", Amount, "by system"),
-    Row::new("nice", Amount, "0"),
-    Row::new("idle-io", Switch, "false"),
-    Row::new("limit-read", Amount, "no limit"),
-    Row::new("limit-write", Amount, "no limit"),
-    Row::new("limit-cpu", Amount, "no limit"),
+    Row::new("verify-blocks", Switch, "false").by_server(),
+    Row::new("compression", Amount, "auto").by_server(),
+    Row::new("parallel", Amount, "auto").group("parallel").by_server(),
+    Row::new("threads", Amount, "by disks").group("parallel").by_server(),
+    Row::new("streams", Amount, "by throughput").by_server(),
+    Row::new("socket-buffer", Amount, "by system").by_server(),
+    Row::new("nice", Amount, "0").by_server(),
+    Row::new("idle-io", Switch, "false").by_server(),
+    Row::new("limit-read", Amount, "no limit").by_server(),
+    Row::new("limit-write", Amount, "no limit").by_server(),
+    Row::new("limit-cpu", Amount, "no limit").by_server(),
     Row::new("chunk-cache", Text, "by user"),
-    Row::new("chunk-cache-size", Amount, "1G"),
+    Row::new("chunk-cache-size", Amount, "1G").by_server(),
     Row::new("report", Text, "summary"),
 ];
 

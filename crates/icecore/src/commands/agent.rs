@@ -1,6 +1,5 @@
 //! `icecore agent`.
 
-mod allow;
 mod daemon;
 mod node_commands;
 mod recovery;

@@ -10,6 +10,8 @@ use flags::Detail;
 pub(crate) use flags::{Backup, Choice, parse_tag};
 pub(crate) use source::{excludes, node_name, processors};
 
+use crate::client_options::apply::check;
+use crate::client_options::{Candidate, Layer};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -17,6 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::node::job::Job;
 use crate::node::memory::Memory;
 use crate::node::{cache, network};
+use crate::options::Global;
 use crate::out::Out;
 use crate::progress::{self, Shown, Total};
 use crate::session_report::{self, Failed, Saved};
@@ -41,6 +44,7 @@ impl Backup {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let mut effective = self.clone();
         context.resolved.apply_to(&mut effective)?;
+        tell_forced(context);
         effective.run_effective(context)
     }
 
@@ -48,7 +52,8 @@ impl Backup {
         self.check()?;
         let mut options = source::options(self, context)?;
         self.be_gentle(context)?;
-        if let Some(parallel) = self.parallel {
+        let is_in_effect = context.resolved.chosen("threads").is_empty();
+        if let Some(parallel) = self.parallel.filter(|_| is_in_effect) {
             // As many streams as readers would only wait for each other.
             context.wish_streams(parallel.div_ceil(2));
         }
@@ -170,6 +175,27 @@ impl Backup {
             context.out.note(&format!("cannot raise the limit of open files: {error}"));
         }
         Ok(())
+    }
+}
+
+/// Whether the flags of a backup take what `candidate` says.
+pub(crate) fn takes(candidate: &Candidate) -> std::result::Result<(), String> {
+    let is_global = matches!(candidate.option, "streams" | "socket-buffer");
+    if is_global { check::<Global>(candidate) } else { check::<Backup>(candidate) }
+}
+
+/// What was typed and does not count.
+fn tell_forced(context: &Context) {
+    for effective in context.resolved.iter() {
+        let is_forced = effective.chosen.last().is_some_and(|one| one.layer == Layer::Forced);
+        let typed = effective.overridden.iter().find(|one| one.layer == Layer::CommandLine);
+        if let (true, Some(typed)) = (is_forced, typed) {
+            let name = effective.row.name;
+            context.out.note(&format!(
+                "{} does not apply: the server forces {name}. See: icecore options --set",
+                typed.place
+            ));
+        }
     }
 }
 

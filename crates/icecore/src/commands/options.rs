@@ -8,8 +8,10 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Result;
+use crate::node::policy::Received;
 use crate::table::{Table, flexible, left};
 use crate::units;
+use api::options::OptionReport;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 
@@ -18,12 +20,15 @@ use std::os::unix::ffi::OsStrExt;
 /// Takes the flags of `icecore backup`, and shows what they would change.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore options\n  icecore options --set --profile work\n  icecore options --compression 9 --json\n\nThe first of these is in effect: command line, environment (ICECORE_ and the name in capitals; lists have one value per line), profile of the config file, config file, default. Patterns to exclude add up."
+    after_help = "Examples:\n  icecore options\n  icecore options --set --profile work\n  icecore options --compression 9 --json\n\nThe first of these is in effect: forced by the server, command line, environment (ICECORE_ and the name in capitals; lists have one value per line), profile of the config file, config file, suggested by the server, default. Patterns to exclude add up."
 )]
 pub(crate) struct Options {
     /// Show only options that are set somewhere.
     #[arg(long = "set")]
     only_set: bool,
+    /// On a node of a server: ask the server first. Otherwise what it said last counts.
+    #[arg(long)]
+    pub(super) refresh: bool,
     #[command(flatten)]
     backup: Backup,
 }
@@ -55,6 +60,9 @@ struct Count {
     set: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     config_file: Option<String>,
+    /// Options of the server that this node ignores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<OptionReport>,
 }
 
 impl Options {
@@ -73,8 +81,24 @@ impl Options {
             units::many(all.len() as u64, "option"),
             config_file.as_deref().map_or("none".into(), escape::text)
         ))?;
-        out.summary(Code::Complete, &Count { options: all.len(), set, config_file })
+        let report = tell_ignored(context)?;
+        out.summary(Code::Complete, &Count { options: all.len(), set, config_file, report })
     }
+}
+
+/// Options of the server that this node ignores.
+fn tell_ignored(context: &Context) -> Result<Option<OptionReport>> {
+    if context.node()?.is_none() {
+        return Ok(None);
+    }
+    let report = Received::load(&context.agent_folder()).report().clone();
+    for name in &report.own {
+        context.out.remark(&format!("{name}: the server sets it, but allow.toml keeps it (`own`)"));
+    }
+    for (name, why) in &report.refused {
+        context.out.remark(&format!("{name}: the server sets it, but it is ignored: {why}"));
+    }
+    Ok(Some(report))
 }
 
 /// Whether anybody said anything about it.

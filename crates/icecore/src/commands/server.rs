@@ -8,6 +8,7 @@ mod look;
 mod maintenance;
 mod node_commands;
 mod nodes;
+mod options;
 pub(crate) mod run;
 pub(crate) mod site;
 mod storage_servers;
@@ -61,6 +62,7 @@ enum Action {
     Jobs(jobs::JobsArgs),
     Cancel(jobs::Cancel),
     Limit(limits::LimitArgs),
+    Options(options::OptionsArgs),
     Backup(node_commands::Backup),
     Restore(node_commands::Restore),
     Commands(node_commands::Commands),
@@ -110,6 +112,7 @@ impl Server {
             Some(Action::Jobs(jobs)) => jobs.run(reach, context),
             Some(Action::Cancel(cancel)) => cancel.run(reach, context),
             Some(Action::Limit(limit)) => limit.run(reach, context),
+            Some(Action::Options(options)) => options.run(reach, context),
             Some(Action::Backup(backup)) => backup.run(reach, context),
             Some(Action::Restore(restore)) => restore.run(reach, context),
             Some(Action::Commands(commands)) => commands.run(reach, context),

@@ -1,6 +1,8 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
-use super::handlers::{commands, domains, enroll, jobs, nodes, server, sites, storage_servers};
+use super::handlers::{
+    commands, domains, enroll, jobs, nodes, options, server, sites, storage_servers,
+};
 use axum::body::Bytes;
 use std::sync::OnceLock;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
@@ -28,6 +30,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
     paths(
         enroll::make_token, enroll::enroll, enroll::renew, enroll::make_key,
         nodes::nodes, nodes::revoke, nodes::allow_forget, nodes::remove,
+        options::options, options::change, options::exchange,
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel,

@@ -1,7 +1,9 @@
 //! The routes of the API.
 
 use super::Failed;
-use super::handlers::{commands, domains, enroll, jobs, nodes, server, sites, storage_servers};
+use super::handlers::{
+    commands, domains, enroll, jobs, nodes, options, server, sites, storage_servers,
+};
 use super::openapi;
 use super::topics::Server;
 use crate::Control;
@@ -44,10 +46,12 @@ fn routes() -> Router<Server> {
         .route("/node/keys", post(enroll::make_key))
         .route("/node/commands", get(commands::own_commands))
         .route("/node/commands/{id}", post(commands::update_command))
+        .route("/node/options", post(options::exchange))
         .route("/nodes", get(nodes::nodes))
         .route("/nodes/{node}", delete(nodes::remove))
         .route("/nodes/{node}/revoke", post(nodes::revoke))
         .route("/nodes/{node}/forget", post(nodes::allow_forget))
+        .route("/nodes/{node}/options", get(options::options).post(options::change))
         .route("/limits", get(nodes::limits).post(nodes::add_limit))
         .route("/limits/{id}", delete(nodes::remove_limit))
         .route("/domains", get(domains::domains))

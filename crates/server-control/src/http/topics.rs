@@ -9,6 +9,7 @@ use crate::grants::Grants;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::nodes::Nodes;
+use crate::options::ClientOptions;
 use crate::sites::Sites;
 use crate::status::ServerStatus;
 use crate::storage_servers::{StorageServerRequests, StorageServers};
@@ -34,6 +35,7 @@ macro_rules! topics {
 }
 
 topics! {
+    client_options: ClientOptions,
     commands: Commands,
     domains: Domains,
     enrollment: Enrollment,

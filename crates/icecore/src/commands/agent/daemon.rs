@@ -5,14 +5,18 @@ use super::node_commands::{self, Outcome};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::Result;
+use crate::node::Node;
+use crate::node::policy::Received;
 use crate::node::renewal::Renewal;
 use api::commands::NodeCommand;
 use remote::{Purpose, Remote};
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long it waits for a command before it looks after itself: certificate, signals.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
+/// How often it asks which options the server sets.
+const ASK_AFTER: Duration = Duration::from_secs(5 * 60);
 /// First and longest pause before the server is called again.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -50,8 +54,13 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
     context.out.line(&format!("connected to {}", target.describe()))?;
     context.out.flush()?;
     let mut renewal = Renewal::new(&node.folder);
+    let mut asked = None;
     while !context.is_cancelled() {
         renewal.look(&context.out);
+        if asked.is_none_or(|at: Instant| at.elapsed() >= ASK_AFTER) {
+            ask_for_options(context, &node);
+            asked = Some(Instant::now());
+        }
         let Some((number, json)) = connection.next_command(LOOK_AFTER).map_err(failed)? else {
             continue;
         };
@@ -70,6 +79,14 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
         connection.command_done(number, is_complete, &text).map_err(failed)?;
     }
     Ok(())
+}
+
+/// A backup asks by itself; this is for what `icecore options` shows, and for the administrator to see what this node
+/// ignores.
+fn ask_for_options(context: &Context, node: &Node) {
+    if let Err(failure) = Received::exchange(node, crate::commands::backup::takes) {
+        context.out.note(&format!("cannot ask the server for options: {}", failure.message));
+    }
 }
 
 fn rest(context: &Context, pause: Duration) {

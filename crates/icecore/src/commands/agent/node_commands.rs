@@ -1,8 +1,8 @@
 //! What a command becomes: this program with arguments of ours. What may be read and where restores may go is for
-//! the machine to say: see [`super::allow`].
+//! the machine to say: see [`crate::node::allow`].
 
-use super::allow::{self, ALLOW, Allow};
 use crate::context::Context;
+use crate::node::allow::{self, ALLOW, Allow};
 use api::commands::{NewBackup, NewRestore, NodeCommand, Task};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};

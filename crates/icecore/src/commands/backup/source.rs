@@ -1,13 +1,13 @@
 //! From flags to what is backed up and how.
 
 use super::{Backup, Choice, lists};
+use crate::client_options::Layer;
 use crate::client_options::table::EXCLUDE;
-use crate::client_options::{Candidate, Layer};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::paths::absolute;
-use capture::excludes::{self, Excludes};
+use capture::excludes::{self, Excludes, ExcludesBuilder};
 use capture::walk::SourceRoot;
 use pipeline::backup::BackupOptions;
 use pipeline::select::clean_path;
@@ -113,19 +113,22 @@ fn own_repository(context: &Context) -> Option<PathBuf> {
     context.repo().ok()?.canonicalize().ok()
 }
 
-/// Our own repository, then the patterns of the config file and the environment, then those of files, then those of
-/// the command line: the last one that matches wins.
+/// Our own repository, then the patterns that the server suggests, of the config file and of the environment, then
+/// those of files, of the command line, and those that the server forces: the last one that matches wins.
 pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     let mut builder = Excludes::builder();
     let failed = |error: capture::excludes::PatternError| Failure::usage(error.to_string());
     if let Some(own) = own_repository(context) {
         builder.directory(own.as_os_str().as_bytes());
     }
-    let elsewhere = |candidate: &&Candidate| candidate.layer != Layer::CommandLine;
-    let chosen = context.resolved.chosen(EXCLUDE).iter().filter(elsewhere);
-    for pattern in chosen.flat_map(|candidate| &candidate.values) {
-        builder.pattern(&pattern.to_string_lossy()).map_err(failed)?;
-    }
+    let add = |builder: &mut ExcludesBuilder, is_wanted: fn(Layer) -> bool| {
+        let chosen = context.resolved.chosen(EXCLUDE).iter();
+        let wanted = chosen.filter(|candidate| is_wanted(candidate.layer));
+        let mut patterns = wanted.flat_map(|candidate| &candidate.values);
+        patterns
+            .try_for_each(|one| builder.pattern(&one.to_string_lossy()).map(drop).map_err(failed))
+    };
+    add(&mut builder, |layer| layer > Layer::CommandLine)?;
     for file in &choice.exclude_files {
         builder.file(file).map_err(failed)?;
     }
@@ -137,5 +140,6 @@ pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     for pattern in &choice.excludes_of_any_case {
         builder.pattern_ignore_case(&excludes::anchored(pattern, &here)).map_err(failed)?;
     }
+    add(&mut builder, |layer| layer == Layer::Forced)?;
     builder.build().map_err(failed)
 }

@@ -1,6 +1,7 @@
-//! The file `allow.toml` beside the identity of a machine: what its server may command. Nothing is allowed because it
-//! is missing, and it is not believed when others may write to it.
+//! The file `allow.toml` beside the identity of a machine: what its server may command, and which client options it
+//! may not set. Nothing is allowed because the file is missing, and it is not believed when others may write to it.
 
+use crate::client_options::table;
 use rustix::fs::{Mode, OFlags};
 use serde::Deserialize;
 use std::fs::File;
@@ -9,8 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Its name.
-pub(super) const ALLOW: &str = "allow.toml";
-/// It has three lists of folders.
+pub(crate) const ALLOW: &str = "allow.toml";
+/// It has three lists of folders and one of options.
 const BYTES_MAX: u64 = 64 << 10;
 /// Others may write: group and world.
 const WRITE_OF_OTHERS: u32 = 0o022;
@@ -18,17 +19,19 @@ const WRITE_OF_OTHERS: u32 = 0o022;
 /// The file `allow.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Allow {
+pub(crate) struct Allow {
     /// Restores may go below these folders.
-    pub(super) restore_below: Vec<PathBuf>,
+    pub(crate) restore_below: Vec<PathBuf>,
     /// What is backed up when a command names nothing.
-    pub(super) backup: Vec<String>,
+    pub(crate) backup: Vec<String>,
     /// Backups by command may take what is below these folders; nothing when there are none.
-    pub(super) backup_below: Vec<PathBuf>,
+    pub(crate) backup_below: Vec<PathBuf>,
+    /// Client options that the server does not set, whatever it says.
+    pub(crate) own: Vec<String>,
 }
 
 /// What the machine allows.
-pub(super) fn read(folder: &Path) -> Result<Allow, String> {
+pub(crate) fn read(folder: &Path) -> Result<Allow, String> {
     let path = folder.join(ALLOW);
     let said = |text: String| format!("{}: {text}", path.display());
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -44,7 +47,11 @@ pub(super) fn read(folder: &Path) -> Result<Allow, String> {
     if text.len() as u64 > BYTES_MAX {
         return Err(said(format!("it has more than {BYTES_MAX} bytes")));
     }
-    toml::from_str(&text).map_err(|error| said(error.message().to_owned()))
+    let allow: Allow = toml::from_str(&text).map_err(|error| said(error.message().to_owned()))?;
+    match allow.own.iter().find(|name| table::row(name).is_none()) {
+        Some(name) => Err(said(format!("`own` names '{name}', which is no option"))),
+        None => Ok(allow),
+    }
 }
 
 fn check(file: &File) -> Result<(), String> {
@@ -80,7 +87,7 @@ mod tests {
         for text in files {
             let folder = tempfile::tempdir().unwrap();
             write(folder.path(), text, 0o600);
-            let Allow { restore_below, backup, backup_below } = read(folder.path()).unwrap();
+            let Allow { restore_below, backup, backup_below, .. } = read(folder.path()).unwrap();
             assert!(!backup.is_empty() && !backup_below.is_empty() && !restore_below.is_empty());
         }
     }
@@ -95,6 +102,15 @@ mod tests {
         }
         write(folder.path(), text, 0o644);
         assert_eq!(read(folder.path()).unwrap().restore_below, [PathBuf::from("/srv")]);
+    }
+
+    #[test]
+    fn own_options_are_read_and_must_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "own = [\"compression\", \"nice\"]", 0o600);
+        assert_eq!(read(folder.path()).unwrap().own, ["compression", "nice"]);
+        write(folder.path(), "own = [\"compresion\"]", 0o600);
+        assert!(read(folder.path()).unwrap_err().contains("compresion"));
     }
 
     #[test]
