@@ -58,12 +58,27 @@ impl Running {
         for name in SECRETS {
             command.env_remove(name);
         }
+        Self::spawn(command)
+    }
+
+    /// The same for a command with pipes and environment of its own.
+    pub(crate) fn spawn(mut command: Command) -> io::Result<Self> {
         let parent = rustix::process::getpid();
         // SAFETY: only system calls, no allocation and no lock, between fork and exec.
         unsafe { command.pre_exec(move || bind_to(parent)) };
         let child = command.spawn()?;
         GROUP.store(child.id() as i32, Ordering::SeqCst);
         Ok(Self { child, is_reaped: false })
+    }
+
+    /// What it prints to all pipes that it was given; once.
+    pub(crate) fn pipes(&mut self) -> Vec<Box<dyn Read + Send>> {
+        let (output, errors) = (self.child.stdout.take(), self.child.stderr.take());
+        let output = output.map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
+        output
+            .into_iter()
+            .chain(errors.map(|pipe| Box::new(pipe) as Box<dyn Read + Send>))
+            .collect()
     }
 
     /// What it prints; once.
@@ -83,7 +98,7 @@ impl Running {
     }
 
     /// Looks without taking the status, so that its number stays its own.
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let found = rustix::process::waitid(WaitId::Pid(Pid::from_child(&self.child)), options);
         !matches!(found, Ok(None))
@@ -100,7 +115,8 @@ impl Running {
         true
     }
 
-    fn reap(&mut self) -> io::Result<ExitStatus> {
+    /// Takes its status.
+    pub(crate) fn reap(&mut self) -> io::Result<ExitStatus> {
         GROUP.store(0, Ordering::SeqCst);
         self.is_reaped = true;
         self.child.wait()

@@ -20,12 +20,13 @@ pub(crate) enum Code {
     NoSpace = 15,
     Unreachable = 16,
     DrillMismatch = 17,
+    HookFailed = 18,
     Cancelled = 130,
 }
 
 impl Code {
     /// All of them, by number.
-    pub(crate) const ALL: [Code; 13] = [
+    pub(crate) const ALL: [Code; 14] = [
         Code::Complete,
         Code::Failed,
         Code::Usage,
@@ -38,6 +39,7 @@ impl Code {
         Code::NoSpace,
         Code::Unreachable,
         Code::DrillMismatch,
+        Code::HookFailed,
         Code::Cancelled,
     ];
 
@@ -61,6 +63,7 @@ impl Code {
             Code::NoSpace => "no-space",
             Code::Unreachable => "unreachable",
             Code::DrillMismatch => "drill-mismatch",
+            Code::HookFailed => "hook-failed",
             Code::Cancelled => "cancelled",
         }
     }
@@ -80,6 +83,7 @@ impl Code {
             Code::NoSpace => "no space left on the disk of the repository or the target",
             Code::Unreachable => "repository or server unreachable",
             Code::DrillMismatch => "restored data differs from the backup",
+            Code::HookFailed => "a hook failed; before the backup: nothing was backed up",
             Code::Cancelled => "stopped by a signal; the next run continues with what was stored",
         }
     }

@@ -14,6 +14,7 @@ mod descriptors;
 mod escape;
 mod failure;
 mod filter;
+mod hooks;
 mod location;
 mod node;
 mod options;

@@ -63,7 +63,7 @@ fn pause(context: &Context, end: Instant) -> pipeline::Result<()> {
 }
 
 /// Reads `90s`, `10m` (minutes here: nobody waits for months), `1h30m`.
-fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a duration; write 30s, 10m or 2h");
     let (mut rest, mut secs) = (text, 0_u64);
     while !rest.is_empty() {

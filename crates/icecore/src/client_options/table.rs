@@ -78,7 +78,7 @@ pub(crate) const PATHS: &str = "paths";
 use Kind::{Amount, List, Secret, Sum, Switch, Text};
 
 /// All client options, as `icecore options` shows them.
-pub(crate) static TABLE: [Row; 37] = [
+pub(crate) static TABLE: [Row; 40] = [
     Row::new("repo", Text, "none"),
     Row::new(PASSWORD, Secret, "asked for").flag("").group(PASSWORD).not_in_file(),
     Row::new("password-file", Text, "none").group(PASSWORD),
@@ -116,6 +116,9 @@ pub(crate) static TABLE: [Row; 37] = [
     Row::new("chunk-cache", Text, "by user"),
     Row::new("chunk-cache-size", Amount, "1G").by_server(),
     Row::new("report", Text, "summary"),
+    Row::new("hook-pre", Sum, "none").by_server(),
+    Row::new("hook-post", Sum, "none").by_server(),
+    Row::new("hook-on-failure", Sum, "none").by_server(),
 ];
 
 /// The row of `name`.

@@ -16,6 +16,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::{Failure, Result};
+use crate::hooks::{HookReport, Hooks, Stage};
 use crate::node::job::Job;
 use crate::node::memory::Memory;
 use crate::node::{cache, network};
@@ -45,7 +46,17 @@ impl Backup {
         let mut effective = self.clone();
         context.resolved.apply_to(&mut effective)?;
         tell_forced(context);
-        effective.run_effective(context)
+        if effective.dry_run || !Hooks::are_named(&context.resolved) {
+            return effective.run_effective(context);
+        }
+        // Who asks us to stop during a hook wants the others to clean up.
+        context.listen_for_signals();
+        let hooks = Hooks::new(context);
+        let done = hooks.run(Stage::Pre, None).and_then(|hooks_run| {
+            effective.hooks_run = hooks_run;
+            effective.run_effective(context)
+        });
+        hooks.after(done)
     }
 
     fn run_effective(&self, context: &Context) -> Result<Code> {
@@ -308,6 +319,9 @@ struct Summary<'a> {
     network: Option<Network>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chunk_cache: Option<CacheReport>,
+    /// Those that ran before.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    hooks: &'a [HookReport],
 }
 
 /// What the network did, where there was one.
@@ -334,6 +348,7 @@ impl<'a> Summary<'a> {
             bytes_to_read,
             network,
             chunk_cache,
+            hooks: &[],
         }
     }
 
@@ -396,7 +411,8 @@ impl Backup {
         saved.lines().iter().try_for_each(|line| context.out.line(line))?;
         let code = if done.partial { Code::Partial } else { Code::Complete };
         let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial);
-        let summary = Summary { is_skipped: done.is_skipped, ..summary.over(wire, cache) };
+        let (is_skipped, hooks) = (done.is_skipped, self.hooks_run.as_slice());
+        let summary = Summary { is_skipped, hooks, ..summary.over(wire, cache) };
         job.end(code, &summary);
         context.out.summary(code, &summary)
     }

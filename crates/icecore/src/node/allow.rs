@@ -32,12 +32,23 @@ pub(crate) struct Allow {
 
 /// What the machine allows.
 pub(crate) fn read(folder: &Path) -> Result<Allow, String> {
-    let path = folder.join(ALLOW);
+    let Some(text) = own_file(folder, ALLOW)? else { return Ok(Allow::default()) };
+    let said = |text: String| format!("{}: {text}", folder.join(ALLOW).display());
+    let allow: Allow = toml::from_str(&text).map_err(|error| said(error.message().to_owned()))?;
+    match allow.own.iter().find(|name| table::row(name).is_none()) {
+        Some(name) => Err(said(format!("`own` names '{name}', which is no option"))),
+        None => Ok(allow),
+    }
+}
+
+/// The text of the file `name` of the agent's folder, which only root and our user may write; `None` without one.
+pub(crate) fn own_file(folder: &Path, name: &str) -> Result<Option<String>, String> {
+    let path = folder.join(name);
     let said = |text: String| format!("{}: {text}", path.display());
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::open(&path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Allow::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(said(error.to_string())),
     };
     check(&file).map_err(said)?;
@@ -47,11 +58,7 @@ pub(crate) fn read(folder: &Path) -> Result<Allow, String> {
     if text.len() as u64 > BYTES_MAX {
         return Err(said(format!("it has more than {BYTES_MAX} bytes")));
     }
-    let allow: Allow = toml::from_str(&text).map_err(|error| said(error.message().to_owned()))?;
-    match allow.own.iter().find(|name| table::row(name).is_none()) {
-        Some(name) => Err(said(format!("`own` names '{name}', which is no option"))),
-        None => Ok(allow),
-    }
+    Ok(Some(text))
 }
 
 fn check(file: &File) -> Result<(), String> {

@@ -13,6 +13,7 @@ mod forgetting;
 mod forgetting_from_afar;
 mod full_disk;
 mod hardened;
+mod hooks;
 mod key_epochs;
 mod keyless;
 mod looking;

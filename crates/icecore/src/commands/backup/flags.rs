@@ -2,6 +2,7 @@
 
 use crate::client_options::resolve::Resolved;
 use crate::failure::{Failure, Result};
+use crate::hooks::{self, HookReport};
 use crate::wait::Wait;
 use crate::{time, units};
 use capture::excludes::ExcludeTag;
@@ -21,6 +22,7 @@ const EXAMPLES: &str = "Examples:
   icecore backup /srv --limit-write 20M --limit-cpu 50 --idle-io
   mysqldump shop | icecore backup --stdin shop.sql
   icecore backup --command shop.dump -- pg_dump -Fc shop
+  icecore backup /srv --hook-pre dump-shop --hook-post tidy-up
 
 If the command of --command fails, no snapshot is made; if icecore stops, so does the command. It has \
 no terminal: give it passwords in files. The repository itself is always excluded.
@@ -100,6 +102,18 @@ pub(crate) struct Backup {
     /// Maximum share of all CPUs, in percent.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) limit_cpu: Option<u32>,
+    /// Before the backup, run this hook of `hooks.toml` in the agent state directory. If it fails, nothing is backed up.
+    #[arg(long, value_name = "NAME", value_parser = hooks::parse_name)]
+    pub(crate) hook_pre: Vec<String>,
+    /// After the backup, run this hook, however the backup ended.
+    #[arg(long, value_name = "NAME", value_parser = hooks::parse_name)]
+    pub(crate) hook_post: Vec<String>,
+    /// If the backup failed, run this hook, before those of --hook-post.
+    #[arg(long, value_name = "NAME", value_parser = hooks::parse_name)]
+    pub(crate) hook_on_failure: Vec<String>,
+    /// How the hooks before this backup ended.
+    #[arg(skip)]
+    pub(crate) hooks_run: Vec<HookReport>,
     /// Ignore inode numbers: on some network file systems they do not last.
     #[arg(long)]
     pub(crate) ignore_inode: bool,
