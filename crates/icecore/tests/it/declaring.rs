@@ -166,6 +166,9 @@ fn objects_are_created_changed_and_removed_one_by_one() {
     std::fs::write(&file, &shown).unwrap();
     let same = run(&["policy", "change", "web", "--from", file.to_str().unwrap()]).ends(0).text();
     assert!(same.starts_with("Nothing changes"), "{same}");
+    std::fs::write(&file, "max_jobs = 9\n").unwrap();
+    let keys = run(&["unit", "change", "fast", "--from", file.to_str().unwrap()]).ends(0).text();
+    assert!(keys.contains("max_jobs  8 -> 9"), "{keys}");
     let refused = run(&["unit", "remove", "fast"]).ends(2);
     assert!(refused.stderr.contains("policy web: there is no unit 'fast'"), "{}", refused.stderr);
     run(&["policy", "change", "web", "--unset", "unit"]).ends(0);

@@ -65,8 +65,10 @@ fn from_file(file: &Path) -> Result<Value> {
 
 /// The keys of the table `[KIND.NAME]`, if the file has this one only.
 fn inner((kind, name): (Kind, &str), mut file: Value) -> Value {
-    let tables = [&file, &file[kind.name()]].map(|it| it.as_object().map_or(0, Map::len));
-    match file[kind.name()].get_mut(name).filter(|it| tables == [1, 1] && it.is_object()) {
+    let length = |it: &Value| it.as_object().map(Map::len);
+    let is_alone = length(&file) == Some(1) && file.get(kind.name()).and_then(length) == Some(1);
+    let body = file.get_mut(kind.name()).and_then(|names| names.get_mut(name));
+    match body.filter(|body| is_alone && body.is_object()) {
         Some(body) => body.take(),
         None => file,
     }
