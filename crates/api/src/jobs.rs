@@ -7,14 +7,85 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
+    /// It waits in the queue of its storage unit.
+    Queued,
     /// It is running.
     Running,
     /// It succeeded.
     Complete,
+    /// It made a snapshot without some objects, which could not be read.
+    Partial,
     /// It failed.
     Failed,
+    /// An administrator ended it.
+    Cancelled,
+    /// It did not start in its time and never will.
+    Missed,
     /// The node did not come back, or the server stopped.
     Lost,
+}
+
+impl JobState {
+    /// Whether it waits or runs.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+/// Why a job did not end well. These words never change their meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobCause {
+    /// Its time passed while nobody could start it: the server was off, or the source was busy.
+    NotStarted,
+    /// Its time passed while its storage unit had no free slot.
+    NoSlot,
+    /// Its time passed while the agent of its node was not connected.
+    NodeAway,
+    /// Its node was revoked or removed.
+    NodeGone,
+    /// Its policy was removed or changed, so that it is not wanted any more.
+    PolicyGone,
+    /// The agent did not do it: the machine does not allow it, or could not start it.
+    NotDone,
+    /// The backup failed.
+    BackupFailed,
+    /// The agent reported success, and no snapshot was received.
+    NoSnapshot,
+    /// The node did not come back.
+    NodeLost,
+    /// An administrator canceled it.
+    Cancelled,
+}
+
+/// What a policy wants of a job, and when it may start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobPlan {
+    /// The policy.
+    pub policy: String,
+    /// The schedule; missing when it was started by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// The source: the paths, one in a line; empty for the node's own list.
+    pub source: String,
+    /// The storage unit in whose queue it waits.
+    pub unit: String,
+    /// Jobs with a higher one start first.
+    pub priority: i64,
+    /// When it was due.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub due: i64,
+    /// When it is missed, if it has not started. Of missed runs: when the last of them was due.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub until: Option<i64>,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// Whether it makes up for missed runs.
+    pub late: bool,
+    /// How many runs it stands for: 1, or the number of missed ones.
+    pub runs: u32,
 }
 
 /// Progress of a job.
@@ -47,7 +118,7 @@ pub struct Job {
     pub kind: String,
     /// What is backed up or restored, as the node describes it.
     pub what: String,
-    /// Start time.
+    /// Start time; while it waits in a queue, and if it never started, when it was entered.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub begun: i64,
@@ -71,6 +142,15 @@ pub struct Job {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why it did not end well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<JobCause>,
+    /// Why it waits; for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// What a policy wants of it; missing when it was started on the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<JobPlan>,
     /// Whether its cancellation was requested.
     pub cancelled: bool,
     /// Its report, JSON as the node sent it; only in the reply for a single job.

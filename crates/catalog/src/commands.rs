@@ -2,7 +2,7 @@
 
 use crate::audit::note;
 use crate::error::found;
-use crate::sql::{Json, Row, Word, values};
+use crate::sql::{Json, Row, Sql, Word, values};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::commands::{CommandState, NodeCommand, Task};
@@ -19,6 +19,27 @@ fn command(row: &Row) -> Result<NodeCommand> {
     })
 }
 
+/// Adds a command in the running transaction, and returns its number.
+pub(crate) fn insert(change: &Sql<'_>, by: By<'_>, task: &Task) -> Result<u64> {
+    let node = task.node();
+    let known = "SELECT 1 FROM nodes WHERE name = $1 AND revoked = 0";
+    if !change.exists(known, values![Word(node)])? {
+        return Err(Error::Missing { what: "node", name: node.to_string() });
+    }
+    let id: u64 = change.one(
+        "INSERT INTO commands (node, task, made, state) VALUES ($1, $2, $3, 'pending')
+         RETURNING id",
+        values![Word(node), Json(task), by.now_secs],
+        |row| row.get(0),
+    )?;
+    let action = match task {
+        Task::Restore(_) => "command.restore",
+        Task::Backup(_) => "command.backup",
+    };
+    note(change, by, action, node.as_str(), &format!("command {id}"))?;
+    Ok(id)
+}
+
 impl Catalog {
     /// Adds a command.
     ///
@@ -26,22 +47,7 @@ impl Catalog {
     /// [`Error::Missing`] when the node does not exist or is revoked, [`Error::Database`].
     pub fn add_command(&self, by: By<'_>, task: &Task) -> Result<NodeCommand> {
         self.change(|change| {
-            let node = task.node();
-            let known = "SELECT 1 FROM nodes WHERE name = $1 AND revoked = 0";
-            if !change.exists(known, values![Word(node)])? {
-                return Err(Error::Missing { what: "node", name: node.to_string() });
-            }
-            let id: u64 = change.one(
-                "INSERT INTO commands (node, task, made, state) VALUES ($1, $2, $3, 'pending')
-                 RETURNING id",
-                values![Word(node), Json(task), by.now_secs],
-                |row| row.get(0),
-            )?;
-            let action = match task {
-                Task::Restore(_) => "command.restore",
-                Task::Backup(_) => "command.backup",
-            };
-            note(change, by, action, node.as_str(), &format!("command {id}"))?;
+            let id = insert(change, by, task)?;
             let (task, made) = (task.clone(), by.now_secs);
             Ok(NodeCommand { id, task, made, state: CommandState::Pending, message: None })
         })

@@ -1,15 +1,17 @@
 //! Jobs: written when they begin and when they end.
 
 use crate::sql::{Row, Sql, ToValue, Value, Word, values};
+use crate::schedules::job_ended;
 use crate::{Catalog, Error, Result};
-use api::jobs::{Job, JobFilter, JobState, Progress};
+use api::jobs::{Job, JobCause, JobFilter, JobPlan, JobState, Progress};
 
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
 /// So many jobs are read quickly, in whatever order.
 const FEW: i64 = 2 * PAGE_MAX as i64;
-const COLUMNS: &str = "id, node, domain, kind, what, begun, ended, state, objects, bytes,
-    bytes_read, bytes_wire, stage, path, snapshot, error, cancelled";
+pub(crate) const COLUMNS: &str = "id, node, domain, kind, what, begun, ended, state, objects, bytes,
+    bytes_read, bytes_wire, stage, path, snapshot, error, cancelled, cause, policy, schedule,
+    source, unit, priority, due, until, attempt, late, runs";
 
 /// A new job.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,8 @@ pub struct Ending<'a> {
     pub snapshot: Option<&'a str>,
     /// Why it failed.
     pub error: Option<&'a str>,
+    /// The same in a word.
+    pub cause: Option<JobCause>,
     /// Whether its cancellation was requested.
     pub cancelled: bool,
     /// Its report.
@@ -61,17 +65,18 @@ impl Catalog {
         })
     }
 
-    /// Records the end of a job. A job that has ended does not change.
+    /// Records the end of a running job, and what it means for its source and schedule. A job that has ended does not
+    /// change.
     ///
     /// # Errors
     /// [`Error::Database`].
     pub fn end_job(&self, id: u64, end: Ending<'_>) -> Result<()> {
         let Progress { objects, bytes, bytes_read, bytes_wire, stage, path } = end.progress;
         self.change(|change| {
-            change.execute(
+            let rows = change.execute(
                 "UPDATE jobs SET ended = $2, state = $3, objects = $4, bytes = $5,
                  bytes_read = $6, bytes_wire = $7, stage = $8, path = $9, snapshot = $10,
-                 error = $11, cancelled = $12, report = $13 WHERE id = $1 AND state = 'running'",
+                 error = $11, cancelled = $12, report = $13, cause = $14 WHERE id = $1 AND state = 'running'",
                 values![
                     id,
                     end.ended,
@@ -86,13 +91,15 @@ impl Catalog {
                     end.error,
                     end.cancelled,
                     end.report,
+                    end.cause.map(Word),
                 ],
             )?;
-            Ok(())
+            if rows > 0 { job_ended(change, id, &end) } else { Ok(()) }
         })
     }
 
-    /// Marks jobs as lost that were running when the server stopped. Returns how many.
+    /// Marks jobs as lost that were running when the server stopped. Returns how many. Those that a node command
+    /// carries out go on: the node has the command still, and reports its end.
     ///
     /// # Errors
     /// [`Error::Database`].
@@ -100,7 +107,9 @@ impl Catalog {
         self.change(|change| {
             let rows = change.execute(
                 "UPDATE jobs SET state = 'lost', ended = $1, error = 'the server stopped'
-                 WHERE state = 'running'",
+                 WHERE state = 'running' AND NOT EXISTS (
+                     SELECT 1 FROM commands WHERE commands.id = jobs.command
+                     AND commands.state IN ('pending', 'taken'))",
                 values![now_secs],
             )?;
             Ok(rows as usize)
@@ -127,7 +136,7 @@ impl Catalog {
         let missing = || Error::Missing { what: "job", name: id.to_string() };
         self.look(|look| {
             let select = format!("SELECT {COLUMNS}, report FROM jobs WHERE id = $1");
-            look.row(&select, values![id], job)?.ok_or_else(missing)
+            look.row(&select, values![id], |row| Ok(Job { report: row.get(28)?, ..job(row)? }))?.ok_or_else(missing)
         })
     }
 }
@@ -174,12 +183,12 @@ fn wanted(filter: &JobFilter, first: Option<i64>) -> Result<(String, Vec<Value>)
     values.push(page(filter).to_value()?);
     let limit = values.len();
     let select = format!(
-        "SELECT {COLUMNS}, NULL FROM jobs WHERE {conditions} ORDER BY id DESC LIMIT ${limit}"
+        "SELECT {COLUMNS} FROM jobs WHERE {conditions} ORDER BY id DESC LIMIT ${limit}"
     );
     Ok((select, values))
 }
 
-fn job(row: &Row) -> Result<Job> {
+pub(crate) fn job(row: &Row) -> Result<Job> {
     Ok(Job {
         id: row.get(0)?,
         node: row.get(1)?,
@@ -202,6 +211,26 @@ fn job(row: &Row) -> Result<Job> {
         snapshot: row.get(14)?,
         error: row.get(15)?,
         cancelled: row.get(16)?,
-        report: row.get(17)?,
+        cause: row.get::<Option<Word<_>>>(17)?.map(|word| word.0),
+        waits: None,
+        plan: plan(row)?,
+        report: None,
     })
+}
+
+/// What a policy wants of a job, if one does.
+fn plan(row: &Row) -> Result<Option<JobPlan>> {
+    let Some(policy) = row.get(18)? else { return Ok(None) };
+    Ok(Some(JobPlan {
+        policy,
+        schedule: row.get(19)?,
+        source: row.get(20)?,
+        unit: row.get(21)?,
+        priority: row.get(22)?,
+        due: row.get(23)?,
+        until: row.get(24)?,
+        attempt: row.get(25)?,
+        late: row.get(26)?,
+        runs: row.get(27)?,
+    }))
 }

@@ -23,6 +23,7 @@ pub mod nodes;
 pub mod objects;
 mod old;
 pub mod options;
+pub mod schedules;
 mod schema;
 mod settings;
 mod sql;

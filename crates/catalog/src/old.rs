@@ -23,7 +23,7 @@ struct Table {
 const JOBS: Table = Table {
     name: "jobs",
     made: "begun",
-    is_old: "ended < $1 AND state <> 'running'",
+    is_old: "ended < $1 AND state NOT IN ('queued', 'running')",
     action: "job.delete",
 };
 
@@ -118,8 +118,8 @@ mod tests {
 
     fn end(catalog: &Catalog, job: u64, ended: i64) {
         let (state, progress) = (JobState::Complete, &Progress::default());
-        let (snapshot, error, cancelled, report) = (None, None, false, "{}");
-        let end = Ending { ended, state, progress, snapshot, error, cancelled, report };
+        let (snapshot, error, cause, cancelled, report) = (None, None, None, false, "{}");
+        let end = Ending { ended, state, progress, snapshot, error, cause, cancelled, report };
         catalog.end_job(job, end).unwrap();
     }
 

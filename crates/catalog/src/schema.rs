@@ -1,6 +1,7 @@
 //! Versions of the tables: steps forward only, with a copy of the catalog before each. A step that was released never
 //! changes.
 
+mod schedules;
 mod tables;
 
 pub(crate) use tables::{TABLES, Table};
@@ -12,7 +13,8 @@ use crate::sql::{Backend, Sql};
 use crate::{Error, Result};
 
 /// From version 0 on; the version is the number of steps.
-pub(crate) const STEPS: &[&str] = &[tables::FIRST, tables::OBJECTS, tables::NODE_OPTIONS];
+pub(crate) const STEPS: &[&str] =
+    &[tables::FIRST, tables::OBJECTS, tables::NODE_OPTIONS, schedules::STEP];
 /// Copies that are kept.
 const COPIES: usize = 2;
 

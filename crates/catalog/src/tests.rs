@@ -189,6 +189,7 @@ fn end(catalog: &Catalog, id: u64, state: JobState) {
         progress: &progress,
         snapshot: Some("s"),
         error: None,
+        cause: None,
         cancelled: false,
         report: "{}",
     };

@@ -116,7 +116,7 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 17] = [
+pub(crate) const TABLES: [Table; 19] = [
     table("settings", "key"),
     table("storage_servers", "name"),
     table("domains", "name"),
@@ -133,5 +133,7 @@ pub(crate) const TABLES: [Table; 17] = [
     numbered("jobs"),
     numbered("commands"),
     table("objects", "kind, name"),
+    table("schedule_states", "policy, schedule, node, source"),
+    table("source_states", "node, source"),
     table("audit", "id"),
 ];
