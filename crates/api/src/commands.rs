@@ -31,7 +31,32 @@ pub struct NewBackup {
     /// Paths to back up; those of the node's own configuration when empty.
     #[serde(default)]
     pub paths: Vec<String>,
+    /// Patterns of what is left out, as `icecore backup --exclude` takes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excludes: Vec<String>,
+    /// Whether all files are read, even if they seem unchanged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
+
+impl NewBackup {
+    /// A backup of `paths`, or of the node's own list.
+    pub fn of(node: Name, paths: Vec<String>) -> Self {
+        Self { node, paths, excludes: Vec::new(), full: false }
+    }
+}
+
+/// How a node names the backup that it makes for a command: the server then knows to which job it belongs.
+pub fn what_of(command: u64) -> String {
+    format!("{WHAT}{command}")
+}
+
+/// The command for which a node makes a backup, if it is for one.
+pub fn command_of(what: &str) -> Option<u64> {
+    what.strip_prefix(WHAT)?.parse().ok()
+}
+
+const WHAT: &str = "command ";
 
 /// What a node is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

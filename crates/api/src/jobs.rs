@@ -1,5 +1,6 @@
 //! Jobs: those that run, and those that ended.
 
+use crate::Name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -156,6 +157,38 @@ pub struct Job {
     /// Its report, JSON as the node sent it; only in the reply for a single job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
+}
+
+/// Starts the backups of a policy now.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StartPolicy {
+    /// Only on this node; on all nodes of the policy when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Name>,
+    /// Only show what would start.
+    pub dry_run: bool,
+}
+
+/// What a start comes to.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StartedPolicy {
+    /// One for each source of each node.
+    pub jobs: Vec<StartedJob>,
+}
+
+/// A backup that starts now.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StartedJob {
+    /// The node.
+    pub node: String,
+    /// The source: the paths, one in a line.
+    pub source: String,
+    /// The storage unit in whose queue it waits.
+    pub unit: String,
+    /// Its job; missing in a dry run, and when the source has a job already that waits or runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
 }
 
 /// A page of jobs.

@@ -1,7 +1,7 @@
 //! Jobs: written when they begin and when they end.
 
-use crate::sql::{Row, Sql, ToValue, Value, Word, values};
 use crate::schedules::job_ended;
+use crate::sql::{Row, Sql, ToValue, Value, Word, values};
 use crate::{Catalog, Error, Result};
 use api::jobs::{Job, JobCause, JobFilter, JobPlan, JobState, Progress};
 
@@ -9,7 +9,8 @@ const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
 /// So many jobs are read quickly, in whatever order.
 const FEW: i64 = 2 * PAGE_MAX as i64;
-pub(crate) const COLUMNS: &str = "id, node, domain, kind, what, begun, ended, state, objects, bytes,
+pub(crate) const COLUMNS: &str =
+    "id, node, domain, kind, what, begun, ended, state, objects, bytes,
     bytes_read, bytes_wire, stage, path, snapshot, error, cancelled, cause, policy, schedule,
     source, unit, priority, due, until, attempt, late, runs";
 
@@ -136,7 +137,8 @@ impl Catalog {
         let missing = || Error::Missing { what: "job", name: id.to_string() };
         self.look(|look| {
             let select = format!("SELECT {COLUMNS}, report FROM jobs WHERE id = $1");
-            look.row(&select, values![id], |row| Ok(Job { report: row.get(28)?, ..job(row)? }))?.ok_or_else(missing)
+            look.row(&select, values![id], |row| Ok(Job { report: row.get(28)?, ..job(row)? }))?
+                .ok_or_else(missing)
         })
     }
 }
@@ -182,9 +184,8 @@ fn wanted(filter: &JobFilter, first: Option<i64>) -> Result<(String, Vec<Value>)
     }
     values.push(page(filter).to_value()?);
     let limit = values.len();
-    let select = format!(
-        "SELECT {COLUMNS} FROM jobs WHERE {conditions} ORDER BY id DESC LIMIT ${limit}"
-    );
+    let select =
+        format!("SELECT {COLUMNS} FROM jobs WHERE {conditions} ORDER BY id DESC LIMIT ${limit}");
     Ok((select, values))
 }
 

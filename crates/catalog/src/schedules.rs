@@ -7,7 +7,7 @@ use crate::audit::note;
 use crate::commands;
 use crate::jobs::{COLUMNS, Ending, job};
 use crate::sql::{Json, Row, Sql, Word, values};
-use crate::{By, Catalog, Result};
+use crate::{By, Catalog, Result, settings};
 use api::commands::Task;
 use api::jobs::{Job, JobCause, JobPlan, JobState};
 
@@ -113,7 +113,8 @@ impl Catalog {
     /// # Errors
     /// [`crate::Error::Database`].
     pub fn schedule_states(&self) -> Result<Vec<ScheduleState>> {
-        let select = "SELECT policy, schedule, node, source, settled, failed_due, attempts, failed_ended
+        let select =
+            "SELECT policy, schedule, node, source, settled, failed_due, attempts, failed_ended
              FROM schedule_states";
         self.look_long(|look| look.rows(select, &[], schedule_state))
     }
@@ -140,27 +141,29 @@ impl Catalog {
         self.look_long(|look| look.rows(&select, &[], open))
     }
 
-    /// Settles runs of a schedule: records those that were missed, and queues the one that is due.
+    /// Settles runs of schedules, all in one transaction: records those that were missed, and queues those that are
+    /// due.
     ///
     /// # Errors
     /// [`crate::Error::Database`].
-    pub fn settle(&self, now_secs: i64, new: &Settlement<'_>) -> Result<Settled> {
-        self.change(|change| {
-            if settled(change, new.key)? != new.before {
-                return Ok(Settled::Stale);
-            }
-            if let Some(run) = new.start
-                && has_open_job(change, &run.node, &run.plan.source)?
-            {
-                return Ok(Settled::Stale);
-            }
-            set_settled(change, new)?;
-            if let Some(missed) = new.missed {
-                add_missed(change, now_secs, missed)?;
-            }
-            let start = new.start.map(|run| add_queued(change, now_secs, run));
-            Ok(Settled::Done(start.transpose()?))
-        })
+    pub fn settle(&self, now_secs: i64, all: &[Settlement<'_>]) -> Result<Vec<Settled>> {
+        self.change(|change| all.iter().map(|new| settle_one(change, now_secs, new)).collect())
+    }
+
+    /// What [`Catalog::set_clock`] has stored.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn clock(&self) -> Result<Option<String>> {
+        self.look(|look| settings::get(look, settings::CLOCK))
+    }
+
+    /// Stores the state of the clock by which runs start.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn set_clock(&self, state: &str) -> Result<()> {
+        self.change(|change| settings::set(change, settings::CLOCK, state))
     }
 
     /// Queues a job that an administrator wants now; `None` if the source has an open job.
@@ -239,6 +242,23 @@ impl Catalog {
             })
         })
     }
+}
+
+fn settle_one(change: &Sql<'_>, now_secs: i64, new: &Settlement<'_>) -> Result<Settled> {
+    if settled(change, new.key)? != new.before {
+        return Ok(Settled::Stale);
+    }
+    if let Some(run) = new.start
+        && has_open_job(change, &run.node, &run.plan.source)?
+    {
+        return Ok(Settled::Stale);
+    }
+    set_settled(change, new)?;
+    if let Some(missed) = new.missed {
+        add_missed(change, now_secs, missed)?;
+    }
+    let start = new.start.map(|run| add_queued(change, now_secs, run));
+    Ok(Settled::Done(start.transpose()?))
 }
 
 fn schedule_state(row: &Row) -> Result<ScheduleState> {
@@ -333,9 +353,8 @@ fn add(change: &Sql<'_>, now_secs: i64, run: &NewRun, state: JobState) -> Result
 /// What the end of a job means for its source, its schedule and its command.
 pub(crate) fn job_ended(change: &Sql<'_>, id: u64, end: &Ending<'_>) -> Result<()> {
     let select = format!("SELECT {COLUMNS}, command FROM jobs WHERE id = $1");
-    let run = change.one(&select, values![id], |row| {
-        Ok(OpenRun { job: job(row)?, command: row.get(28)? })
-    })?;
+    let run = change
+        .one(&select, values![id], |row| Ok(OpenRun { job: job(row)?, command: row.get(28)? }))?;
     let Some(plan) = &run.job.plan else { return Ok(()) };
     match end.state {
         JobState::Complete | JobState::Partial => {

@@ -14,6 +14,9 @@ pub(crate) const COPIED: &str = "copied";
 /// How often the objects of the site were changed.
 pub(crate) const SITE_VERSION: &str = "site-version";
 
+/// The state of the clock by which runs start.
+pub(crate) const CLOCK: &str = "clock";
+
 /// The value of a setting.
 pub(crate) fn get(look: &Sql<'_>, key: &str) -> Result<Option<String>> {
     look.row("SELECT value FROM settings WHERE key = $1", values![key], |row| row.get(0))

@@ -235,7 +235,7 @@ fn jobs_are_found_by_what_they_are_a_page_at_a_time(on: On) {
 
 fn a_command_goes_to_its_node_and_ends_once(on: On) {
     let (_folder, catalog) = with_nodes(on);
-    let task = Task::Backup(NewBackup { node: name("web"), paths: vec!["/etc".into()] });
+    let task = Task::Backup(NewBackup::of(name("web"), vec!["/etc".into()]));
     let command = catalog.add_command(BY, &task).unwrap();
     assert_eq!(catalog.open_commands("web").unwrap(), std::slice::from_ref(&command));
     assert!(catalog.open_commands("db").unwrap().is_empty());
@@ -247,14 +247,14 @@ fn a_command_goes_to_its_node_and_ends_once(on: On) {
     assert!(update("web", CommandState::Failed).is_err());
     assert!(catalog.open_commands("web").unwrap().is_empty());
     assert_eq!(catalog.commands(5).unwrap()[0].state, CommandState::Done);
-    let task = Task::Backup(NewBackup { node: name("nobody"), paths: vec![] });
+    let task = Task::Backup(NewBackup::of(name("nobody"), vec![]));
     assert!(matches!(catalog.add_command(BY, &task), Err(Error::Missing { .. })));
 }
 
 fn a_command_that_no_node_takes_is_given_up(on: On) {
     let (_folder, catalog) = with_nodes(on);
     let command = |node: &str| {
-        let task = Task::Backup(NewBackup { node: name(node), paths: vec![] });
+        let task = Task::Backup(NewBackup::of(name(node), vec![]));
         catalog.add_command(BY, &task).unwrap().id
     };
     let (pending, taken) = (command("web"), command("db"));
@@ -269,7 +269,7 @@ fn a_command_that_no_node_takes_is_given_up(on: On) {
 fn commands_are_deleted_when_they_ended_and_are_old(on: On) {
     let (_folder, catalog) = with_nodes(on);
     let command = |made, state| {
-        let task = Task::Backup(NewBackup { node: name("web"), paths: vec![] });
+        let task = Task::Backup(NewBackup::of(name("web"), vec![]));
         let command = catalog.add_command(By { now_secs: made, ..BY }, &task).unwrap().id;
         if let Some(state) = state {
             catalog.update_command(BY, &name("web"), command, state, None).unwrap();

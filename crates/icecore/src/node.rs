@@ -88,6 +88,7 @@ impl Node {
             port: self.identity.server.port,
             tls: access::reloading_certificate::tls(&self.folder, &self.identity, protocol::ALPN)?,
             domain: self.domain(caller).unwrap_or_default(),
+            what: server.command_number.map_or_else(String::new, api::commands::what_of),
             buffer_bytes: server.socket_buffer.unwrap_or(0) as usize,
             streams: caller.streams,
             limits: [0, 0],

@@ -68,6 +68,9 @@ pub(crate) struct ServerOptions {
     /// The agent starts this for a node command: repositories of a config file do not apply.
     #[arg(long, global = true, hide = true)]
     pub(crate) node_command: bool,
+    /// The number of the node command.
+    #[arg(long, global = true, hide = true, value_name = "N", requires = "node_command")]
+    pub(crate) command_number: Option<u64>,
     /// Connections per job, 1 to 10 [default: as many as raise the throughput].
     #[arg(
         long,

@@ -15,6 +15,8 @@ pub struct Endpoint {
     pub tls: Arc<rustls::ClientConfig>,
     /// The domain; empty for the node's own.
     pub domain: String,
+    /// What a backup is, for the server's list of jobs; empty if it is nothing that the server needs to know.
+    pub what: String,
     /// Size of the socket's buffers in bytes; 0 leaves them to the system.
     pub buffer_bytes: usize,
     /// Streams of a session; 0 adds streams while they help.

@@ -85,6 +85,7 @@ mod tests {
             port: 1,
             tls: Arc::new(tls),
             domain: String::new(),
+            what: String::new(),
             buffer_bytes: 0,
             streams: 0,
             limits: [0, 0],

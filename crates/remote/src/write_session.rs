@@ -73,7 +73,7 @@ impl RemoteWriteSession {
     ) -> Result<Self> {
         let base = base.map(|name| SnapshotName { sequence: name.sequence, id: name.id });
         let record = PathBytes(session_record.to_bytes());
-        let begin = Packet::Begin { base, what: String::new(), record };
+        let begin = Packet::Begin { base, what: remote.endpoint.what.clone(), record };
         let Packet::Begun { session, secret, is_empty } = begun(&remote, &begin)? else {
             return Err(bad_reply("Begin"));
         };

@@ -7,6 +7,7 @@
 
 mod decide;
 mod list;
+pub mod queue;
 mod schedule;
 mod timetable;
 mod words;

@@ -128,6 +128,8 @@ pub enum JobEnd {
     Complete {
         /// Id of the snapshot, if there is one.
         snapshot: Option<String>,
+        /// Whether objects are missing in it that could not be read, as its signed head says.
+        is_partial: bool,
     },
     /// It failed, for this reason.
     Failed(String),
@@ -148,6 +150,12 @@ pub trait AccessControl: Send + Sync {
 
     /// `node` has closed a connection.
     fn disconnected(&self, _node: &Node, _address: IpAddr) {}
+
+    /// The agent of `node` waits for commands from now on.
+    fn agent_connected(&self, _node: &Node) {}
+
+    /// A connection of the agent of `node` has ended.
+    fn agent_disconnected(&self, _node: &Node) {}
 
     /// What `node` may do with `domain` (`None`: its own).
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal>;

@@ -22,6 +22,14 @@ impl AccessControl for Control {
         self.activity.disconnected(&node.name, address, now_secs());
     }
 
+    fn agent_connected(&self, node: &Node) {
+        self.agents.connected(&node.name);
+    }
+
+    fn agent_disconnected(&self, node: &Node) {
+        self.agents.disconnected(&node.name);
+    }
+
     fn access(&self, node: &Node, domain: Option<&str>) -> Result<Access, Refusal> {
         self.permissions.access_of(node, domain).map_err(|error| refusal(error, "access"))
     }
@@ -76,6 +84,7 @@ impl AccessControl for Control {
     }
 
     fn command_done(&self, node: &Node, command: u64, is_complete: bool, report: &str) {
+        self.scheduler.command_done(&self.domains, command, is_complete, report);
         let state = if is_complete { CommandState::Done } else { CommandState::Failed };
         let message = Some(report.to_owned()).filter(|report| !report.is_empty());
         if let Err(error) = self.commands.update(node, command, &CommandUpdate { state, message }) {

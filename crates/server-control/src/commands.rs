@@ -35,6 +35,11 @@ impl Commands {
         self.given.load(Ordering::Relaxed)
     }
 
+    /// A command was given past this, in a transaction of the catalog.
+    pub(crate) fn was_given(&self) {
+        self.given.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Gives a command. A restore from another domain needs a grant, now and when it is done.
     ///
     /// # Errors

@@ -6,8 +6,17 @@ use crate::open::Parts;
 use api::Name;
 use api::domains::{Domain, Snapshot, Snapshots};
 use catalog::Catalog;
+use repository::snapshots::StoredSnapshot;
 use server_contract::folder::Folder;
 use std::sync::Arc;
+
+/// A snapshot in a repository.
+pub(crate) struct Received {
+    pub(crate) id: String,
+    pub(crate) is_partial: bool,
+    /// When the backup began, by the clock of the node.
+    pub(crate) time_secs: i64,
+}
 
 /// The domains.
 pub(crate) struct Domains {
@@ -58,6 +67,20 @@ impl Domains {
         let config = server_contract::config(&self.folder.domain(&domain.name)).ok().flatten();
         let repository = config.map(|config| config.repository.to_string());
         Domain { repository, ..domain }
+    }
+
+    /// What the signed heads of the snapshots of a domain say, of those that can be read.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`] when there is no such domain; [`crate::Error::Repository`].
+    pub(crate) fn received(&self, domain: &Name) -> Result<Vec<Received>> {
+        let stored = self.repositories.by_name(domain)?.snapshots()?;
+        let received = |it: StoredSnapshot| Received {
+            id: it.name.id.to_string(),
+            is_partial: it.head.is_partial(),
+            time_secs: it.head.time_secs,
+        };
+        Ok(stored.into_iter().flatten().map(received).collect())
     }
 
     /// The clear parts of the snapshots of a domain.

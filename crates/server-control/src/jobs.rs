@@ -1,14 +1,18 @@
 //! Jobs: running ones are in memory, with their rates; the catalog has their starts and ends.
 
 use crate::{Error, Result, by, now_secs, random};
-use api::jobs::{Job, JobFilter, JobState, Progress};
+use api::jobs::{Job, JobCause, JobFilter, JobState, Progress};
 use catalog::Catalog;
 use catalog::jobs::{Ending, NewJob, page};
 use parking_lot::Mutex;
 use server_contract::access_control::{JobEnd, JobNo, JobStatus};
+use started::StartedRuns;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+mod started;
 
 /// Rates are averages over the last samples, at most one a second.
 const SAMPLES: usize = 10;
@@ -135,16 +139,61 @@ fn capped(text: &str) -> &str {
 pub(crate) struct Jobs {
     catalog: Arc<Catalog>,
     running: JobTable,
+    /// Jobs of policies whose node was asked for them, until its session comes.
+    started: StartedRuns,
+    /// Why jobs wait, as the scheduler last saw it.
+    waits: Mutex<BTreeMap<JobNo, String>>,
+    /// Rises with every job that ends or is entered.
+    changes: AtomicU64,
 }
 
 impl Jobs {
     /// Those of `catalog`; none runs.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        Self { catalog, running: JobTable::default() }
+        let (running, started, waits, changes) = Default::default();
+        Self { catalog, running, started, waits, changes }
     }
 
-    /// Adds a job that runs from now on.
+    /// Rises when jobs may have ended, or were entered.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Somebody has changed jobs in the catalog.
+    pub(crate) fn have_changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The command of `job` was given to its node.
+    pub(crate) fn expect(&self, command: u64, job: Job) {
+        self.started.expect(command, job);
+    }
+
+    /// Sets why jobs wait.
+    pub(crate) fn wait_for(&self, waits: BTreeMap<JobNo, String>) {
+        *self.waits.lock() = waits;
+    }
+
+    /// Whether a session of this job is there.
+    pub(crate) fn has_session(&self, id: JobNo) -> bool {
+        self.running.one(id).is_some()
+    }
+
+    /// Adds a job that runs from now on; or the session is that of a job which the server has started.
     pub(crate) fn begin(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
+        if let Some(job) = self.started.take(node, kind, what) {
+            let id = job.id;
+            self.running.add(Job { domain: domain.to_owned(), state: JobState::Running, ..job });
+            return id;
+        }
+        let id = self.enter(node, domain, kind, what);
+        if self.started.is_over(what) {
+            self.running.cancel(id);
+        }
+        id
+    }
+
+    fn enter(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
         let (kind, what, begun) = (capped(kind), capped(what), now_secs());
         let new = NewJob { node, domain, kind, what, begun };
         let id = self.catalog.begin_job(new).unwrap_or_else(|error| {
@@ -165,6 +214,9 @@ impl Jobs {
             bytes_per_sec: None,
             snapshot: None,
             error: None,
+            cause: None,
+            waits: None,
+            plan: None,
             cancelled: false,
             report: None,
         });
@@ -207,10 +259,11 @@ impl Jobs {
         let Some(job) = self.running.take(id) else {
             return;
         };
-        let (state, snapshot, error) = match end {
-            JobEnd::Complete { snapshot } => (JobState::Complete, snapshot.as_deref(), None),
-            JobEnd::Failed(why) => (JobState::Failed, None, Some(capped(why))),
-            JobEnd::Lost => (JobState::Lost, None, Some("the node did not come back")),
+        let (state, cause) = meaning(end, job.cancelled);
+        let (snapshot, error) = match end {
+            JobEnd::Complete { snapshot, .. } => (snapshot.as_deref(), None),
+            JobEnd::Failed(why) => (None, Some(capped(why))),
+            JobEnd::Lost => (None, Some("the node did not come back")),
         };
         // A part of a report is no JSON.
         let report = if report.len() <= REPORT_BYTES_MAX { report } else { "" };
@@ -220,12 +273,31 @@ impl Jobs {
             progress: &job.progress,
             snapshot,
             error,
+            cause,
             cancelled: job.cancelled,
             report,
         };
+        self.write_end(id, ending);
+    }
+
+    fn write_end(&self, id: JobNo, ending: Ending<'_>) {
         if let Err(error) = self.catalog.end_job(id, ending) {
             tracing::error!(%error, job = id, "cannot write the end of a job to the catalog");
         }
+        self.have_changed();
+    }
+
+    /// Ends a job that was started and has no session.
+    pub(crate) fn end_started(&self, id: JobNo, command: u64, end: &StartedEnd<'_>) {
+        self.started.forget(command, end.state == JobState::Cancelled);
+        let StartedEnd { state, cause, snapshot, error } = *end;
+        let cancelled = state == JobState::Cancelled;
+        let (ended, progress, report) = (now_secs(), &Progress::default(), "");
+        let error = error.map(capped);
+        self.write_end(
+            id,
+            Ending { ended, state, progress, snapshot, error, cause, cancelled, report },
+        );
     }
 
     /// Running jobs, oldest first.
@@ -242,8 +314,9 @@ impl Jobs {
         let is_full = jobs.len() >= page(filter) as usize;
         let next = jobs.last().filter(|_| is_full).map(|last| last.id);
         for job in &mut jobs {
-            if let Some(live) = self.running.one(job.id) {
-                *job = live;
+            match self.running.one(job.id) {
+                Some(live) => *job = live,
+                None => self.explain(job),
             }
         }
         Ok(api::jobs::Jobs { jobs, next })
@@ -254,20 +327,74 @@ impl Jobs {
     /// # Errors
     /// [`Error::Catalog`] if it does not exist.
     pub(crate) fn job(&self, id: JobNo) -> Result<Job> {
-        self.running.one(id).map_or_else(|| Ok(self.catalog.job(id)?), Ok)
+        if let Some(live) = self.running.one(id) {
+            return Ok(live);
+        }
+        let mut job = self.catalog.job(id)?;
+        self.explain(&mut job);
+        Ok(job)
     }
 
-    /// Cancels a running job.
+    /// Adds why a job waits.
+    fn explain(&self, job: &mut Job) {
+        job.waits = match job.state {
+            JobState::Queued => self.waits.lock().get(&job.id).cloned(),
+            JobState::Running if job.plan.is_some() => {
+                Some("waits for the agent to begin the backup".to_owned())
+            }
+            _ => None,
+        };
+    }
+
+    /// Cancels a job that waits or runs.
     ///
     /// # Errors
     /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it has ended.
     pub(crate) fn cancel(&self, who: &str, id: JobNo) -> Result<()> {
         if !self.running.cancel(id) {
-            self.catalog.job(id)?;
-            return Err(Error::Usage(format!("job {id} has ended already")));
+            return self.cancel_without_session(who, id);
         }
         tracing::info!(job = id, "cancelled by an administrator");
         Ok(self.catalog.audit_note(by(who), "job.cancel", &id.to_string(), "")?)
+    }
+
+    fn cancel_without_session(&self, who: &str, id: JobNo) -> Result<()> {
+        let how = (JobState::Cancelled, JobCause::Cancelled);
+        if self.catalog.end_queued(by(who), id, how, CANCELLED)? {
+            self.have_changed();
+            return Ok(());
+        }
+        self.catalog.job(id)?;
+        let Some(command) = self.started.command_of(id) else {
+            return Err(Error::Usage(format!("job {id} has ended already")));
+        };
+        self.catalog.audit_note(by(who), "job.cancel", &id.to_string(), "")?;
+        let (state, cause) = (JobState::Cancelled, Some(JobCause::Cancelled));
+        let end = StartedEnd { state, cause, snapshot: None, error: Some(CANCELLED) };
+        self.end_started(id, command, &end);
+        Ok(())
+    }
+}
+
+const CANCELLED: &str = "canceled by an administrator";
+
+/// How a job ended that has no session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartedEnd<'a> {
+    pub(crate) state: JobState,
+    pub(crate) cause: Option<JobCause>,
+    pub(crate) snapshot: Option<&'a str>,
+    pub(crate) error: Option<&'a str>,
+}
+
+/// What the end of a session means for its job.
+fn meaning(end: &JobEnd, is_cancelled: bool) -> (JobState, Option<JobCause>) {
+    match end {
+        JobEnd::Complete { is_partial: true, .. } => (JobState::Partial, None),
+        JobEnd::Complete { .. } => (JobState::Complete, None),
+        JobEnd::Failed(_) if is_cancelled => (JobState::Cancelled, Some(JobCause::Cancelled)),
+        JobEnd::Failed(_) => (JobState::Failed, Some(JobCause::BackupFailed)),
+        JobEnd::Lost => (JobState::Lost, Some(JobCause::NodeLost)),
     }
 }
 

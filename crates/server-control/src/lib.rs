@@ -11,6 +11,7 @@
 mod access_control;
 mod administrator;
 mod admission;
+mod agents;
 mod attempt_limiter;
 pub mod catalog_location;
 mod certificate_issuer;
@@ -36,6 +37,7 @@ mod permissions;
 mod refusal_log;
 mod remote_domain;
 mod repositories;
+mod scheduler;
 mod sealing;
 mod server_identity;
 mod sites;
@@ -48,6 +50,7 @@ pub use error::{Error, Result};
 
 use administrator::Administrator;
 use admission::Admission;
+use agents::Agents;
 use api::enroll::{EnrollReply, EnrollRequest, IssuedToken, NewToken};
 use catalog::{By, Catalog};
 use commands::Commands;
@@ -63,6 +66,7 @@ use nodes::Nodes;
 use open::Parts;
 use options::ClientOptions;
 use permissions::Permissions;
+use scheduler::Scheduler;
 use server_contract::Repositories;
 use server_contract::folder::Folder;
 use server_identity::ServerIdentity;
@@ -90,6 +94,7 @@ pub struct Control {
     enrollment: Arc<Enrollment>,
     admission: Arc<Admission>,
     activity: Arc<NodeActivity>,
+    agents: Arc<Agents>,
     permissions: Arc<Permissions>,
     forget_permissions: Arc<ForgetPermissions>,
     nodes: Arc<Nodes>,
@@ -100,6 +105,7 @@ pub struct Control {
     jobs: Arc<Jobs>,
     commands: Arc<Commands>,
     sites: Arc<Sites>,
+    scheduler: Arc<Scheduler>,
     storage_servers: Arc<StorageServers>,
     storage_server_requests: Arc<StorageServerRequests>,
     status: Arc<ServerStatus>,
@@ -117,6 +123,9 @@ impl Control {
         let (attempts, refusals) = (parts.attempts.clone(), parts.refusals.clone());
         let administrator = Administrator::open(&parts.folder, attempts, refusals)?;
         parts.begin()?;
+        let commands = Arc::new(Commands::new(&parts));
+        let scheduler = Scheduler::new(&parts, commands.clone());
+        scheduler.resume()?;
         Ok(Arc::new(Self {
             administrator: Arc::new(administrator),
             tokens: Arc::new(Tokens::new(&parts)),
@@ -125,8 +134,9 @@ impl Control {
             client_options: Arc::new(ClientOptions::new(&parts)),
             domains: Arc::new(Domains::new(&parts)),
             grants: Arc::new(Grants::new(&parts)),
-            commands: Arc::new(Commands::new(&parts)),
             sites: Arc::new(Sites::new(&parts)),
+            commands,
+            scheduler: Arc::new(scheduler),
             storage_servers: Arc::new(StorageServers::new(&parts)),
             storage_server_requests: Arc::new(StorageServerRequests::new(&parts)),
             status: Arc::new(ServerStatus::new(&parts)),
@@ -137,6 +147,7 @@ impl Control {
             repositories: parts.repositories,
             admission: parts.admission,
             activity: parts.activity,
+            agents: parts.agents,
             permissions: parts.permissions,
             forget_permissions: parts.forget_permissions,
             limits: parts.limits,
@@ -205,6 +216,20 @@ impl Control {
     /// next time. Blocks.
     pub fn upkeep(&self) {
         self.upkeep.run();
+    }
+
+    /// Starts the backups that are due. Called every few seconds. A failure is logged and retried the next time.
+    /// Blocks.
+    pub fn start_what_is_due(&self) {
+        self.scheduler.tick();
+    }
+
+    /// The same at another time: for tests, which need not wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub fn start_what_is_due_at(&self, now_secs: i64) -> Result<()> {
+        self.scheduler.tick_at(clock::Reading::certain(now_secs))
     }
 
     /// Writes when nodes were last seen. A failure is retried the next time. Blocks.

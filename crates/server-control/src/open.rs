@@ -1,6 +1,7 @@
 //! Starting a server: everything that is missing is created, so that the first start needs no other step.
 
 use crate::admission::Admission;
+use crate::agents::Agents;
 use crate::attempt_limiter::AttemptLimiter;
 use crate::catalog_location::stored;
 use crate::certificate_issuer::CertificateIssuer;
@@ -39,6 +40,7 @@ pub(crate) struct Parts {
     pub(crate) forget_permissions: Arc<ForgetPermissions>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) activity: Arc<NodeActivity>,
+    pub(crate) agents: Arc<Agents>,
     pub(crate) attempts: Arc<AttemptLimiter>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) limits: Arc<Limits>,
@@ -101,6 +103,7 @@ impl Parts {
             issued,
             locks,
             activity,
+            agents: Arc::default(),
             attempts,
             refusals,
             jobs,

@@ -110,6 +110,9 @@ impl Hub {
     }
 
     pub(super) fn leave(&self, handle: &ConnectionHandle, access_control: &dyn AccessControl) {
+        if handle.is_agent() {
+            access_control.agent_disconnected(&handle.node);
+        }
         access_control.disconnected(&handle.node, handle.address);
         self.connections.lock().remove(&handle.number);
         self.rates.lock().retain(|_, rates| Arc::strong_count(rates) > 1);

@@ -15,7 +15,7 @@ use repository::storage::StorageError;
 use server_contract::access_control::{Access, AccessControl, JobEnd, JobNo, JobStatus, Node};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use transport::quota::Permit;
 
@@ -43,6 +43,8 @@ pub struct Session {
     /// `None` once it is committed or abandoned.
     engine: RwLock<Option<Engine>>,
     committed: Mutex<Option<Packet>>,
+    /// Whether the head of its snapshot says that objects are missing.
+    is_partial: AtomicBool,
     number: Mutex<Option<u64>>,
     /// When it began, by the clock of receipts.
     begun_secs: i64,
@@ -106,6 +108,7 @@ impl Session {
             domain,
             engine: RwLock::new(Some(engine)),
             committed: Mutex::default(),
+            is_partial: AtomicBool::new(false),
             number: Mutex::default(),
             begun_secs: 0,
             streams: (0..STREAMS_MAX).map(|_| Mutex::default()).collect(),
@@ -251,6 +254,7 @@ impl Session {
             Ok(done) => {
                 let name = SnapshotName { sequence: done.snapshot.sequence, id: done.snapshot.id };
                 let packet = Packet::Committed { name, stored_bytes: done.stored_bytes };
+                self.is_partial.store(head.is_partial(), Ordering::Relaxed);
                 *self.committed.lock() = Some(packet.clone());
                 self.domain.repository.fill_reserve();
                 packet
@@ -289,7 +293,8 @@ impl Session {
         self.promises_of_others(0);
         match &*self.committed.lock() {
             Some(Packet::Committed { name, .. }) => {
-                let end = JobEnd::Complete { snapshot: Some(name.id.to_string()) };
+                let is_partial = self.is_partial.load(Ordering::Relaxed);
+                let end = JobEnd::Complete { snapshot: Some(name.id.to_string()), is_partial };
                 access_control.job_ends(self.job, &end, report);
             }
             _ => access_control.job_ends(self.job, end, report),

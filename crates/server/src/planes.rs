@@ -7,7 +7,11 @@ use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
+
+/// How often the server looks for backups that are due. A queued job is seen by its node within as much again.
+const SCHEDULE_EVERY: Duration = Duration::from_secs(2);
 
 /// Both planes of a server.
 #[derive(Clone)]
@@ -37,6 +41,15 @@ impl Planes {
         tokio::select! {
             () = listen::run(listening) => {}
             () = self.keep_up() => {}
+            () = self.start_backups() => {}
+        }
+    }
+
+    async fn start_backups(&self) {
+        loop {
+            tokio::time::sleep(SCHEDULE_EVERY).await;
+            let control = self.control.clone();
+            let _ = tokio::task::spawn_blocking(move || control.start_what_is_due()).await; // a bug is in the log
         }
     }
 

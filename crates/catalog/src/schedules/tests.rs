@@ -13,7 +13,7 @@ fn key(schedule: &str) -> ScheduleKey {
 
 fn run(schedule: Option<&str>, due: i64, runs: u32) -> NewRun {
     let paths = vec!["/etc".to_owned()];
-    let task = Task::Backup(NewBackup { node: "web".parse().unwrap(), paths });
+    let task = Task::Backup(NewBackup::of("web".parse().unwrap(), paths));
     let plan = JobPlan {
         policy: "daily".into(),
         schedule: schedule.map(str::to_owned),
@@ -40,7 +40,7 @@ fn start(catalog: &Catalog, schedule: &str, [before, settled]: [i64; 2]) -> Sett
     let (key, run) = (key(schedule), run(Some(schedule), settled, 1));
     let before = (before > 0).then_some(before);
     let new = Settlement { key: &key, before, settled, missed: None, start: Some(&run) };
-    catalog.settle(settled, &new).unwrap()
+    catalog.settle(settled, &[new]).unwrap().remove(0)
 }
 
 fn end(catalog: &Catalog, id: u64, state: JobState, ended: i64) {
@@ -81,7 +81,8 @@ fn missed_runs_are_one_entry_that_says_how_many(on: On) {
     let (key, missed, last) = (key("a"), run(Some("a"), 100, 17), run(Some("a"), 900, 1));
     let (missed, start) = (Some(&missed), Some(&last));
     let new = Settlement { key: &key, before: None, settled: 900, missed, start };
-    let Settled::Done(Some(id)) = catalog.settle(950, &new).unwrap() else { panic!("stale") };
+    let settled = catalog.settle(950, &[new]).unwrap();
+    let [Settled::Done(Some(id))] = settled[..] else { panic!("{settled:?}") };
     let missed = catalog.job(id - 1).unwrap();
     assert_eq!((missed.state, missed.cause), (JobState::Missed, Some(JobCause::NotStarted)));
     assert_eq!((missed.plan.unwrap().runs, missed.ended), (17, Some(950)));
@@ -105,7 +106,8 @@ fn a_started_job_is_a_node_command_that_outlives_the_server(on: On) {
 fn a_failure_is_remembered_until_the_next_start_and_a_success_with_its_time(on: On) {
     let (_folder, catalog) = with_nodes(on);
     let failed = || catalog.schedule_states().unwrap()[0].failed;
-    for (at, state) in [(100, JobState::Failed), (200, JobState::Partial), (300, JobState::Complete)]
+    for (at, state) in
+        [(100, JobState::Failed), (200, JobState::Partial), (300, JobState::Complete)]
     {
         let before = if at == 100 { 0 } else { at - 100 };
         let Settled::Done(Some(id)) = start(&catalog, "a", [before, at]) else { panic!("stale") };

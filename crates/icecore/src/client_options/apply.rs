@@ -112,7 +112,7 @@ mod tests {
     use clap::{Arg, ArgAction, Args, Command, Parser};
 
     /// Flags of one run, which nothing else can say: what is backed up now, and how it is shown.
-    const OF_ONE_RUN: [&str; 14] = [
+    const OF_ONE_RUN: [&str; 15] = [
         "files-from",
         "files-from-raw",
         "stdin",
@@ -126,6 +126,7 @@ mod tests {
         "json",
         "quiet",
         "node-command",
+        "command-number",
         "",
     ];
 

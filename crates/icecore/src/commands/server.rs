@@ -11,6 +11,7 @@ mod nodes;
 mod options;
 pub(crate) mod run;
 pub(crate) mod site;
+mod start;
 mod storage_servers;
 mod token;
 
@@ -60,6 +61,7 @@ enum Action {
     Ungrant(domains::Ungrant),
     Sessions(jobs::Sessions),
     Jobs(jobs::JobsArgs),
+    Start(start::StartArgs),
     Cancel(jobs::Cancel),
     Limit(limits::LimitArgs),
     Options(options::OptionsArgs),
@@ -110,6 +112,7 @@ impl Server {
             Some(Action::Ungrant(ungrant)) => ungrant.run(reach, context),
             Some(Action::Sessions(sessions)) => sessions.run(reach, context),
             Some(Action::Jobs(jobs)) => jobs.run(reach, context),
+            Some(Action::Start(start)) => start.run(reach, context),
             Some(Action::Cancel(cancel)) => cancel.run(reach, context),
             Some(Action::Limit(limit)) => limit.run(reach, context),
             Some(Action::Options(options)) => options.run(reach, context),

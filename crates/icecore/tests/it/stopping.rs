@@ -49,6 +49,7 @@ fn storage_of(site: &Site) -> Endpoint {
         port: site.storage_port,
         tls: identity.tls(protocol::ALPN).unwrap(),
         domain: String::new(),
+        what: String::new(),
         buffer_bytes: 0,
         streams: 0,
         limits: [0, 0],

@@ -84,6 +84,7 @@ pub(crate) fn dial(fake: &Fake) -> Endpoint {
         port: fake.address.port(),
         tls: Arc::new(tls),
         domain: String::new(),
+        what: String::new(),
         buffer_bytes: 0,
         streams: 0,
         limits: [0, 0],

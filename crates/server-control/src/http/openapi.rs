@@ -33,7 +33,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         options::options, options::change, options::exchange,
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
-        jobs::sessions, jobs::history, jobs::job, jobs::cancel,
+        jobs::sessions, jobs::history, jobs::job, jobs::cancel, jobs::start_policy,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
         sites::objects, sites::object, sites::put, sites::remove, sites::export, sites::apply,
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,

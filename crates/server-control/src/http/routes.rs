@@ -62,6 +62,7 @@ fn routes() -> Router<Server> {
         .route("/jobs", get(jobs::history))
         .route("/jobs/{id}", get(jobs::job))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/policies/{policy}/start", post(jobs::start_policy))
         .route("/restores", post(commands::restore))
         .route("/backups", post(commands::backup))
         .route("/commands", get(commands::commands))

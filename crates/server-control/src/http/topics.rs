@@ -10,6 +10,7 @@ use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::nodes::Nodes;
 use crate::options::ClientOptions;
+use crate::scheduler::Scheduler;
 use crate::sites::Sites;
 use crate::status::ServerStatus;
 use crate::storage_servers::{StorageServerRequests, StorageServers};
@@ -45,6 +46,7 @@ topics! {
     limits: Limits,
     nodes: Nodes,
     sites: Sites,
+    scheduler: Scheduler,
     status: ServerStatus,
     storage_server_requests: StorageServerRequests,
     storage_servers: StorageServers,

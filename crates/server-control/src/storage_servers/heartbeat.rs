@@ -165,10 +165,11 @@ fn status(job: &StorageJob) -> JobStatus {
 
 fn ending(end: &StorageJobEnd) -> JobEnd {
     match end.state {
-        JobState::Complete => JobEnd::Complete { snapshot: end.snapshot.clone() },
+        JobState::Complete | JobState::Partial => JobEnd::Complete {
+            snapshot: end.snapshot.clone(),
+            is_partial: end.state == JobState::Partial,
+        },
         JobState::Lost => JobEnd::Lost,
-        JobState::Failed | JobState::Running => {
-            JobEnd::Failed(end.error.clone().unwrap_or_default())
-        }
+        _ => JobEnd::Failed(end.error.clone().unwrap_or_default()),
     }
 }

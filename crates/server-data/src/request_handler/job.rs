@@ -50,7 +50,7 @@ impl RequestHandler {
 
     pub(super) fn finish(&mut self, is_complete: bool, report: &[u8]) -> Answer {
         let end = match is_complete {
-            true => JobEnd::Complete { snapshot: None },
+            true => JobEnd::Complete { snapshot: None, is_partial: false },
             false => JobEnd::Failed(String::from_utf8_lossy(report).into_owned()),
         };
         let report = with_waits(report, self.handle.waits.report());
@@ -95,7 +95,7 @@ impl RequestHandler {
                     (JobEnd::Failed(crate::REVOKED.to_owned()), String::new())
                 }
                 ReadCounters { is_job: true, .. } => {
-                    (JobEnd::Complete { snapshot: None }, self.reads.report())
+                    (JobEnd::Complete { snapshot: None, is_partial: false }, self.reads.report())
                 }
                 _ => (JobEnd::Lost, String::new()),
             };

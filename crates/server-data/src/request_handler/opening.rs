@@ -28,15 +28,23 @@ impl RequestHandler {
             if purpose != Purpose::Agent {
                 return Ok(Some(Packet::Redirect { host, port }));
             }
-            *self.handle.purpose.lock() = Some(purpose);
+            self.is_for(purpose);
             return Ok(Some(not_opened(&access)));
         }
         let opened = self.opened(access)?;
-        *self.handle.purpose.lock() = Some(purpose);
+        self.is_for(purpose);
         if purpose == Purpose::Restore {
             self.job_begins("restore");
         }
         Ok(Some(opened))
+    }
+
+    /// A connection says once what it is for.
+    fn is_for(&self, purpose: Purpose) {
+        let before = self.handle.purpose.lock().replace(purpose);
+        if purpose == Purpose::Agent && before != Some(Purpose::Agent) {
+            self.shared.access_control.agent_connected(&self.handle.node);
+        }
     }
 
     pub(super) fn redirect(&self, access: &Access) -> Result<Option<(String, u16)>, Packet> {

@@ -128,7 +128,10 @@ fn ending(end: &JobEnd, report: &str) -> StorageJobEnd {
     // A part of a report is no JSON.
     let report = if report.len() <= REPORT_BYTES_MAX { report.to_owned() } else { String::new() };
     let (state, snapshot, error) = match end {
-        JobEnd::Complete { snapshot } => (JobState::Complete, snapshot.clone(), None),
+        JobEnd::Complete { snapshot, is_partial: true } => {
+            (JobState::Partial, snapshot.clone(), None)
+        }
+        JobEnd::Complete { snapshot, .. } => (JobState::Complete, snapshot.clone(), None),
         JobEnd::Failed(why) => (JobState::Failed, None, Some(capped(why).to_owned())),
         JobEnd::Lost => (JobState::Lost, None, None),
     };

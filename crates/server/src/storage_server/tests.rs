@@ -74,7 +74,11 @@ fn the_end_of_a_job_is_told_until_it_was_heard() {
     let job = storage_server.job_begins(&node, "web", "backup", "/");
     storage_server.heartbeat().unwrap();
     assert!(storage_server.is_cancelled(job));
-    storage_server.job_ends(job, &JobEnd::Complete { snapshot: Some("s".into()) }, "{}");
+    storage_server.job_ends(
+        job,
+        &JobEnd::Complete { snapshot: Some("s".into()), is_partial: false },
+        "{}",
+    );
     storage_server.job_ends(job, &JobEnd::Lost, "");
     assert!(storage_server.heartbeat().is_err());
     asked.answers.lock().extend([Ok(told), Ok(json!({"revoked": [], "limits": [], "jobs": []}))]);

@@ -142,7 +142,7 @@ async fn a_job_is_seen_while_it_runs_and_afterwards() {
     assert!(rig.control.is_cancelled(job));
     rig.control.job_ends(job, &JobEnd::Failed("cancelled".into()), "{\"x\":1}");
     let ended: Job = rig.admin().get(&path).await.unwrap();
-    assert_eq!((ended.state, ended.cancelled), (JobState::Failed, true));
+    assert_eq!((ended.state, ended.cancelled), (JobState::Cancelled, true));
     assert_eq!((ended.progress.objects, ended.report.as_deref()), (101, Some("{\"x\":1}")));
     let Jobs { jobs, .. } = rig.admin().get("/sessions").await.unwrap();
     assert!(jobs.is_empty());
@@ -163,7 +163,7 @@ async fn old_jobs_are_deleted_once_a_day_and_never_while_they_run() {
     let (_, web) = enroll(&rig, new_token("web")).await;
     let begin = |rig: &Rig| rig.control.job_begins(&web, "web", "backup", "/etc");
     let (old, running) = (begin(&rig), begin(&rig));
-    rig.control.job_ends(old, &JobEnd::Complete { snapshot: None }, "{}");
+    rig.control.job_ends(old, &JobEnd::Complete { snapshot: None, is_partial: false }, "{}");
     rig.control.upkeep();
     assert_eq!(numbers(&rig).await, [running, old], "400 days are not over");
     let rig = rig.restart().await;

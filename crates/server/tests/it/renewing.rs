@@ -34,7 +34,7 @@ async fn hears_a_command(connection: ControlConnection) -> Result<bool, String> 
 }
 
 async fn command(server: &Whole, node: &str) {
-    let new = NewBackup { node: node.parse().unwrap(), paths: vec!["/etc".into()] };
+    let new = NewBackup::of(node.parse().unwrap(), vec!["/etc".into()]);
     let _: serde_json::Value = server.admin().post("/backups", &new).await.unwrap();
 }
 

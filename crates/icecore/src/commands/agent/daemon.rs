@@ -10,7 +10,8 @@ use crate::node::policy::Received;
 use crate::node::renewal::Renewal;
 use api::commands::NodeCommand;
 use remote::{Purpose, Remote};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 /// How long it waits for a command before it looks after itself: certificate, signals.
@@ -20,8 +21,11 @@ const ASK_AFTER: Duration = Duration::from_secs(5 * 60);
 /// First and longest pause before the server is called again.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Commands remembered, so that one that comes twice is done once.
+/// Commands remembered, so that one that comes twice is done once, and its end is told until the server knows it.
 const DONE_MAX: usize = 4096;
+
+/// Commands that were done, and how they ended.
+type Done = BTreeMap<u64, Outcome>;
 
 /// Waits for commands until it is told to stop.
 pub(super) fn run(context: &Context) -> Result<Code> {
@@ -30,7 +34,7 @@ pub(super) fn run(context: &Context) -> Result<Code> {
         context.out.note(&warning);
     }
     context.listen_for_signals();
-    let (mut done, mut pause) = (BTreeSet::new(), PAUSE_FIRST);
+    let (mut done, mut pause) = (Done::new(), PAUSE_FIRST);
     while !context.is_cancelled() {
         match connected(context, &mut done) {
             Ok(()) => pause = PAUSE_FIRST,
@@ -45,7 +49,7 @@ pub(super) fn run(context: &Context) -> Result<Code> {
 }
 
 /// One connection, as long as it lasts.
-fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
+fn connected(context: &Context, done: &mut Done) -> Result<()> {
     // Read again: this machine may have enrolled again.
     let node = context.enrolled()?;
     let target = node.endpoint(&context.caller(), Purpose::Agent)?;
@@ -64,21 +68,29 @@ fn connected(context: &Context, done: &mut BTreeSet<u64>) -> Result<()> {
         let Some((number, json)) = connection.next_command(LOOK_AFTER).map_err(failed)? else {
             continue;
         };
-        if !done.insert(number) {
-            continue;
-        }
+        let Outcome { is_complete, text } = match done.entry(number) {
+            // The server asks again what it was not told: the connection may have been lost meanwhile.
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => {
+                let outcome = carry_out(context, &json);
+                context.out.line(&format!("command {number}: {}", outcome.text))?;
+                context.out.flush()?;
+                new.insert(outcome).clone()
+            }
+        };
         while done.len() > DONE_MAX {
             done.pop_first();
         }
-        let Outcome { is_complete, text } = match serde_json::from_slice::<NodeCommand>(&json) {
-            Ok(command) => node_commands::obey(context, &command),
-            Err(error) => Outcome::refused(format!("the command makes no sense here: {error}")),
-        };
-        context.out.line(&format!("command {number}: {text}"))?;
-        context.out.flush()?;
         connection.command_done(number, is_complete, &text).map_err(failed)?;
     }
     Ok(())
+}
+
+fn carry_out(context: &Context, json: &[u8]) -> Outcome {
+    match serde_json::from_slice::<NodeCommand>(json) {
+        Ok(command) => node_commands::obey(context, &command),
+        Err(error) => Outcome::refused(format!("the command makes no sense here: {error}")),
+    }
 }
 
 /// A backup asks by itself; this is for what `icecore options` shows, and for the administrator to see what this node

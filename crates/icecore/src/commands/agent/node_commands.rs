@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 const WORDS_MAX: usize = 900;
 
 /// How a command ended.
+#[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) is_complete: bool,
     pub(super) text: String,
@@ -30,7 +31,7 @@ pub(super) fn obey(context: &Context, command: &NodeCommand) -> Outcome {
         Err(text) => return Outcome::refused(text),
     };
     let arguments = match &command.task {
-        Task::Backup(backup) => of_backup(backup, &allow),
+        Task::Backup(backup) => of_backup(backup, &allow).map(|words| numbered(command.id, words)),
         Task::Restore(restore) => of_restore(restore, &allow),
     };
     match arguments {
@@ -61,9 +62,17 @@ fn of_backup(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String>
     let mut words: Vec<OsString> =
         ["backup", "--json", "--node-command"].map(OsString::from).into();
     words.extend(folders.iter().map(|folder| option("--within=", folder)));
+    words.extend(backup.excludes.iter().map(|pattern| format!("--exclude={pattern}").into()));
+    words.extend(backup.full.then(|| "--full".into()));
     words.push("--".into());
     words.extend(paths.iter().map(OsString::from));
     Ok(words)
+}
+
+/// The server then knows to which command the backup belongs.
+fn numbered(command: u64, mut words: Vec<OsString>) -> Vec<OsString> {
+    words.insert(1, format!("--command-number={command}").into());
+    words
 }
 
 fn of_restore(restore: &NewRestore, allow: &Allow) -> Result<Vec<OsString>, String> {
@@ -179,14 +188,35 @@ mod tests {
             "--overwrite=always",
         ];
         assert_eq!(words, expected.map(OsString::from));
-        let backup = NewBackup { node: "web".parse().unwrap(), paths: vec!["--command".into()] };
+        let backup = NewBackup::of("web".parse().unwrap(), vec!["--command".into()]);
         let all = Allow { backup_below: vec!["/".into()], ..Allow::default() };
         assert!(of_backup(&backup, &all).is_err(), "only absolute paths");
     }
 
+    #[test]
+    fn what_a_backup_leaves_out_and_reads_again_stands_before_its_paths() {
+        let all = Allow { backup_below: vec!["/srv".into()], ..Allow::default() };
+        let excludes = vec!["--full".to_owned(), "*.o".to_owned()];
+        let backup = NewBackup { excludes, full: true, ..backup(&["/srv/a"]) };
+        let words = numbered(17, of_backup(&backup, &all).unwrap());
+        let expected = [
+            "backup",
+            "--command-number=17",
+            "--json",
+            "--node-command",
+            "--within=/srv",
+            "--exclude=--full",
+            "--exclude=*.o",
+            "--full",
+            "--",
+            "/srv/a",
+        ];
+        assert_eq!(words, expected.map(OsString::from));
+    }
+
     fn backup(paths: &[&str]) -> NewBackup {
         let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-        NewBackup { node: "web".parse().unwrap(), paths }
+        NewBackup::of("web".parse().unwrap(), paths)
     }
 
     #[test]

@@ -161,6 +161,7 @@ fn target(host: String, port: u16, tls: Arc<rustls::ClientConfig>, context: &Con
         port,
         tls,
         domain: String::new(),
+        what: String::new(),
         buffer_bytes: context.global.server.socket_buffer.unwrap_or(0) as usize,
         streams: 0,
         limits: [0, 0],

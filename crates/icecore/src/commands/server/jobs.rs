@@ -9,7 +9,7 @@ use crate::table::{Table, flexible, left, right};
 use crate::terminal::Paint;
 use crate::{escape, units};
 use api::Name;
-use api::jobs::{Job, JobState, Jobs};
+use api::jobs::{Job, JobPlan, JobState, Jobs};
 use api::status::Done;
 use serde::Serialize;
 
@@ -92,7 +92,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "KIND", value_parser = ["backup", "restore"])]
     kind: Option<String>,
     /// Only jobs in this state.
-    #[arg(long, value_name = "STATE", value_parser = ["running", "complete", "failed", "lost"])]
+    #[arg(long, value_name = "STATE", value_parser = ["queued", "running", "complete", "partial", "failed", "cancelled", "missed", "lost"])]
     state: Option<String>,
     /// Only jobs with lower numbers than this: the next page.
     #[arg(long, value_name = "JOB")]
@@ -148,7 +148,7 @@ fn listed(jobs: &[Job]) -> Table {
         right("TOOK"),
         right("OBJECTS"),
         right("SIZE"),
-        flexible("ERROR"),
+        flexible("WHY"),
     ]);
     for job in jobs {
         let took = job.ended.map(|ended| units::duration((ended - job.begun).max(0) as f64));
@@ -161,11 +161,12 @@ fn listed(jobs: &[Job]) -> Table {
             took.unwrap_or_default(),
             units::count(job.progress.objects),
             units::bytes(job.progress.bytes),
-            escape::text(job.error.as_deref().unwrap_or_default()),
+            escape::text(job.error.as_deref().or(job.waits.as_deref()).unwrap_or_default()),
         ]);
         match job.state {
-            JobState::Failed | JobState::Lost => table.paint(1, Paint::Red),
-            JobState::Complete | JobState::Running => {}
+            JobState::Failed | JobState::Lost | JobState::Missed => table.paint(1, Paint::Red),
+            JobState::Partial | JobState::Cancelled => table.paint(1, Paint::Yellow),
+            JobState::Complete | JobState::Running | JobState::Queued => {}
         }
     }
     table
@@ -180,6 +181,12 @@ fn show(reach: &Reach, context: &Context, id: u64) -> Result<Code> {
         escape::text(&job.what),
         escape::text(&job.domain)
     ))?;
+    for line in job.plan.iter().flat_map(of_plan) {
+        context.out.line(&line)?;
+    }
+    if let Some(waits) = &job.waits {
+        context.out.line(&escape::text(waits))?;
+    }
     if let Some(error) = &job.error {
         context.out.line(&format!("error: {}", escape::text(error)))?;
     }
@@ -187,6 +194,30 @@ fn show(reach: &Reach, context: &Context, id: u64) -> Result<Code> {
         context.out.line(&line)?;
     }
     context.out.summary(Code::Complete, &Page { count: 1, next: None })
+}
+
+/// What a policy wants of a job.
+fn of_plan(plan: &JobPlan) -> Vec<String> {
+    let by = plan.schedule.as_ref().map_or_else(
+        || "started by hand".to_owned(),
+        |schedule| format!("schedule {}, due {}", escape::text(schedule), when(plan.due)),
+    );
+    let mut lines = vec![format!(
+        "policy {}, {by}, unit {}",
+        escape::text(&plan.policy),
+        escape::text(&plan.unit)
+    )];
+    if plan.attempt > 1 {
+        lines.push(format!("attempt {}", plan.attempt));
+    }
+    if plan.runs > 1 {
+        let last = plan.until.map_or_else(String::new, when);
+        lines.push(format!("{} runs, the last due {last}", plan.runs));
+    }
+    if plan.late {
+        lines.push("makes up for missed runs".to_owned());
+    }
+    lines
 }
 
 /// The fields of a node's report that are not zero; the report itself as it came where it is of another kind.
@@ -227,7 +258,7 @@ fn field(above: &str, name: &str, value: &str) -> String {
     format!("  {:<40}{value}", escape::text(&format!("{above}{name}")))
 }
 
-/// Cancel a running job.
+/// Cancel a job that waits or runs.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server cancel 17")]
 pub(crate) struct Cancel {
@@ -273,6 +304,9 @@ mod tests {
             bytes_per_sec: Some(155_189_248.0),
             snapshot: None,
             error: None,
+            cause: None,
+            waits: None,
+            plan: None,
             cancelled: false,
             report: None,
         };

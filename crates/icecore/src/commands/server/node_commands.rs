@@ -27,7 +27,7 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let new = NewBackup { node: self.node.clone(), paths: self.paths.clone() };
+        let new = NewBackup::of(self.node.clone(), self.paths.clone());
         report(context, &reach.post("/backups", &new)?)
     }
 }

@@ -1,11 +1,13 @@
 //! Jobs: those that run, and all of them.
 
-use crate::http::answer::{Answer, Asked, At, work};
+use crate::by;
+use crate::http::answer::{Answer, Asked, At, Body, work};
 use crate::http::topics::Topic;
 use crate::http::who::Admin;
 use crate::jobs;
+use crate::scheduler::Scheduler;
 use api::Failure;
-use api::jobs::{Job, JobFilter, Jobs};
+use api::jobs::{Job, JobFilter, Jobs, StartPolicy, StartedPolicy};
 use api::status::Done;
 use axum::extract::State;
 
@@ -36,7 +38,24 @@ pub(crate) async fn job(State(jobs): Topic<jobs::Jobs>, _: Admin, At(id): At<u64
     work(jobs, move |jobs| jobs.job(id)).await
 }
 
-/// Cancels a running job.
+/// Starts the backups of a policy now: one for each source of each node, unless it has a job that waits or runs.
+#[utoipa::path(post, path = "/api/v1/policies/{policy}/start", tag = "jobs",
+    params(("policy" = String, Path, description = "Its name.")), request_body = StartPolicy,
+    security(("admin" = [])),
+    responses((status = 200, body = StartedPolicy), (status = "4XX", body = Failure)))]
+pub(crate) async fn start_policy(
+    State(scheduler): Topic<Scheduler>,
+    _: Admin,
+    At(policy): At<String>,
+    Body(start): Body<StartPolicy>,
+) -> Answer<StartedPolicy> {
+    work(scheduler, move |scheduler| {
+        scheduler.start(by(Admin::WHO), &policy, start.node.as_ref(), start.dry_run)
+    })
+    .await
+}
+
+/// Cancels a job that waits or runs.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs",
     params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]

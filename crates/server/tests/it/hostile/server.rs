@@ -172,6 +172,7 @@ impl Machine {
             port: self.identity.server.port,
             tls: self.identity.tls(protocol::ALPN).unwrap(),
             domain: String::new(),
+            what: String::new(),
             buffer_bytes: 0,
             streams: 0,
             limits: [0, 0],

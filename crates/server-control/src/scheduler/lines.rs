@@ -1,0 +1,154 @@
+//! What the policies want, line by line: a policy, a node, a source, and a schedule or none.
+
+use super::members::members;
+use api::Name;
+use api::commands::{NewBackup, Task};
+use api::jobs::JobPlan;
+use catalog::schedules::{NewRun, ScheduleKey};
+use jiff::tz::TimeZone;
+use schedule::{Level, Occurrence, Schedule, Start, Timetable};
+use site::{ChangeDetection, Policy, PolicyType, Site, Source};
+
+/// A node that backups can be expected of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) name: Name,
+    pub(super) domain: Name,
+}
+
+/// What is backed up for a policy, whenever it is.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) policy: String,
+    pub(super) member: Member,
+    pub(super) unit: String,
+    pub(super) priority: i64,
+    /// The paths, one in a line: what the server calls the source.
+    pub(super) source: String,
+    task: NewBackup,
+}
+
+/// A schedule of a target.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) target: Target,
+    pub(super) key: ScheduleKey,
+    pub(super) timetable: Timetable,
+    /// Nothing happens before this time, unless something else does.
+    pub(super) wake_secs: i64,
+}
+
+/// All targets of a policy.
+pub(super) fn targets(site: &Site, name: &str, policy: &Policy, nodes: &[Member]) -> Vec<Target> {
+    if policy.kind != PolicyType::Files {
+        return Vec::new();
+    }
+    let chosen = members(site, policy, nodes);
+    let of = |member: &Member| {
+        let sources = policy.sources();
+        let target = |(_, source): (&str, Source)| target(name, policy, member, source);
+        sources.into_iter().filter(|(_, source)| source.stream.is_none()).map(target).collect()
+    };
+    chosen.into_iter().flat_map(|member| -> Vec<Target> { of(member) }).collect()
+}
+
+fn target(name: &str, policy: &Policy, member: &Member, source: Source) -> Target {
+    let mut task = NewBackup::of(member.name.clone(), source.paths);
+    task.excludes = source.excludes;
+    task.full = policy.change_detection == ChangeDetection::Full;
+    Target {
+        policy: name.to_owned(),
+        member: member.clone(),
+        unit: policy.unit().to_owned(),
+        priority: policy.priority.into(),
+        source: task.paths.join("\n"),
+        task,
+    }
+}
+
+/// All lines of a site. A schedule whose time zone this machine does not know is reported and left out.
+pub(super) fn lines(site: &Site, nodes: &[Member]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (name, policy) in &site.policies {
+        let targets = targets(site, name, policy, nodes);
+        for schedule_name in &policy.schedules {
+            let schedule = site.schedules.get(schedule_name);
+            let Some(timetable) = schedule.and_then(|schedule| timetable(schedule_name, schedule))
+            else {
+                continue;
+            };
+            lines.extend(targets.iter().map(|target| line(target, schedule_name, &timetable)));
+        }
+    }
+    lines
+}
+
+fn timetable(name: &str, schedule: &Schedule) -> Option<Timetable> {
+    let zone = TimeZone::get(&schedule.zone.0);
+    let zone = zone.inspect_err(|error| tracing::error!(%error, name, "the zone of a schedule"));
+    let timetable = Timetable::new(schedule.clone(), zone.ok()?);
+    timetable.inspect_err(|error| tracing::error!(%error, name, "a schedule")).ok()
+}
+
+fn line(target: &Target, schedule: &str, timetable: &Timetable) -> Line {
+    let key = ScheduleKey {
+        policy: target.policy.clone(),
+        schedule: schedule.to_owned(),
+        node: target.member.name.to_string(),
+        source: target.source.clone(),
+    };
+    Line { target: target.clone(), key, timetable: timetable.clone(), wake_secs: i64::MIN }
+}
+
+impl Target {
+    /// Its run, started by hand now.
+    pub(super) fn by_hand(&self, now_secs: i64) -> NewRun {
+        self.run(self.plan(None, now_secs), Level::Incremental)
+    }
+
+    fn plan(&self, schedule: Option<&str>, due: i64) -> JobPlan {
+        JobPlan {
+            policy: self.policy.clone(),
+            schedule: schedule.map(str::to_owned),
+            source: self.source.clone(),
+            unit: self.unit.clone(),
+            priority: self.priority,
+            due,
+            until: None,
+            attempt: 1,
+            late: false,
+            runs: 1,
+        }
+    }
+
+    fn run(&self, plan: JobPlan, level: Level) -> NewRun {
+        let mut task = self.task.clone();
+        task.full |= level == Level::Complete;
+        let (node, domain) = (self.member.name.to_string(), self.member.domain.to_string());
+        NewRun { node, domain, plan, task: Task::Backup(task) }
+    }
+}
+
+impl Line {
+    /// The run that starts.
+    pub(super) fn due(&self, start: &Start) -> NewRun {
+        let plan = JobPlan {
+            until: (start.until_secs < i64::MAX).then_some(start.until_secs),
+            attempt: start.attempt,
+            late: start.is_late,
+            ..self.target.plan(Some(&self.key.schedule), start.due_secs)
+        };
+        self.target.run(plan, start.level)
+    }
+
+    /// Runs that were missed, as one entry: none if there are none.
+    pub(super) fn missed(&self, missed: &[Occurrence]) -> Option<NewRun> {
+        let (first, last) = (missed.first()?, missed.last()?);
+        let plan = JobPlan {
+            until: Some(last.due_secs),
+            runs: u32::try_from(missed.len()).unwrap_or(u32::MAX),
+            ..self.target.plan(Some(&self.key.schedule), first.due_secs)
+        };
+        Some(self.target.run(plan, Level::Incremental))
+    }
+}
