@@ -30,12 +30,13 @@ pub struct Client {
     server: Url,
     tls: Arc<ClientConfig>,
     token: Option<Zeroizing<String>>,
+    call_time: Duration,
 }
 
 impl Client {
     /// A client that authenticates with its certificate, or not at all.
     pub fn new(server: Url, tls: Arc<ClientConfig>) -> Self {
-        Self { server, tls, token: None }
+        Self { server, tls, token: None, call_time: CALL_TIME }
     }
 
     /// A client for the node `identity`.
@@ -50,6 +51,12 @@ impl Client {
     #[must_use]
     pub fn with_token(self, token: Zeroizing<String>) -> Self {
         Self { token: Some(token), ..self }
+    }
+
+    /// Waits no longer than this for a whole call: for what can be done later or without the server.
+    #[must_use]
+    pub fn with_call_time(self, call_time: Duration) -> Self {
+        Self { call_time, ..self }
     }
 
     /// Reads `path`.
@@ -93,7 +100,7 @@ impl Client {
         body: Bytes,
     ) -> Result<T> {
         let what = "the whole call";
-        let (status, body) = timeout(CALL_TIME, self.exchange(method, path, body))
+        let (status, body) = timeout(self.call_time, self.exchange(method, path, body))
             .await
             .map_err(|_| self.late(what))??;
         if status.is_success() {

@@ -13,8 +13,11 @@ use api::options::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const FILE: &str = "options.json";
+/// A backup and an agent's commands do not wait longer for this: what the server said last goes on to count.
+const ASK_TIME: Duration = Duration::from_secs(5);
 
 /// What the server says, and what this node makes of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +39,7 @@ impl Received {
     /// Asks the server, tells it what this node ignores, and keeps the result.
     pub(crate) fn exchange(node: &Node, check: Check) -> Result<Self> {
         let own = allow::read(&node.folder).map(|allow| allow.own);
-        let client = Client::of(&node.identity)?;
+        let client = Client::of(&node.identity)?.with_call_time(ASK_TIME);
         let ask = |report: &OptionReport| -> Result<Options> {
             let reply: SetOptions = blocking::wait(client.post("/node/options", report))?;
             Ok(reply.options)
