@@ -77,7 +77,7 @@ fn commands_that_go_too_far_are_refused_and_the_agent_goes_on() {
             let commands = commands.iter().enumerate();
             let commands = commands
                 .map(|(at, json)| Packet::Command { command: at as u64 + 1, json: json.clone() });
-            // Each of them twice: one that comes again is not done again.
+            // Each of them twice: one that comes again is not done again, and its end is told again.
             let commands: Vec<_> = commands.collect();
             let all = asked.honest.into_iter().chain(commands.clone()).chain(commands);
             Reply::Say(all.collect())
@@ -98,13 +98,18 @@ fn commands_that_go_too_far_are_refused_and_the_agent_goes_on() {
     std::fs::write(path("agent/allow.toml"), allow).unwrap();
     let _agent = start(&path("agent"), &path(""));
     let begun = Instant::now();
-    while done.lock().len() < count {
+    while done.lock().len() < 2 * count {
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", done.lock());
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_millis(500));
     let done = done.lock();
-    assert_eq!(done.len(), count, "a command that came twice was done twice");
+    assert_eq!(done.len(), 2 * count, "each is answered as often as it comes");
+    for (number, one) in done.iter().enumerate() {
+        let same = |other: &&Done| other.0 == one.0;
+        assert_eq!(done.iter().filter(same).count(), 2, "answer {number}");
+        assert!(done.iter().filter(same).all(|other| other == one), "what was done counts again");
+    }
     for (command, is_complete, words) in done.iter() {
         assert!(!is_complete && !words.is_empty(), "command {command}: {words}");
     }
