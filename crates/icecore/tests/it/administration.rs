@@ -262,8 +262,9 @@ fn who_waits_for_a_server_says_so_and_ends_at_once_when_asked() {
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut backup = command.spawn().unwrap();
     let mut lines = BufReader::new(backup.stderr.take().unwrap()).lines();
-    let said = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("unreachable")));
-    assert!(said.unwrap().unwrap().contains("retrying for up to 2 min"));
+    let said = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("retrying")));
+    let said = said.unwrap().unwrap();
+    assert!(said.contains("unreachable") && said.contains("up to 2 min"), "{said}");
     let pid = rustix::process::Pid::from_raw(backup.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let asked = std::time::Instant::now();
