@@ -146,7 +146,8 @@ async fn a_job_is_seen_while_it_runs_and_afterwards() {
     assert_eq!((ended.progress.objects, ended.report.as_deref()), (101, Some("{\"x\":1}")));
     let Jobs { jobs, .. } = rig.admin().get("/sessions").await.unwrap();
     assert!(jobs.is_empty());
-    let Jobs { jobs, next } = rig.admin().get("/jobs?state=failed&node=web&limit=1").await.unwrap();
+    let Jobs { jobs, next } =
+        rig.admin().get("/jobs?state=cancelled&node=web&limit=1").await.unwrap();
     assert_eq!((jobs.len(), next), (1, Some(job)));
     let failed = rig.admin().post::<Done>(&format!("{path}/cancel"), &()).await.unwrap_err();
     assert!(refused(failed).message.contains("has ended already"));
