@@ -29,6 +29,7 @@ mod profiles;
 mod renewing;
 mod restoring;
 mod round_trip;
+mod scheduled;
 mod stopping;
 mod storage_servers;
 mod streams;

@@ -8,8 +8,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// A node whose agent runs, and its server.
-struct Ordered {
-    machine: Machine,
+pub(crate) struct Ordered {
+    pub(crate) machine: Machine,
     _server: Running,
     agent: Child,
 }
@@ -23,7 +23,7 @@ impl Drop for Ordered {
 
 impl Ordered {
     /// `allow` may name `{}`, the folder of the machine.
-    fn new(allow: &str) -> Self {
+    pub(crate) fn new(allow: &str) -> Self {
         let machine = Machine::bare();
         let server = start(&machine);
         let [url, token] = token(&machine, &["web"]);
@@ -66,7 +66,7 @@ impl Ordered {
     }
 
     /// Restores the source, or `paths` of it, to `target`.
-    fn restore(&self, target: &str, paths: &[&str]) -> (bool, String) {
+    pub(crate) fn restore(&self, target: &str, paths: &[&str]) -> (bool, String) {
         let snapshot = format!("latest:{}", self.path("source"));
         let target = self.path(target);
         let words = ["restore", "web", "--snapshot", &snapshot, "--target", &target, "--"];
