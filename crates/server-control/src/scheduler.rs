@@ -7,7 +7,6 @@
 mod ends;
 mod lines;
 mod machine_clock;
-mod members;
 mod queue;
 
 use crate::agents::Agents;

@@ -1,6 +1,5 @@
 //! What the policies want, line by line: a policy, a node, a source, and a schedule or none.
 
-use super::members::members;
 use api::Name;
 use api::commands::{NewBackup, Task};
 use api::jobs::JobPlan;
@@ -43,13 +42,15 @@ pub(super) fn targets(site: &Site, name: &str, policy: &Policy, nodes: &[Member]
     if policy.kind != PolicyType::Files {
         return Vec::new();
     }
-    let chosen = members(site, policy, nodes);
+    let enrolled = nodes.iter().map(|node| node.name.to_string()).collect();
+    let chosen = site.members(policy, &enrolled);
+    let is_chosen = |member: &&Member| chosen.contains(member.name.as_str());
     let of = |member: &Member| {
         let sources = policy.sources();
         let target = |(_, source): (&str, Source)| target(name, policy, member, source);
         sources.into_iter().filter(|(_, source)| source.stream.is_none()).map(target).collect()
     };
-    chosen.into_iter().flat_map(|member| -> Vec<Target> { of(member) }).collect()
+    nodes.iter().filter(is_chosen).flat_map(|member| -> Vec<Target> { of(member) }).collect()
 }
 
 fn target(name: &str, policy: &Policy, member: &Member, source: Source) -> Target {
@@ -150,5 +151,27 @@ impl Line {
             ..self.target.plan(Some(&self.key.schedule), first.due_secs)
         };
         Some(self.target.run(plan, Level::Incremental))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use site::Kind;
+
+    #[test]
+    fn a_group_of_all_nodes_leaves_none_out() {
+        let mut site = Site::default();
+        let mut set = |kind, name: &str, body| site.set(kind, name, &body).unwrap();
+        set(Kind::Group, "every", json!({"all": true}));
+        set(Kind::Group, "outer", json!({"groups": ["every"]}));
+        set(Kind::Policy, "etc", json!({"groups": ["outer"], "paths": ["/etc"]}));
+        let node =
+            |name: &str| Member { name: name.parse().unwrap(), domain: name.parse().unwrap() };
+        let nodes = ["db", "web"].map(node);
+        let targets = targets(&site, "etc", &site.policies["etc"], &nodes);
+        let names: Vec<_> = targets.iter().map(|target| target.member.name.as_str()).collect();
+        assert_eq!(names, ["db", "web"]);
     }
 }
