@@ -64,19 +64,19 @@ pub(crate) struct Admission {
     activity: Arc<NodeActivity>,
     refusals: Arc<RefusalLog>,
     revocations: RevocationFlags,
-    /// Wakes the upkeep task early.
-    upkeep: Arc<Notify>,
+    /// Wakes the housekeeping task early.
+    housekeeping: Arc<Notify>,
 }
 
 impl Admission {
-    /// Admits whom `catalog` has. A refusal is in the log, and an alarm wakes `upkeep`.
+    /// Admits whom `catalog` has. A refusal is in the log, and an alarm wakes `housekeeping`.
     pub(crate) fn new(
         catalog: Arc<Catalog>,
         activity: Arc<NodeActivity>,
         refusals: Arc<RefusalLog>,
-        upkeep: Arc<Notify>,
+        housekeeping: Arc<Notify>,
     ) -> Self {
-        Self { catalog, activity, refusals, upkeep, revocations: RevocationFlags::default() }
+        Self { catalog, activity, refusals, housekeeping, revocations: RevocationFlags::default() }
     }
 
     /// Closes the sessions of `holder`, a node or a storage server, whose revocation the catalog already has.
@@ -167,7 +167,7 @@ impl Admission {
         self.revocations.revoke(node.as_str());
         tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both were stopped");
         // Its slot goes now, and who is refused here does not wait for that.
-        self.upkeep.notify_one();
+        self.housekeeping.notify_one();
         refuse(&format!(
             "another machine has shown the certificates of '{node}': both were stopped"
         ))

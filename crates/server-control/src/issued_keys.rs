@@ -36,7 +36,7 @@ impl IssuedKeys {
         self.remove_together(keys, |key| self.catalog.remove_granted_key(by(SERVER), key))
     }
 
-    /// Removes the keys of former nodes that `which` selects. A failure is retried by the next upkeep.
+    /// Removes the keys of former nodes that `which` selects. A failure is retried by the next housekeeping.
     pub(crate) fn remove_old(&self, which: impl Fn(&Name) -> bool) {
         let mut old = self.catalog.old_keys().unwrap_or_else(|error| {
             tracing::error!(%error, "cannot list the keys of removed nodes");
@@ -46,7 +46,7 @@ impl IssuedKeys {
         self.remove_in_turn(old, |key| self.catalog.remove_old_key(by(SERVER), key));
     }
 
-    /// Removes the keys of expired grants and of former nodes. A failure is retried by the next upkeep.
+    /// Removes the keys of expired grants and of former nodes. A failure is retried by the next housekeeping.
     pub(crate) fn remove_stale(&self) {
         self.remove_old(|_| true);
         let stale = self.catalog.stale_keys(now_secs()).unwrap_or_else(|error| {

@@ -24,6 +24,7 @@ mod enroll;
 mod error;
 mod forget;
 mod grants;
+mod housekeeping;
 pub mod http;
 mod issued_keys;
 mod jobs;
@@ -44,7 +45,6 @@ mod sites;
 mod status;
 mod storage_servers;
 mod tokens;
-mod upkeep;
 
 pub use error::{Error, Result};
 
@@ -59,6 +59,7 @@ use domains::Domains;
 use enroll::Enrollment;
 use forget::ForgetPermissions;
 use grants::Grants;
+use housekeeping::Housekeeping;
 use jobs::Jobs;
 use limits::Limits;
 use node_activity::NodeActivity;
@@ -77,7 +78,6 @@ use std::path::Path;
 use std::sync::Arc;
 use storage_servers::{StorageServerRequests, StorageServers};
 use tokens::Tokens;
-use upkeep::Upkeep;
 use zeroize::Zeroizing;
 
 /// Name of the server itself in the audit log.
@@ -109,7 +109,7 @@ pub struct Control {
     storage_servers: Arc<StorageServers>,
     storage_server_requests: Arc<StorageServerRequests>,
     status: Arc<ServerStatus>,
-    upkeep: Upkeep,
+    housekeeping: Housekeeping,
 }
 
 impl Control {
@@ -140,7 +140,7 @@ impl Control {
             storage_servers: Arc::new(StorageServers::new(&parts)),
             storage_server_requests: Arc::new(StorageServerRequests::new(&parts)),
             status: Arc::new(ServerStatus::new(&parts)),
-            upkeep: Upkeep::new(&parts),
+            housekeeping: Housekeeping::new(&parts),
             folder: parts.folder,
             catalog: parts.catalog,
             identity: parts.identity,
@@ -202,20 +202,20 @@ impl Control {
 
     /// Sets after how many seconds ended jobs and commands are deleted.
     pub fn keep_jobs(&self, secs: u64) {
-        self.upkeep.keep_jobs(secs);
+        self.housekeeping.keep_jobs(secs);
     }
 
-    /// Returns when [`Control::upkeep`] should be called: after a minute, or at once when something must not wait for
-    /// it.
-    pub async fn upkeep_is_due(&self) {
-        self.upkeep.is_due().await;
+    /// Returns when [`Control::housekeeping`] should be called: after a minute, or at once when something must not
+    /// wait for it.
+    pub async fn housekeeping_is_due(&self) {
+        self.housekeeping.is_due().await;
     }
 
     /// Does the periodic tasks: renews the server's certificate, removes the keys of expired grants, fails old
     /// commands, deletes old jobs once a day, writes when nodes were last seen. A failure is logged and retried the
     /// next time. Blocks.
-    pub fn upkeep(&self) {
-        self.upkeep.run();
+    pub fn housekeeping(&self) {
+        self.housekeeping.run();
     }
 
     /// Starts the backups that are due. Called every few seconds. A failure is logged and retried the next time.

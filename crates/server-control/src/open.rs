@@ -46,7 +46,7 @@ pub(crate) struct Parts {
     pub(crate) limits: Arc<Limits>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) table: Arc<StorageServerTable>,
-    /// Wakes the upkeep task early.
+    /// Wakes the housekeeping task early.
     pub(crate) wake: Arc<Notify>,
 }
 

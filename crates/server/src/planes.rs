@@ -55,9 +55,9 @@ impl Planes {
 
     async fn keep_up(&self) {
         loop {
-            self.control.upkeep_is_due().await;
+            self.control.housekeeping_is_due().await;
             let control = self.control.clone();
-            let _ = tokio::task::spawn_blocking(move || control.upkeep()).await; // a bug is in the log
+            let _ = tokio::task::spawn_blocking(move || control.housekeeping()).await; // a bug is in the log
         }
     }
 }

@@ -76,12 +76,12 @@ async fn a_key_of_a_grant_goes_when_its_time_is_over() {
     let _: Done = rig.admin().post("/grants", &grant).await.unwrap();
     let new = NewKey { domain: grant.domain, slot_secret: "07".repeat(32) };
     let _: IssuedKey = spare.post("/node/keys", &new).await.unwrap();
-    rig.control.upkeep();
+    rig.control.housekeeping();
     assert!(opens(&folder, [7; 32]));
     while jiff::Timestamp::now().as_second() <= until {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    rig.control.upkeep();
+    rig.control.housekeeping();
     assert!(!opens(&folder, [7; 32]));
 }
 
@@ -165,19 +165,19 @@ async fn old_jobs_are_deleted_once_a_day_and_never_while_they_run() {
     let begin = |rig: &Rig| rig.control.job_begins(&web, "web", "backup", "/etc");
     let (old, running) = (begin(&rig), begin(&rig));
     rig.control.job_ends(old, &JobEnd::Complete { snapshot: None, is_partial: false }, "{}");
-    rig.control.upkeep();
+    rig.control.housekeeping();
     assert_eq!(numbers(&rig).await, [running, old], "400 days are not over");
     let rig = rig.restart().await;
     rig.control.keep_jobs(0);
     let goes_on = begin(&rig);
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    rig.control.upkeep();
+    rig.control.housekeeping();
     assert_eq!(numbers(&rig).await, [goes_on], "the other one ran when the server stopped");
     let Audit { entries, broken_at, .. } = rig.admin().get("/audit").await.unwrap();
     assert_eq!((entries[0].action.as_str(), broken_at), ("job.delete", None));
     rig.control.job_ends(goes_on, &JobEnd::Lost, "");
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    rig.control.upkeep();
+    rig.control.housekeeping();
     assert_eq!(numbers(&rig).await, [goes_on], "once a day");
 }
 
@@ -294,7 +294,7 @@ async fn a_server_that_starts_again_knows_its_nodes() {
         nodes[0].last_seen
     };
     let seen = last_seen(&rig).await;
-    rig.control.upkeep();
+    rig.control.housekeeping();
     let rig = rig.restart().await;
     assert!(seen.is_some() && last_seen(&rig).await == seen, "{seen:?}");
     let identity = Identity::load(&rig.folder("web")).unwrap();

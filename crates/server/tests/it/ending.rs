@@ -188,7 +188,7 @@ async fn a_node_is_listed_as_it_is() {
     soon("it is gone", async || !listed(&server).await.connected).await;
     let left = listed(&server).await.last_seen.unwrap();
     assert!(left >= ended - 1, "it was seen until it left");
-    server.control.upkeep();
-    server.control.upkeep();
+    server.control.housekeeping();
+    server.control.housekeeping();
     assert_eq!(listed(&server).await.last_seen, Some(left), "the catalog knows it, too");
 }

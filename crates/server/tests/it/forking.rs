@@ -125,10 +125,10 @@ async fn the_key_of_a_node_that_was_copied_goes_at_once() {
     renew(&honest).await.unwrap();
     rig.control.admit(&rig.peer(&honest)).unwrap();
     assert!(renew(&thief).await.is_err());
-    let due = rig.control.upkeep_is_due();
+    let due = rig.control.housekeeping_is_due();
     tokio::time::timeout(Duration::from_secs(30), due).await.expect("not in a minute");
     let control = rig.control.clone();
-    tokio::task::spawn_blocking(move || control.upkeep()).await.unwrap();
+    tokio::task::spawn_blocking(move || control.housekeeping()).await.unwrap();
     assert_eq!(slots(), before - 1);
 }
 

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often [`Upkeep::run`] is due when nothing wakes it.
-const UPKEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often [`Housekeeping::run`] is due when nothing wakes it.
+const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
 
 /// A command that is pending for longer fails: a week.
 const COMMAND_SECS: i64 = 7 * DAY_SECS;
@@ -45,7 +45,7 @@ impl Deleting {
 }
 
 /// Does what is due.
-pub(crate) struct Upkeep {
+pub(crate) struct Housekeeping {
     catalog: Arc<Catalog>,
     identity: Arc<ServerIdentity>,
     activity: Arc<NodeActivity>,
@@ -57,7 +57,7 @@ pub(crate) struct Upkeep {
     wake: Arc<Notify>,
 }
 
-impl Upkeep {
+impl Housekeeping {
     /// Of this server.
     pub(crate) fn new(parts: &Parts) -> Self {
         Self {
@@ -72,10 +72,10 @@ impl Upkeep {
         }
     }
 
-    /// Returns when [`Upkeep::run`] should be called: after a minute, or at once when something must not wait for
+    /// Returns when [`Housekeeping::run`] should be called: after a minute, or at once when something must not wait for
     /// it.
     pub(crate) async fn is_due(&self) {
-        let _ = tokio::time::timeout(UPKEEP_EVERY, self.wake.notified()).await; // a minute is what it is
+        let _ = tokio::time::timeout(HOUSEKEEPING_EVERY, self.wake.notified()).await; // a minute is what it is
     }
 
     /// Renews the server's certificate, removes the keys of expired grants, fails old commands, deletes old jobs once
