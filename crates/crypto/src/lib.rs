@@ -37,7 +37,7 @@ pub use recipient::{RecipientPublic, RecipientSecret};
 pub use recovery::{recovery_from_text, recovery_to_text};
 pub use ring::{ChunkerKey, KeyRing, ReaderKeys, WriterKeys};
 pub use session::{Cipher, SealedSession, SessionKey, TAG_LEN};
-pub use sign::{RootVerifyKey, SIGNATURE_LEN, Signer, VerifyKey};
+pub use sign::{RootVerifyKey, SIGNATURE_LEN, Signer, VerifyKey, is_signed};
 pub use slot::{
     KdfParams, NewSlot, Role, SlotInfo, SlotSecret, create_slot, open_slot, slot_info,
     verify_slot_certificate,

@@ -58,6 +58,11 @@ impl VerifyKey {
     }
 }
 
+/// Whether the key in `key` made `signature` over `message`: for code that has no other use of keys.
+pub fn is_signed(key: &[u8; 32], message: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
+    VerifyKey(*key).verify(message, signature).is_ok()
+}
+
 /// Verifies the certificates in key slots; stored in the repository's settings. It has its own type, so that the key
 /// of a writer is never used as the root of trust.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

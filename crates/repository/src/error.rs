@@ -81,6 +81,11 @@ pub enum Error {
     /// The repository needs features that this program does not support; the number holds their bits.
     #[error("the repository uses features ({0:#x}) that this version does not support")]
     UnknownFeatures(u64),
+    /// Only a server signs that snapshots expired, and this is none.
+    #[error(
+        "snapshots expire through the server that stores them, and this process has no key of it"
+    )]
+    NoReceiptKey,
     /// The keys changed since they were read.
     #[error("another process changed the keys; nothing was changed, try again")]
     KeysChanged,
@@ -146,6 +151,7 @@ impl From<Error> for store::Error {
             | Error::NotClaimed(_)
             | Error::NotStored(_)
             | Error::RootMissing(_)
+            | Error::NoReceiptKey
             | Error::UncertainData(_)
             | Error::StaleListing { .. }
             | Error::ParityCode
@@ -183,6 +189,7 @@ mod tests {
             Error::NotStored(4),
             Error::RootMissing(ObjectId([5; 24])),
             Error::UnknownFeatures(6),
+            Error::NoReceiptKey,
             Error::KeysChanged,
             Error::UncertainData(name.clone()),
             Error::StaleListing { directory: name },

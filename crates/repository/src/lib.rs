@@ -27,6 +27,7 @@ mod reading;
 mod readme;
 pub mod rebuild;
 pub mod receipts;
+pub mod received;
 pub mod reclaim;
 mod recover;
 #[allow(clippy::module_inception, reason = "the crate's main noun")]
@@ -42,4 +43,5 @@ mod syncer;
 mod system;
 
 pub use error::{Error, Result};
+pub use received::Verifier;
 pub use repository::Repository;

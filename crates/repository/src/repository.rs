@@ -12,6 +12,7 @@ use crate::lease::{Lease, LeasePurpose};
 use crate::listing_markers::ListingMarkers;
 use crate::pins::{Pins, SessionNo};
 use crate::reading::REFRESH_MAX;
+use crate::received::Verifier;
 use crate::session::Session;
 use crate::snapshots::{self, SnapshotRef, StoredSnapshot};
 use crate::sources::Sources;
@@ -22,8 +23,8 @@ use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId, RecordLocation};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// An open repository.
 pub struct Repository {
@@ -44,6 +45,7 @@ pub struct Repository {
     /// for each of their chunks.
     pub(crate) healed: Mutex<BTreeMap<RecordLocation, bool>>,
     pub(crate) sources: Sources,
+    pub(crate) verifier: OnceLock<Verifier>,
     /// Size in bytes at which a container is finished.
     container_bytes: AtomicU64,
 }
@@ -113,6 +115,7 @@ impl Repository {
             open: Mutex::default(),
             healed: Mutex::default(),
             sources: Sources::default(),
+            verifier: OnceLock::new(),
             container_bytes: AtomicU64::new(container::TARGET_BYTES),
         }
     }

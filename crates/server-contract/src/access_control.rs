@@ -140,6 +140,19 @@ pub enum JobEnd {
 /// Number of a job in the catalog.
 pub type JobNo = u64;
 
+/// What the receipt of a snapshot says of the policy that wanted it. All empty for a backup that no policy wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// Its policy, at most 255 bytes.
+    pub policy: String,
+    /// Its source by the name in the policy, at most 255 bytes.
+    pub source: String,
+    /// Its class in the policy, at most 255 bytes.
+    pub class: String,
+    /// For how many seconds after its receipt nobody can delete the snapshot; `None` for no lock.
+    pub lock_secs: Option<u64>,
+}
+
 /// The decisions that the data plane needs. Called by many threads; may block on the catalog.
 pub trait AccessControl: Send + Sync {
     /// Whether this certificate may connect at all.
@@ -197,6 +210,15 @@ pub trait AccessControl: Send + Sync {
 
     /// A job ended; `report` is JSON for people and programs.
     fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str);
+
+    /// What the receipt of the snapshot of `job` will say. Asked right before it is given: a refusal, which may be
+    /// transient, means that there is neither a receipt nor a snapshot.
+    ///
+    /// # Errors
+    /// [`Refusal`] when it is not known whether a policy wants a lock: never a receipt without the lock that is wanted.
+    fn labels(&self, _job: JobNo) -> Result<Labels, Refusal> {
+        Ok(Labels::default())
+    }
 
     /// Whether the cancellation of the job was requested.
     fn is_cancelled(&self, job: JobNo) -> bool;

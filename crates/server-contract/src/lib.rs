@@ -10,4 +10,4 @@ pub mod folder;
 mod repositories;
 
 pub use error::{Error, Result};
-pub use repositories::{Repositories, config};
+pub use repositories::{Expired, Repositories, config};

@@ -1,13 +1,24 @@
 //! Writing to repositories, through the holder of their leases.
 
-use ids::KeyId;
+use clock::Reading;
+use ids::{KeyId, SnapshotId};
 use repository::config::{self, Config};
 use repository::keys::Keys;
 use repository::local::LocalStorage;
+use repository::received::ReceivedSnapshot;
 use repository::snapshots::SnapshotRef;
-use repository::{Repository, Result};
+use repository::{Error, Repository, Result};
 use std::path::Path;
 use std::sync::Arc;
+
+/// What became of snapshots that were to expire. Each is in one of the two lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Removed, now or earlier.
+    pub removed: Vec<SnapshotId>,
+    /// Not removed, and why, for people.
+    pub refused: Vec<(SnapshotId, String)>,
+}
 
 /// What the control plane needs of repositories.
 pub trait Repositories: Send + Sync {
@@ -40,8 +51,37 @@ pub trait Repositories: Send + Sync {
     /// # Errors
     /// Those of [`Repository::snapshots`].
     fn snapshots(&self, folder: &Path) -> Result<Vec<SnapshotRef>> {
-        Repository::open(Arc::new(LocalStorage::open(folder)?))?.snapshots()
+        open(folder)?.snapshots()
     }
+
+    /// What is known without keys of the snapshots `names`, each by itself: [`Error::SnapshotMissing`] for one that is
+    /// gone, [`Error::Damaged`] for one whose file cannot be read.
+    ///
+    /// # Errors
+    /// Those of [`Repository::open`].
+    fn received(
+        &self,
+        folder: &Path,
+        names: &[SnapshotRef],
+    ) -> Result<Vec<Result<ReceivedSnapshot>>> {
+        let repository = open(folder)?;
+        Ok(names.iter().map(|name| repository.received(*name)).collect())
+    }
+
+    /// Removes snapshots that the rules of retention do not keep, and durably notes in the repository that this server
+    /// let them expire. Ids that are not there count as removed. Nothing is removed when `now` is in doubt, and no
+    /// snapshot before its lock ends.
+    ///
+    /// # Errors
+    /// [`Error::NoReceiptKey`] where nobody can sign the note; [`Error::InUse`]; those of the storage. Then some may have
+    /// been removed: the call can be repeated.
+    fn expire(&self, _folder: &Path, _ids: &[SnapshotId], _now: Reading) -> Result<Expired> {
+        Err(Error::NoReceiptKey)
+    }
+}
+
+fn open(folder: &Path) -> Result<Repository> {
+    Repository::open(Arc::new(LocalStorage::open(folder)?))
 }
 
 /// The settings of the repository in `folder`; `None` if there is none.

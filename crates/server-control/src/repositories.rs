@@ -4,6 +4,7 @@ use ids::KeyId;
 use repository::config::Config;
 use repository::keys::Keys;
 use repository::local::LocalStorage;
+use repository::received::ReceivedSnapshot;
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use repository::storage::Storage;
 use repository::{Repository, Result, keys};
@@ -39,6 +40,16 @@ impl Repositories for Direct {
         let repository = Repository::open(storage(folder)?)?;
         let lease = repository.lease(HOLDER)?;
         repository.remove_key_slot(&lease, id)
+    }
+
+    fn received(
+        &self,
+        folder: &Path,
+        names: &[SnapshotRef],
+    ) -> Result<Vec<Result<ReceivedSnapshot>>> {
+        let repository = Repository::open(storage(folder)?)?;
+        repository.verify_with(crypto::is_signed);
+        Ok(names.iter().map(|name| repository.received(*name)).collect())
     }
 }
 

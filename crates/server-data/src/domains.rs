@@ -9,6 +9,7 @@ use repository::config::Config;
 use repository::keys::Keys;
 use repository::lease::{Lease, LeasePurpose};
 use repository::local::LocalStorage;
+use repository::received::ReceivedSnapshot;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use repository::{Repository, Result};
@@ -37,6 +38,7 @@ impl Domains {
             return Ok(domain);
         }
         let repository = Repository::open(Arc::new(LocalStorage::open(folder)?))?;
+        repository.verify_with(crypto::is_signed);
         let domain = Arc::new(Domain::new(repository));
         *slot = Arc::downgrade(&domain);
         Ok(domain)
@@ -69,6 +71,15 @@ impl Repositories for Domains {
 
     fn remove_key_slot(&self, folder: &Path, id: KeyId) -> Result<()> {
         self.open(folder)?.remove_slot(id)
+    }
+
+    fn received(
+        &self,
+        folder: &Path,
+        names: &[SnapshotRef],
+    ) -> Result<Vec<Result<ReceivedSnapshot>>> {
+        let domain = self.open(folder)?;
+        Ok(names.iter().map(|name| domain.repository.received(*name)).collect())
     }
 }
 
