@@ -171,9 +171,11 @@ catalog-speed: ## measure every list of a million jobs, in SQLite and PostgreSQL
 	ICECORE_CATALOG=all cargo test --profile fast --package catalog -- speed --nocapture --test-threads 1
 
 MODEL_RUNS ?= 100000
+YEARS ?= 10000
 
-models: ## compare retention and schedules with their models (MODEL_RUNS=100000)
+models: ## compare retention and schedules with their models (MODEL_RUNS=100000), and live through five years (YEARS=10000)
 	ICECORE_MODEL_RUNS=$(MODEL_RUNS) cargo test --profile fast --package retention --package schedule --test model
+	ICECORE_MODEL_RUNS=$(YEARS) cargo test --profile fast --package site --test years
 
 prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)

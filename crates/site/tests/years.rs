@@ -1,0 +1,248 @@
+//! Five years of a declared site in which everything happens together: schedules in three zones, runs that fail,
+//! locks, holds, names, trash, changed retentions with their plan, expiry that is interrupted, machines that are off
+//! and clocks that are wrong. What rules and schedules decide is compared with what their words say, written down a
+//! second time. `ICECORE_MODEL_RUNS` sets how many runs there are.
+
+#[path = "years/declared.rs"]
+mod declared;
+#[path = "years/expiring.rs"]
+mod expiring;
+#[path = "../../clock/tests/naive/mod.rs"]
+mod naive;
+#[path = "years/running.rs"]
+mod running;
+
+use clock::{Clock, Reading, Tick};
+use declared::Declared;
+use naive::{DAY, Random};
+use retention::Facts;
+use running::Runs;
+use std::collections::BTreeMap;
+
+const YEARS: i64 = 5;
+const NODES: [&str; 2] = ["db", "web"];
+
+#[test]
+fn five_years_expire_nothing_early_keep_nothing_late_and_miss_nothing_silently() {
+    let seeds: Vec<u64> = naive::seeds(12).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let parts = seeds.chunks(seeds.len().div_ceil(threads));
+    let seen = std::thread::scope(|scope| {
+        let running: Vec<_> = parts.map(|part| scope.spawn(|| lives(part))).collect();
+        running.into_iter().map(|one| one.join().unwrap()).fold(Seen::default(), Seen::plus)
+    });
+    seen.is_enough();
+}
+
+fn lives(seeds: &[u64]) -> Seen {
+    let live = |seed: &u64| {
+        let mut world = World::new(*seed);
+        world.live();
+        world.runs.values().for_each(|runs| runs.settle(*seed));
+        world.seen()
+    };
+    seeds.iter().map(live).fold(Seen::default(), Seen::plus)
+}
+
+/// What happened in all runs: a test that sees nothing of a kind proves nothing about it.
+#[derive(Debug, Default)]
+struct Seen {
+    expired: usize,
+    came_back: usize,
+    predicted: usize,
+    doubts: usize,
+    locked: usize,
+    missed: usize,
+    retried: usize,
+}
+
+impl Seen {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            expired: self.expired + other.expired,
+            came_back: self.came_back + other.came_back,
+            predicted: self.predicted + other.predicted,
+            doubts: self.doubts + other.doubts,
+            locked: self.locked + other.locked,
+            missed: self.missed + other.missed,
+            retried: self.retried + other.retried,
+        }
+    }
+
+    fn is_enough(&self) {
+        let Self { expired, came_back, predicted, doubts, locked, missed, retried } = *self;
+        let all = [expired, came_back, predicted, doubts, locked, missed, retried];
+        assert!(all.iter().all(|count| *count > 0), "the test sees nothing of a kind: {self:?}");
+    }
+}
+
+/// A snapshot, with what its makers know about it and the server need not.
+#[derive(Clone)]
+struct Stored {
+    facts: Facts,
+    /// Until when it was promised to stay, in the time of the world.
+    promised_secs: i64,
+    /// Since when it lies in the trash, in the time of the world.
+    trashed_secs: Option<i64>,
+}
+
+/// A server with its nodes. Times of the world are those of no clock.
+struct World {
+    random: Random,
+    seed: u64,
+    declared: Declared,
+    clock: Clock,
+    /// Whether wall clocks may be wrong by more than a second clock corrects.
+    is_hostile: bool,
+    world_secs: i64,
+    wrong_secs: i64,
+    boot: u128,
+    up_since: i64,
+    /// How many snapshots there had been at each start of the machine.
+    starts: Vec<u64>,
+    runs: BTreeMap<&'static str, Runs>,
+    stored: Vec<Stored>,
+    number: u64,
+    next_expiry_secs: i64,
+    next_event_secs: i64,
+    seen: Seen,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let begin = naive::days(2026, 1 + random.signed(12), 1) * DAY;
+        let declared = Declared::any(&mut random);
+        let runs = NODES.map(|node| (node, Runs::new(&declared, begin)));
+        let is_hostile = random.one_in(3);
+        Self {
+            random,
+            seed,
+            declared,
+            clock: Clock::start(Tick { wall_secs: begin, boot: 0, up_secs: 0 }, None),
+            is_hostile,
+            world_secs: begin,
+            wrong_secs: 0,
+            boot: 0,
+            up_since: begin,
+            starts: Vec::new(),
+            runs: runs.into(),
+            stored: Vec::new(),
+            number: 0,
+            next_expiry_secs: begin + DAY,
+            next_event_secs: begin + DAY,
+            seen: Seen::default(),
+        }
+    }
+
+    fn live(&mut self) {
+        let end = self.world_secs + YEARS * 365 * DAY;
+        while self.world_secs < end {
+            let next = self.runs.values().map(|runs| runs.next_secs(self.world_secs)).min();
+            let next = next.unwrap_or(end).min(self.next_expiry_secs).min(self.next_event_secs);
+            self.world_secs = next.max(self.world_secs + 1);
+            if self.next_event_secs <= self.world_secs {
+                self.event();
+            }
+            self.end_runs();
+            self.start_runs();
+            if self.next_expiry_secs <= self.world_secs {
+                self.expire();
+                self.next_expiry_secs = self.world_secs + (1 + self.random.signed(4)) * DAY;
+            }
+        }
+    }
+
+    fn seen(self) -> Seen {
+        let missed = self.runs.values().map(|runs| runs.missed.len()).sum();
+        let retried = self.runs.values().map(|runs| runs.retried).sum();
+        Seen { missed, retried, ..self.seen }
+    }
+
+    fn event(&mut self) {
+        self.next_event_secs = self.world_secs + self.random.signed(25 * DAY);
+        match self.random.below(10) {
+            0 => self.restart(),
+            1 | 2 => self.set_clock(),
+            3 => self.name(),
+            4 => self.change_holds(),
+            5 => self.delete_source(),
+            _ => self.change_retention(),
+        }
+    }
+
+    /// Off for a while; what ran has failed.
+    fn restart(&mut self) {
+        self.world_secs += self.random.signed(6 * DAY);
+        (self.boot, self.up_since) = (self.boot + 1, self.world_secs);
+        self.starts.push(self.number);
+        let now = self.now().secs;
+        self.runs.values_mut().for_each(|runs| runs.fail_all(now));
+    }
+
+    /// A time server corrects a clock by minutes; only a hostile one by days.
+    fn set_clock(&mut self) {
+        let most = if self.is_hostile { 400 * DAY } else { 240 };
+        self.wrong_secs = self.random.signed(2 * most) - most;
+        if self.random.one_in(2) {
+            self.wrong_secs = 0;
+        }
+    }
+
+    fn now(&mut self) -> Reading {
+        let wall_secs = self.world_secs + self.wrong_secs;
+        let up_secs = self.world_secs - self.up_since;
+        self.clock.read(Tick { wall_secs, boot: self.boot, up_secs })
+    }
+
+    fn start_runs(&mut self) {
+        let now = self.now();
+        for (node, runs) in &mut self.runs {
+            runs.tick(node, now, self.world_secs, &mut self.random);
+        }
+    }
+
+    fn end_runs(&mut self) {
+        for node in NODES {
+            let Some(runs) = self.runs.get_mut(node) else { continue };
+            if !runs.is_over(self.world_secs) {
+                continue;
+            }
+            let now = self.now();
+            let Some(runs) = self.runs.get_mut(node) else { continue };
+            match self.random.below(8) {
+                0 => runs.fail_all(now.secs),
+                other => {
+                    runs.succeed(now.secs);
+                    self.receive(node, other == 1, now);
+                }
+            }
+        }
+    }
+
+    /// As the server does when a backup ends: the lock of the class is given now and never again.
+    fn receive(&mut self, node: &str, is_partial: bool, now: Reading) {
+        self.number += 1;
+        let mut id = ids::SnapshotId([0; 16]);
+        id.0[..8].copy_from_slice(&self.number.to_be_bytes());
+        let lock = self.declared.class().immutable.map_or(0, clock::Span::signed_secs);
+        let facts = Facts {
+            id,
+            number: self.number,
+            node: node.to_owned(),
+            source: "main".to_owned(),
+            policy: declared::POLICY.to_owned(),
+            class: declared::CLASS.to_owned(),
+            received_secs: now.secs,
+            is_partial,
+            suspect: now.doubt.map(|doubt| doubt.to_string()),
+            tags: Vec::new(),
+            locked_until_secs: (lock > 0).then(|| now.secs + lock),
+            has_deleted_objects: *self.random.of(&[None, Some(true), Some(false)]),
+            source_deleted_secs: None,
+            trashed: None,
+        };
+        let promised_secs = self.world_secs + lock;
+        self.stored.push(Stored { facts, promised_secs, trashed_secs: None });
+    }
+}
