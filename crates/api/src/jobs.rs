@@ -69,6 +69,12 @@ pub struct JobPlan {
     pub schedule: Option<String>,
     /// The source: the paths, one in a line; empty for the node's own list.
     pub source: String,
+    /// What the policy calls the source: `main` for its own paths.
+    #[serde(default)]
+    pub source_name: String,
+    /// The class of its snapshots.
+    #[serde(default)]
+    pub class: String,
     /// The storage unit in whose queue it waits.
     pub unit: String,
     /// Jobs with a higher one start first.

@@ -12,7 +12,9 @@ const FEW: i64 = 2 * PAGE_MAX as i64;
 pub(crate) const COLUMNS: &str =
     "id, node, domain, kind, what, begun, ended, state, objects, bytes,
     bytes_read, bytes_wire, stage, path, snapshot, error, cancelled, cause, policy, schedule,
-    source, unit, priority, due, until, attempt, late, runs";
+    source, unit, priority, due, until, attempt, late, runs, source_name, class";
+/// What a query selects behind [`COLUMNS`].
+pub(crate) const BEHIND: usize = 30;
 
 /// A new job.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +139,7 @@ impl Catalog {
         let missing = || Error::Missing { what: "job", name: id.to_string() };
         self.look(|look| {
             let select = format!("SELECT {COLUMNS}, report FROM jobs WHERE id = $1");
-            look.row(&select, values![id], |row| Ok(Job { report: row.get(28)?, ..job(row)? }))?
+            look.row(&select, values![id], |row| Ok(Job { report: row.get(BEHIND)?, ..job(row)? }))?
                 .ok_or_else(missing)
         })
     }
@@ -233,5 +235,7 @@ fn plan(row: &Row) -> Result<Option<JobPlan>> {
         attempt: row.get(25)?,
         late: row.get(26)?,
         runs: row.get(27)?,
+        source_name: row.get(28)?,
+        class: row.get(29)?,
     }))
 }

@@ -5,7 +5,7 @@
 
 use crate::audit::note;
 use crate::commands;
-use crate::jobs::{COLUMNS, Ending, job};
+use crate::jobs::{BEHIND, COLUMNS, Ending, job};
 use crate::sql::{Json, Row, Sql, Word, values};
 use crate::{By, Catalog, Result, settings};
 use api::commands::Task;
@@ -137,7 +137,7 @@ impl Catalog {
             "SELECT {COLUMNS}, command FROM jobs
              WHERE state IN ('queued', 'running') AND policy IS NOT NULL ORDER BY id"
         );
-        let open = |row: &Row| Ok(OpenRun { job: job(row)?, command: row.get(28)? });
+        let open = |row: &Row| Ok(OpenRun { job: job(row)?, command: row.get(BEHIND)? });
         self.look_long(|look| look.rows(&select, &[], open))
     }
 
@@ -325,8 +325,9 @@ fn add(change: &Sql<'_>, now_secs: i64, run: &NewRun, state: JobState) -> Result
     let plan = &run.plan;
     change.one(
         "INSERT INTO jobs (node, domain, kind, what, begun, state, policy, schedule, source, unit,
-             priority, due, until, attempt, late, runs, task)
-         VALUES ($1, $2, 'backup', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+             priority, due, until, attempt, late, runs, task, source_name, class)
+         VALUES ($1, $2, 'backup', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+             $17, $18)
          RETURNING id",
         values![
             run.node,
@@ -345,6 +346,8 @@ fn add(change: &Sql<'_>, now_secs: i64, run: &NewRun, state: JobState) -> Result
             plan.late,
             plan.runs,
             Json(&run.task),
+            plan.source_name,
+            plan.class,
         ],
         |row| row.get(0),
     )
@@ -353,8 +356,9 @@ fn add(change: &Sql<'_>, now_secs: i64, run: &NewRun, state: JobState) -> Result
 /// What the end of a job means for its source, its schedule and its command.
 pub(crate) fn job_ended(change: &Sql<'_>, id: u64, end: &Ending<'_>) -> Result<()> {
     let select = format!("SELECT {COLUMNS}, command FROM jobs WHERE id = $1");
-    let run = change
-        .one(&select, values![id], |row| Ok(OpenRun { job: job(row)?, command: row.get(28)? }))?;
+    let run = change.one(&select, values![id], |row| {
+        Ok(OpenRun { job: job(row)?, command: row.get(BEHIND)? })
+    })?;
     let Some(plan) = &run.job.plan else { return Ok(()) };
     match end.state {
         JobState::Complete | JobState::Partial => {

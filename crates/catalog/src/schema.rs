@@ -1,6 +1,7 @@
 //! Versions of the tables: steps forward only, with a copy of the catalog before each. A step that was released never
 //! changes.
 
+mod job_labels;
 mod schedules;
 mod tables;
 
@@ -14,7 +15,7 @@ use crate::{Error, Result};
 
 /// From version 0 on; the version is the number of steps.
 pub(crate) const STEPS: &[&str] =
-    &[tables::FIRST, tables::OBJECTS, tables::NODE_OPTIONS, schedules::STEP];
+    &[tables::FIRST, tables::OBJECTS, tables::NODE_OPTIONS, schedules::STEP, job_labels::STEP];
 /// Copies that are kept.
 const COPIES: usize = 2;
 

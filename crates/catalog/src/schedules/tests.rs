@@ -18,6 +18,8 @@ fn run(schedule: Option<&str>, due: i64, runs: u32) -> NewRun {
         policy: "daily".into(),
         schedule: schedule.map(str::to_owned),
         source: "/etc".into(),
+        source_name: "main".into(),
+        class: "short".into(),
         unit: "disk".into(),
         priority: 5,
         due,

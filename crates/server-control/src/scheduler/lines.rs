@@ -24,6 +24,9 @@ pub(super) struct Target {
     pub(super) priority: i64,
     /// The paths, one in a line: what the server calls the source.
     pub(super) source: String,
+    /// What its policy calls it.
+    pub(super) source_name: String,
+    pub(super) class: String,
     task: NewBackup,
 }
 
@@ -47,13 +50,20 @@ pub(super) fn targets(site: &Site, name: &str, policy: &Policy, nodes: &[Member]
     let is_chosen = |member: &&Member| chosen.contains(member.name.as_str());
     let of = |member: &Member| {
         let sources = policy.sources();
-        let target = |(_, source): (&str, Source)| target(name, policy, member, source);
+        let target = |(called, source): (&str, Source)| {
+            target(site, (name, policy), member, (called, source))
+        };
         sources.into_iter().filter(|(_, source)| source.stream.is_none()).map(target).collect()
     };
     nodes.iter().filter(is_chosen).flat_map(|member| -> Vec<Target> { of(member) }).collect()
 }
 
-fn target(name: &str, policy: &Policy, member: &Member, source: Source) -> Target {
+fn target(
+    site: &Site,
+    (name, policy): (&str, &Policy),
+    member: &Member,
+    (called, source): (&str, Source),
+) -> Target {
     let mut task = NewBackup::of(member.name.clone(), source.paths);
     task.excludes = source.excludes;
     task.full = policy.change_detection == ChangeDetection::Full;
@@ -63,6 +73,8 @@ fn target(name: &str, policy: &Policy, member: &Member, source: Source) -> Targe
         unit: policy.unit().to_owned(),
         priority: policy.priority.into(),
         source: task.paths.join("\n"),
+        source_name: called.to_owned(),
+        class: site.class_of(policy).to_owned(),
         task,
     }
 }
@@ -112,6 +124,8 @@ impl Target {
             policy: self.policy.clone(),
             schedule: schedule.map(str::to_owned),
             source: self.source.clone(),
+            source_name: self.source_name.clone(),
+            class: self.class.clone(),
             unit: self.unit.clone(),
             priority: self.priority,
             due,
@@ -173,5 +187,23 @@ mod tests {
         let targets = targets(&site, "etc", &site.policies["etc"], &nodes);
         let names: Vec<_> = targets.iter().map(|target| target.member.name.as_str()).collect();
         assert_eq!(names, ["db", "web"]);
+    }
+
+    #[test]
+    fn a_job_knows_what_its_policy_calls_the_source_and_its_class() {
+        let mut site = Site::default();
+        let mut set = |kind, name: &str, body| site.set(kind, name, &body).unwrap();
+        set(Kind::Retention, "long", json!({"class": {"years": {}}}));
+        let logs = json!({"logs": {"paths": ["/var/log"]}});
+        let body =
+            json!({"nodes": ["web"], "paths": ["/etc"], "source": logs, "retention": "long"});
+        set(Kind::Policy, "all", body);
+        let web = "web".parse().unwrap();
+        let member = [Member { name: web, domain: "web".parse().unwrap() }];
+        let targets = targets(&site, "all", &site.policies["all"], &member);
+        let plans = targets.iter().map(|target| target.by_hand(0).plan);
+        let named: Vec<_> = plans.map(|plan| (plan.source, plan.source_name, plan.class)).collect();
+        let expected = [("/etc", "main", "years"), ("/var/log", "logs", "years")];
+        assert_eq!(named, expected.map(|(a, b, c)| (a.into(), b.into(), c.into())));
     }
 }
