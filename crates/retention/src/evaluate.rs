@@ -226,7 +226,12 @@ fn joined(mut reasons: Vec<Vec<Reason>>, more: Vec<Vec<Reason>>) -> Vec<Vec<Reas
 
 fn kept_by_rules(rules: &KeepRules, zone: &TimeZone, newest_first: &[&Facts]) -> Vec<Vec<Reason>> {
     let candidates: Vec<_> = newest_first.iter().map(|one| candidate(zone, one)).collect();
-    keep::reasons(rules, &candidates)
+    let mut reasons = keep::reasons(rules, &candidates);
+    if !rules.tags.is_empty() {
+        let sealed = newest_first.iter().zip(&mut reasons).filter(|(one, _)| one.tags.is_none());
+        sealed.for_each(|(_, all)| all.push(Reason::new(Why::SealedTags, Until::Forever)));
+    }
+    reasons
 }
 
 fn candidate<'a>(zone: &TimeZone, one: &'a Facts) -> Candidate<'a> {
@@ -234,7 +239,7 @@ fn candidate<'a>(zone: &TimeZone, one: &'a Facts) -> Candidate<'a> {
         secs: one.received_secs,
         civil: calendar(zone, one.received_secs),
         is_partial: one.is_partial,
-        tags: &one.tags,
+        tags: one.tags.as_deref().unwrap_or_default(),
     }
 }
 

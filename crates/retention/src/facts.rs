@@ -24,8 +24,8 @@ pub struct Facts {
     pub is_partial: bool,
     /// Why its time is in doubt.
     pub suspect: Option<String>,
-    /// Its tags.
-    pub tags: Vec<String>,
+    /// Its tags. `None` if nobody knows, since they are sealed: then a rule that keeps by tags keeps it.
+    pub tags: Option<Vec<String>>,
     /// The lock that was written beside it: until then nobody can delete it.
     pub locked_until_secs: Option<i64>,
     /// Whether the next snapshot of its source lacks objects that it has. `None` if nobody knows,

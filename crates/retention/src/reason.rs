@@ -82,6 +82,8 @@ pub enum Why {
     Within,
     /// It has these tags.
     Tags(Vec<String>),
+    /// A rule keeps by tags, and nobody knows which it has.
+    SealedTags,
     /// Nothing else restores its source.
     NewestComplete,
     /// It is one of this many versions that stay in any case.
@@ -142,6 +144,9 @@ impl fmt::Display for Why {
             }
             Self::Within => formatter.write_str("within the period"),
             Self::Tags(tags) => write!(formatter, "tag {}", tags.join(",")),
+            Self::SealedTags => {
+                formatter.write_str("its tags are sealed, and a rule keeps by tags")
+            }
             Self::NewestComplete => formatter.write_str("newest complete snapshot"),
             Self::Minimum(1) => formatter.write_str("the version that stays in any case"),
             Self::Minimum(count) => {
@@ -154,6 +159,9 @@ impl fmt::Display for Why {
             Self::Hold(name) => write!(formatter, "hold {name}"),
             Self::Lock => formatter.write_str("immutable"),
             Self::Suspect(why) => write!(formatter, "suspect: {why}"),
+            Self::UnknownPolicy(name) if name.is_empty() => {
+                formatter.write_str("no policy made it")
+            }
             Self::UnknownPolicy(name) => write!(formatter, "there is no policy '{name}'"),
             Self::UnknownClass(name) => write!(formatter, "its policy has no class '{name}'"),
             Self::Clock(doubt) => write!(formatter, "nothing expires while {doubt}"),

@@ -23,7 +23,7 @@ fn snapshot(number: u64, received_secs: i64) -> Facts {
         received_secs,
         is_partial: false,
         suspect: None,
-        tags: Vec::new(),
+        tags: Some(Vec::new()),
         locked_until_secs: None,
         has_deleted_objects: Some(false),
         source_deleted_secs: None,

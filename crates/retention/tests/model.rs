@@ -98,7 +98,7 @@ impl World {
             received_secs: self.now + i64::from(random.one_in(40)) * 9 * DAY,
             is_partial: random.one_in(5),
             suspect,
-            tags,
+            tags: (!random.one_in(5)).then_some(tags),
             locked_until_secs: random.one_in(10).then_some(lock),
             has_deleted_objects: *random.of(&[None, Some(true), Some(false), Some(false)]),
             source_deleted_secs: None,
@@ -262,7 +262,9 @@ impl World {
         let one = pool[at];
         let age = pool[0].received_secs - one.received_secs;
         let is_near = |span: Option<Span>| span.is_some_and(|span| age <= span.secs() as i64);
-        let fits = |tags: &Vec<String>| tags.iter().all(|tag| one.tags.contains(tag));
+        let fits = |tags: &Vec<String>| {
+            tags.iter().all(|tag| one.tags.as_ref().is_none_or(|has| has.contains(tag)))
+        };
         let rules = [
             (class.keep_hourly, class.keep_within_hourly, 0),
             (class.keep_daily, class.keep_within_daily, 1),

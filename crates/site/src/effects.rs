@@ -32,8 +32,7 @@ pub enum EffectKind {
 }
 
 /// The snapshots with which something else happens after a change, those that go first. Each of
-/// `snapshots` is bound to policy and class as in the old site; they must be all that exist of each
-/// series among them.
+/// `snapshots` is of the class of its receipt; they must be all that exist of each series among them.
 ///
 /// # Errors
 /// [`RulesError`], if one of the sites does not fit together.
@@ -43,9 +42,11 @@ pub fn effects(
     now: Reading,
     zones: Zones<'_>,
 ) -> Result<Vec<Effect>, RulesError> {
-    let before = old.rules(zones)?.evaluate(snapshots, now);
-    let rebound: Vec<Facts> = snapshots.iter().map(|one| rebound(old, new, one)).collect();
-    let after = new.rules(zones)?.evaluate(&rebound, now);
+    let verdicts = |site: &Site| {
+        let bound: Vec<Facts> = snapshots.iter().map(|one| site.bound(one.clone())).collect();
+        Ok::<_, RulesError>(site.rules(zones)?.evaluate(&bound, now))
+    };
+    let (before, after) = (verdicts(old)?, verdicts(new)?);
     let both = before.into_iter().zip(after).enumerate();
     let effect = |(at, (before, after)): (usize, (Verdict, Verdict))| {
         let kind = kind(&before, &after)?;
@@ -54,14 +55,6 @@ pub fn effects(
     let mut all: Vec<Effect> = both.filter_map(effect).collect();
     all.sort_by_key(|effect| effect.kind);
     Ok(all)
-}
-
-/// The snapshot in the class that its policy has then, if it is in the class that it has now.
-fn rebound(old: &Site, new: &Site, facts: &Facts) -> Facts {
-    let class = |site: &Site| Some(site.class_of(site.policies.get(&facts.policy)?).to_owned());
-    let is_usual = class(old).is_some_and(|class| class == facts.class);
-    let class = class(new).filter(|_| is_usual).unwrap_or_else(|| facts.class.clone());
-    Facts { class, ..facts.clone() }
 }
 
 fn kind(before: &Verdict, after: &Verdict) -> Option<EffectKind> {

@@ -4,7 +4,7 @@ use crate::check::Zones;
 use crate::{Policy, Retention, Site};
 use ids::SnapshotId;
 use jiff::tz::TimeZone;
-use retention::{Class, Keep, Rules};
+use retention::{Class, Facts, Keep, Rules};
 
 /// The class of a policy's snapshots if neither it nor its retention says another one.
 pub const DEFAULT_CLASS: &str = "standard";
@@ -82,6 +82,21 @@ impl Site {
         let mut classes = retention.into_iter().flat_map(|it| it.classes.keys());
         let only = classes.next().filter(|_| classes.next().is_none());
         policy.class.as_ref().or(only).map_or(DEFAULT_CLASS, String::as_str)
+    }
+}
+
+impl Site {
+    /// A snapshot, with the class of its receipt, in the class that rules it now: one to which a rule of its policy
+    /// binds, or the usual one of the policy, which may have another name since. A policy that is gone has none.
+    pub fn bound(&self, facts: Facts) -> Facts {
+        let Some(policy) = self.policies.get(&facts.policy) else { return facts };
+        Facts { class: self.class_now(policy, &facts.class).to_owned(), ..facts }
+    }
+
+    /// The class of a policy that rules now what was bound to `class` once.
+    pub fn class_now<'a>(&'a self, policy: &'a Policy, class: &'a str) -> &'a str {
+        let is_of_rule = policy.classes.iter().any(|rule| rule.class == class);
+        if is_of_rule { class } else { self.class_of(policy) }
     }
 }
 

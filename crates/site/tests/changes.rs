@@ -78,7 +78,7 @@ fn snapshot(number: u64, ago: i64) -> Facts {
         received_secs: NOW - ago * DAY,
         is_partial: false,
         suspect: None,
-        tags: Vec::new(),
+        tags: Some(Vec::new()),
         locked_until_secs: None,
         has_deleted_objects: None,
         source_deleted_secs: None,

@@ -236,7 +236,7 @@ impl World {
             received_secs: now.secs,
             is_partial,
             suspect: now.doubt.map(|doubt| doubt.to_string()),
-            tags: Vec::new(),
+            tags: Some(Vec::new()),
             locked_until_secs: (lock > 0).then(|| now.secs + lock),
             has_deleted_objects: *self.random.of(&[None, Some(true), Some(false)]),
             source_deleted_secs: None,
