@@ -26,6 +26,7 @@ pub mod options;
 pub mod schedules;
 mod schema;
 mod settings;
+pub mod snapshots;
 mod sql;
 pub mod storage_servers;
 pub mod tokens;

@@ -3,6 +3,7 @@
 
 mod job_labels;
 mod schedules;
+mod snapshots;
 mod tables;
 
 pub(crate) use tables::{TABLES, Table};
@@ -14,8 +15,14 @@ use crate::sql::{Backend, Sql};
 use crate::{Error, Result};
 
 /// From version 0 on; the version is the number of steps.
-pub(crate) const STEPS: &[&str] =
-    &[tables::FIRST, tables::OBJECTS, tables::NODE_OPTIONS, schedules::STEP, job_labels::STEP];
+pub(crate) const STEPS: &[&str] = &[
+    tables::FIRST,
+    tables::OBJECTS,
+    tables::NODE_OPTIONS,
+    schedules::STEP,
+    job_labels::STEP,
+    snapshots::STEP,
+];
 /// Copies that are kept.
 const COPIES: usize = 2;
 

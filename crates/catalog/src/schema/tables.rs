@@ -116,7 +116,7 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 19] = [
+pub(crate) const TABLES: [Table; 21] = [
     table("settings", "key"),
     table("storage_servers", "name"),
     table("domains", "name"),
@@ -135,5 +135,7 @@ pub(crate) const TABLES: [Table; 19] = [
     table("objects", "kind, name"),
     table("schedule_states", "policy, schedule, node, source"),
     table("source_states", "node, source"),
+    table("snapshots", "domain, id"),
+    table("deleted_sources", "node, policy, source"),
     table("audit", "id"),
 ];
