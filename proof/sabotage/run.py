@@ -52,6 +52,19 @@ SABOTAGES = {
         "crates/repository/src/rebuild.rs", "const RUNS_A_LEVEL: usize = 64;",
         "const RUNS_A_LEVEL: usize = 1 << 20;",
         test("simulation", "a_rebuild_that_writes_very_many_runs")),
+    "what expires is read from its repository again": (
+        "crates/server-control/src/retention/expire.rs", "let (ids, others) = self.confirmed(domain, ids)?;",
+        "let _ = Self::confirmed;\n        let (ids, others) = (ids.to_vec(), Vec::<SnapshotId>::new());",
+        test("server-control", "what_the_catalog_says_of_a_snapshot")),
+    "nothing expires in a domain that cannot be read": (
+        "crates/server-control/src/retention/expire.rs", "        self.reconcile(domain)?;\n",
+        "        let _ = self.reconcile(domain);\n",
+        test("server-control", "a_domain_that_cannot_be_read")),
+    "a site that is not whole lets nothing go": (
+        "crates/server-control/src/retention.rs",
+        "let rules = stored.site.rules(&zone).map_err(|error| Error::Usage(error.to_string()))?;",
+        "let rules = stored.site.rules(&zone).unwrap_or_default();",
+        test("server-control", "a_site_that_is_not_whole")),
     "a lock stands above a name": (
         "crates/retention/src/evaluate.rs", "Some(until_secs) => State::Locked { until_secs },",
         "Some(until_secs) if !facts.is_named() => State::Locked { until_secs },\n            Some(_) => State::Expired,",

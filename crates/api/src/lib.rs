@@ -14,6 +14,7 @@ pub mod limits;
 pub mod name;
 pub mod nodes;
 pub mod options;
+pub mod retention;
 mod rfc3339;
 pub mod sites;
 pub mod status;

@@ -1,5 +1,6 @@
 //! The site: what an administrator declares, object by object, or all of it as one file.
 
+use crate::retention::SnapshotEffects;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -91,6 +92,9 @@ pub struct SiteChange {
     /// What was wrong before, and still is: such as a policy of a node that was removed since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Mistake>,
+    /// What it does to the snapshots that exist; missing if it does nothing to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshots: Option<SnapshotEffects>,
 }
 
 /// How an object changes.

@@ -3,7 +3,8 @@
 use crate::{Control, Error, now_secs};
 use api::commands::{CommandState, CommandUpdate, NodeCommand};
 use server_contract::access_control::{
-    Access, AccessControl, ForgetQuery, JobEnd, JobNo, JobStatus, Node, Peer, Refusal, Signer,
+    Access, AccessControl, ForgetQuery, JobEnd, JobNo, JobStatus, Labels, Node, Peer, Refusal,
+    Signer,
 };
 use std::net::IpAddr;
 
@@ -46,6 +47,7 @@ impl AccessControl for Control {
     }
 
     fn permit_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
+        self.jobs.may_have_stored(asked.domain);
         self.forget_permissions.check(node, asked).map_err(|error| refusal(error, "forgetting"))
     }
 
@@ -69,6 +71,14 @@ impl AccessControl for Control {
 
     fn job_ends(&self, job: JobNo, end: &JobEnd, report: &str) {
         self.jobs.end(job, end, report);
+    }
+
+    /// Without the catalog nobody knows what the policy wants: the node has to come again.
+    fn labels(&self, job: JobNo) -> Result<Labels, Refusal> {
+        self.retention.labels(job).map_err(|error| {
+            tracing::error!(%error, job, "cannot say what the receipt of a snapshot says");
+            Refusal::transient("the server cannot read its policies")
+        })
     }
 
     fn is_cancelled(&self, job: JobNo) -> bool {

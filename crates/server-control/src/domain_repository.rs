@@ -7,13 +7,15 @@ use crate::repositories::{self, Direct, Slot};
 use crate::{Error, Result};
 use api::Name;
 use catalog::Catalog;
-use ids::KeyId;
+use clock::Reading;
+use ids::{KeyId, SnapshotId};
 use parking_lot::RwLock;
 use repository::config::Config;
 use repository::keys::Keys;
+use repository::received::ReceivedSnapshot;
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
-use server_contract::Repositories;
 use server_contract::folder::Folder;
+use server_contract::{Expired, Repositories};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -88,6 +90,11 @@ impl DomainRepositories {
     }
 }
 
+/// What a storage server is not asked yet.
+fn far_away() -> Error {
+    Error::Usage("retention is not carried out yet for domains on storage servers".to_owned())
+}
+
 impl DomainRepository {
     /// Its settings; `None` if there is no repository.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
@@ -151,6 +158,34 @@ impl DomainRepository {
         match self {
             Self::Local(folder, here) => Ok(here.remove_key_slot(folder, id)?),
             Self::Remote(there) => there.remove_key_slot(id),
+        }
+    }
+
+    /// The names of its snapshots, oldest first; none if there is no repository yet.
+    pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotRef>> {
+        match self {
+            Self::Local(folder, _) if server_contract::config(folder)?.is_none() => Ok(Vec::new()),
+            Self::Local(folder, here) => Ok(here.snapshots(folder)?),
+            Self::Remote(there) => there.snapshot_names(),
+        }
+    }
+
+    /// What is known without keys of snapshots, each by itself.
+    pub(crate) fn received(
+        &self,
+        names: &[SnapshotRef],
+    ) -> Result<Vec<repository::Result<ReceivedSnapshot>>> {
+        match self {
+            Self::Local(folder, here) => Ok(here.received(folder, names)?),
+            Self::Remote(_) => Err(far_away()),
+        }
+    }
+
+    /// Lets snapshots expire.
+    pub(crate) fn expire(&self, ids: &[SnapshotId], now: Reading) -> Result<Expired> {
+        match self {
+            Self::Local(folder, here) => Ok(here.expire(folder, ids, now)?),
+            Self::Remote(_) => Err(far_away()),
         }
     }
 

@@ -7,7 +7,7 @@ use catalog::jobs::{Ending, NewJob, page};
 use parking_lot::Mutex;
 use server_contract::access_control::{JobEnd, JobNo, JobStatus};
 use started::StartedRuns;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -145,13 +145,15 @@ pub(crate) struct Jobs {
     waits: Mutex<BTreeMap<JobNo, String>>,
     /// Rises with every job that ends or is entered.
     changes: AtomicU64,
+    /// Domains in which jobs have ended: they may have new snapshots.
+    ended_in: Mutex<BTreeSet<String>>,
 }
 
 impl Jobs {
     /// Those of `catalog`; none runs.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        let (running, started, waits, changes) = Default::default();
-        Self { catalog, running, started, waits, changes }
+        let (running, started, waits, changes, ended_in) = Default::default();
+        Self { catalog, running, started, waits, changes, ended_in }
     }
 
     /// Rises when jobs may have ended, or were entered.
@@ -278,6 +280,17 @@ impl Jobs {
             report,
         };
         self.write_end(id, ending);
+        self.may_have_stored(&job.domain);
+    }
+
+    /// A job may have stored a snapshot in this domain.
+    pub(crate) fn may_have_stored(&self, domain: &str) {
+        self.ended_in.lock().insert(domain.to_owned());
+    }
+
+    /// The domains that may have new snapshots since the last call.
+    pub(crate) fn take_domains(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.ended_in.lock())
     }
 
     fn write_end(&self, id: JobNo, ending: Ending<'_>) {

@@ -29,6 +29,7 @@ pub mod http;
 mod issued_keys;
 mod jobs;
 mod limits;
+mod machine_clock;
 mod node_activity;
 mod nodes;
 pub mod offline;
@@ -38,6 +39,7 @@ mod permissions;
 mod refusal_log;
 mod remote_domain;
 mod repositories;
+mod retention;
 mod scheduler;
 mod sealing;
 mod server_identity;
@@ -67,6 +69,7 @@ use nodes::Nodes;
 use open::Parts;
 use options::ClientOptions;
 use permissions::Permissions;
+use retention::Retention;
 use scheduler::Scheduler;
 use server_contract::Repositories;
 use server_contract::folder::Folder;
@@ -105,6 +108,7 @@ pub struct Control {
     jobs: Arc<Jobs>,
     commands: Arc<Commands>,
     sites: Arc<Sites>,
+    retention: Arc<Retention>,
     scheduler: Arc<Scheduler>,
     storage_servers: Arc<StorageServers>,
     storage_server_requests: Arc<StorageServerRequests>,
@@ -123,6 +127,7 @@ impl Control {
         let (attempts, refusals) = (parts.attempts.clone(), parts.refusals.clone());
         let administrator = Administrator::open(&parts.folder, attempts, refusals)?;
         parts.begin()?;
+        let sites = Arc::new(Sites::new(&parts));
         let commands = Arc::new(Commands::new(&parts));
         let scheduler = Scheduler::new(&parts, commands.clone());
         scheduler.resume()?;
@@ -134,7 +139,8 @@ impl Control {
             client_options: Arc::new(ClientOptions::new(&parts)),
             domains: Arc::new(Domains::new(&parts)),
             grants: Arc::new(Grants::new(&parts)),
-            sites: Arc::new(Sites::new(&parts)),
+            retention: Arc::new(Retention::new(&parts, sites.clone())),
+            sites,
             commands,
             scheduler: Arc::new(scheduler),
             storage_servers: Arc::new(StorageServers::new(&parts)),
@@ -230,6 +236,20 @@ impl Control {
     /// [`Error::Catalog`].
     pub fn start_what_is_due_at(&self, now_secs: i64) -> Result<()> {
         self.scheduler.tick_at(clock::Reading::certain(now_secs))
+    }
+
+    /// Carries out retention, once a day. Called every few minutes. A failure is logged and retried the next day.
+    /// Blocks.
+    pub fn expire_if_due(&self) {
+        self.retention.expire_if_due();
+    }
+
+    /// Carries out retention at another time: for tests, which need not wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`], [`Error::Object`], [`Error::Usage`] if the rules cannot be made.
+    pub fn expire_at(&self, now_secs: i64) -> Result<api::retention::Expiry> {
+        self.retention.expire(by(SERVER), &Default::default(), clock::Reading::certain(now_secs))
     }
 
     /// Writes when nodes were last seen. A failure is retried the next time. Blocks.

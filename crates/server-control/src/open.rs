@@ -12,9 +12,11 @@ use crate::forget::ForgetPermissions;
 use crate::issued_keys::IssuedKeys;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
+use crate::machine_clock::MachineClock;
 use crate::node_activity::NodeActivity;
 use crate::permissions::Permissions;
 use crate::refusal_log::RefusalLog;
+use crate::retention::{Gate, SnapshotTable};
 use crate::sealing::{MasterKey, open_master};
 use crate::server_identity::{ServerIdentity, kept_names};
 use crate::storage_servers::StorageServerTable;
@@ -46,6 +48,9 @@ pub(crate) struct Parts {
     pub(crate) limits: Arc<Limits>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) table: Arc<StorageServerTable>,
+    pub(crate) clock: Arc<MachineClock>,
+    pub(crate) snapshots: Arc<SnapshotTable>,
+    pub(crate) gate: Arc<Gate>,
     /// Wakes the housekeeping task early.
     pub(crate) wake: Arc<Notify>,
 }
@@ -94,6 +99,9 @@ impl Parts {
             admission: Arc::new(admission),
             limits: Arc::new(Limits::open(of_catalog())?),
             table: Arc::new(StorageServerTable::new(jobs.clone())),
+            clock: Arc::new(MachineClock::new(catalog.clone())),
+            snapshots: Arc::new(SnapshotTable::new(catalog.clone())),
+            gate: Arc::default(),
             folder,
             catalog,
             issuer,

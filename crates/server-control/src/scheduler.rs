@@ -6,12 +6,12 @@
 
 mod ends;
 mod lines;
-mod machine_clock;
 mod queue;
 
 use crate::agents::Agents;
 use crate::commands::Commands;
 use crate::jobs::Jobs;
+use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::{Error, Result, SERVER};
 use api::Name;
@@ -23,7 +23,6 @@ use catalog::schedules::{
 use catalog::{By, Catalog};
 use clock::Reading;
 use lines::{Line, Member};
-use machine_clock::MachineClock;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schedule::{Decision, Failed, Next, Situation, Waiting};
@@ -43,7 +42,7 @@ pub(crate) struct Scheduler {
     jobs: Arc<Jobs>,
     commands: Arc<Commands>,
     agents: Arc<Agents>,
-    clock: MachineClock,
+    clock: Arc<MachineClock>,
     /// Whose nodes are all away until they have had time to come back.
     opened: Instant,
     known: Mutex<Known>,
@@ -77,7 +76,7 @@ impl Scheduler {
             jobs: parts.jobs.clone(),
             commands,
             agents: parts.agents.clone(),
-            clock: MachineClock::new(parts.catalog.clone()),
+            clock: parts.clock.clone(),
             opened: Instant::now(),
             known: Mutex::default(),
         }

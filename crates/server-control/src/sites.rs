@@ -7,8 +7,13 @@
 mod changes;
 mod stored;
 
+pub(crate) use stored::Stored;
+
+use crate::machine_clock::MachineClock;
 use crate::open::Parts;
+use crate::retention::{Gate, SnapshotTable, effects};
 use crate::{Error, Result, by};
+use api::retention::SnapshotEffects;
 use api::sites::{
     ApplySite, Mistake, PutObject, RemoveObject, SiteChange, SiteFile, SiteObject, SiteObjects,
 };
@@ -19,7 +24,7 @@ use site::file::FILE_BYTES_MAX;
 use site::{Kind, Known, Plan, Problem, Site};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stored::{Stored, declared};
+use stored::declared;
 
 /// How often a change is planned again because another program changed something else meanwhile.
 const ATTEMPTS: u32 = 5;
@@ -29,6 +34,10 @@ pub(crate) struct Sites {
     catalog: Arc<Catalog>,
     /// As it was read last.
     read: Mutex<Option<Arc<Stored>>>,
+    /// The snapshots to which a change may do something, and the time by which that is told.
+    snapshots: Arc<SnapshotTable>,
+    clock: Arc<MachineClock>,
+    gate: Arc<Gate>,
 }
 
 /// A site that would come of a change, with the file that describes it, if there is one.
@@ -49,21 +58,28 @@ impl Outside {
     }
 }
 
-fn zone(name: &str) -> Option<TimeZone> {
+/// The time zone of this name, if this machine knows it.
+pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     TimeZone::get(name).ok()
 }
 
 impl Sites {
     /// The site of this server.
     pub(crate) fn new(parts: &Parts) -> Self {
-        Self { catalog: parts.catalog.clone(), read: Mutex::default() }
+        Self {
+            catalog: parts.catalog.clone(),
+            read: Mutex::default(),
+            snapshots: parts.snapshots.clone(),
+            clock: parts.clock.clone(),
+            gate: parts.gate.clone(),
+        }
     }
 
     /// The site as it is now; read only when it was changed since the last call.
     ///
     /// # Errors
     /// [`Error::Catalog`]; [`Error::Object`] for an object that this program does not understand.
-    fn stored(&self) -> Result<Arc<Stored>> {
+    pub(crate) fn stored(&self) -> Result<Arc<Stored>> {
         let mut read = self.read.lock();
         let version = self.catalog.site_version()?;
         if let Some(stored) = read.as_ref().filter(|stored| stored.version == version) {
@@ -175,17 +191,30 @@ impl Sites {
             let wanted = make(&stored)?;
             let warnings = self.check(&stored.site, &wanted)?;
             let plan = Plan::between(&stored.site, &wanted.site);
+            let snapshots = self.effects(&plan, &stored.site, &wanted.site)?;
             let mut version = stored.version;
             if !dry_run && !plan.is_empty() {
                 let changes = changes::to_store(&plan, &wanted.site);
+                let _alone = self.gate.enter();
                 match self.catalog.change_objects(by(who), version, &changes) {
                     Err(catalog::Error::ChangedSince { .. }) if attempts < ATTEMPTS => continue,
                     done => version = done?,
                 }
             }
             let changes = changes::shown(plan);
-            return Ok(SiteChange { version, dry_run, changes, warnings });
+            return Ok(SiteChange { version, dry_run, changes, warnings, snapshots });
         }
+    }
+
+    /// What a change does to the snapshots that exist, as far as the catalog knows them.
+    fn effects(&self, plan: &Plan, old: &Site, new: &Site) -> Result<Option<SnapshotEffects>> {
+        let decides = |kind| matches!(kind, Kind::Retention | Kind::Policy | Kind::Hold);
+        if !plan.changes.iter().any(|change| decides(change.kind)) {
+            return Ok(None);
+        }
+        let (domains, now) = (self.snapshots.all()?, self.clock.read()?);
+        let domains = domains.values().map(|facts| facts.as_slice());
+        effects((old, new), domains, now, &zone).map_err(|error| Error::Usage(error.to_string()))
     }
 
     /// The new site fits together by itself, and nothing that it needs of the server is missing that was not missing

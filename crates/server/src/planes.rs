@@ -12,6 +12,8 @@ use tokio::net::TcpListener;
 
 /// How often the server looks for backups that are due. A queued job is seen by its node within as much again.
 const SCHEDULE_EVERY: Duration = Duration::from_secs(2);
+/// How often it looks whether retention is to be carried out: once a day it is.
+const EXPIRE_EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// Both planes of a server.
 #[derive(Clone)]
@@ -42,6 +44,7 @@ impl Planes {
             () = listen::run(listening) => {}
             () = self.keep_up() => {}
             () = self.start_backups() => {}
+            () = self.expire_snapshots() => {}
         }
     }
 
@@ -50,6 +53,14 @@ impl Planes {
             tokio::time::sleep(SCHEDULE_EVERY).await;
             let control = self.control.clone();
             let _ = tokio::task::spawn_blocking(move || control.start_what_is_due()).await; // a bug is in the log
+        }
+    }
+
+    async fn expire_snapshots(&self) {
+        loop {
+            tokio::time::sleep(EXPIRE_EVERY).await;
+            let control = self.control.clone();
+            let _ = tokio::task::spawn_blocking(move || control.expire_if_due()).await; // a bug is in the log
         }
     }
 

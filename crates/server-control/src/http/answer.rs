@@ -101,6 +101,7 @@ fn list_of(what: &str) -> &str {
         "limit" => "limit list",
         "command" => "commands",
         "storage server" => "storage-servers",
+        "received snapshot" => "snapshot list",
         "declared unit" => "unit list",
         "declared retention" => "retention list",
         "declared schedule" => "schedule list",

@@ -6,6 +6,7 @@ pub(crate) mod enroll;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod options;
+pub(crate) mod retention;
 pub(crate) mod server;
 pub(crate) mod sites;
 pub(crate) mod storage_servers;

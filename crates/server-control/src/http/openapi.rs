@@ -1,7 +1,7 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
 use super::handlers::{
-    commands, domains, enroll, jobs, nodes, options, server, sites, storage_servers,
+    commands, domains, enroll, jobs, nodes, options, retention, server, sites, storage_servers,
 };
 use axum::body::Bytes;
 use std::sync::OnceLock;
@@ -35,6 +35,8 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel, jobs::start_policy,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
+        retention::snapshots, retention::snapshot, retention::delete, retention::undelete,
+        retention::expire, retention::simulate, retention::delete_source,
         sites::objects, sites::object, sites::put, sites::remove, sites::export, sites::apply,
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,

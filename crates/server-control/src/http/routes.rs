@@ -2,7 +2,7 @@
 
 use super::Failed;
 use super::handlers::{
-    commands, domains, enroll, jobs, nodes, options, server, sites, storage_servers,
+    commands, domains, enroll, jobs, nodes, options, retention, server, sites, storage_servers,
 };
 use super::openapi;
 use super::topics::Server;
@@ -58,6 +58,13 @@ fn routes() -> Router<Server> {
         .route("/grants", get(domains::grants).post(domains::grant))
         .route("/grants/{node}/{domain}", delete(domains::withdraw))
         .route("/snapshots", get(domains::snapshots))
+        .route("/retention/snapshots", get(retention::snapshots))
+        .route("/retention/snapshots/{id}", get(retention::snapshot))
+        .route("/retention/delete", post(retention::delete))
+        .route("/retention/undelete", post(retention::undelete))
+        .route("/retention/expire", post(retention::expire))
+        .route("/retention/sources", post(retention::delete_source))
+        .route("/retention/policies/{policy}/simulation", get(retention::simulate))
         .route("/sessions", get(jobs::sessions))
         .route("/jobs", get(jobs::history))
         .route("/jobs/{id}", get(jobs::job))

@@ -10,6 +10,7 @@ use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::nodes::Nodes;
 use crate::options::ClientOptions;
+use crate::retention::Retention;
 use crate::scheduler::Scheduler;
 use crate::sites::Sites;
 use crate::status::ServerStatus;
@@ -45,6 +46,7 @@ topics! {
     jobs: Jobs,
     limits: Limits,
     nodes: Nodes,
+    retention: Retention,
     sites: Sites,
     scheduler: Scheduler,
     status: ServerStatus,

@@ -85,6 +85,7 @@ impl Scheduler {
         let snapshot = proof.as_ref().map(|(id, _)| id.as_str());
         let end = StartedEnd { state, cause, snapshot, error };
         self.jobs.end_started(run.job.id, command, &end);
+        self.jobs.may_have_stored(&run.job.domain);
     }
 }
 

@@ -7,10 +7,10 @@ use site::{Kind, Site};
 use std::collections::BTreeMap;
 
 /// The site at one moment.
-pub(super) struct Stored {
+pub(crate) struct Stored {
     /// How often it was changed.
-    pub(super) version: u64,
-    pub(super) site: Site,
+    pub(crate) version: u64,
+    pub(crate) site: Site,
     written: BTreeMap<(Kind, String), Written>,
 }
 

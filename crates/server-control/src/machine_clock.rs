@@ -11,7 +11,7 @@ use std::sync::Arc;
 const STORED_SECS: i64 = 600;
 
 /// The clocks of this machine.
-pub(super) struct MachineClock {
+pub(crate) struct MachineClock {
     catalog: Arc<Catalog>,
     state: Mutex<Option<State>>,
 }
@@ -25,12 +25,12 @@ struct State {
 }
 
 impl MachineClock {
-    pub(super) fn new(catalog: Arc<Catalog>) -> Self {
+    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
         Self { catalog, state: Mutex::default() }
     }
 
     /// The time now. What is stored of it lets the next start of the server go on from there.
-    pub(super) fn read(&self) -> catalog::Result<Reading> {
+    pub(crate) fn read(&self) -> catalog::Result<Reading> {
         let tick = tick();
         let mut state = self.state.lock();
         let known = match state.take() {

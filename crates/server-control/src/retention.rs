@@ -1,0 +1,103 @@
+//! Retention, carried out: what becomes of each snapshot, the trash, and what expires.
+//!
+//! The rules are those of the crate `retention`, made of the whole site or not at all. A domain is dealt with by
+//! itself, under the [`Gate`]: its repository is read, its snapshots are judged by the site as it is then, what changes
+//! is noted in the catalog, and what is out of the trash is deleted. Each step can be repeated: who is killed between
+//! two of them has kept something for a day longer.
+//!
+//! In doubt nothing goes: a clock that is not believed, a site that is not whole, a repository that cannot be read, a
+//! receipt that nobody signed.
+
+mod expire;
+mod explain;
+mod facts;
+mod gate;
+mod labels;
+mod named;
+mod repositories;
+mod shown;
+mod simulate;
+mod table;
+
+pub(crate) use gate::Gate;
+pub(crate) use shown::effects;
+pub(crate) use table::SnapshotTable;
+
+use crate::jobs::Jobs;
+use crate::machine_clock::MachineClock;
+use crate::open::Parts;
+use crate::sites::{Sites, Stored, zone};
+use crate::{Error, Result};
+use ::retention::Rules;
+use api::Name;
+use catalog::Catalog;
+use parking_lot::Mutex;
+use repositories::SnapshotStore;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+/// What becomes of the snapshots of this server.
+pub(crate) struct Retention {
+    catalog: Arc<Catalog>,
+    sites: Arc<Sites>,
+    jobs: Arc<Jobs>,
+    clock: Arc<MachineClock>,
+    table: Arc<SnapshotTable>,
+    gate: Arc<Gate>,
+    store: Arc<dyn SnapshotStore>,
+    /// Domains whose repositories have been read since they may have changed.
+    read: Mutex<BTreeSet<Name>>,
+    /// When all were to be read again, and when expiry last ran by itself, in seconds since 1970.
+    read_at: AtomicI64,
+    expired_at: AtomicI64,
+}
+
+impl Retention {
+    /// Of this server.
+    pub(crate) fn new(parts: &Parts, sites: Arc<Sites>) -> Self {
+        Self::over(parts, sites, parts.repositories.clone())
+    }
+
+    fn over(parts: &Parts, sites: Arc<Sites>, store: Arc<dyn SnapshotStore>) -> Self {
+        Self {
+            catalog: parts.catalog.clone(),
+            sites,
+            jobs: parts.jobs.clone(),
+            clock: parts.clock.clone(),
+            table: parts.snapshots.clone(),
+            gate: parts.gate.clone(),
+            store,
+            read: Mutex::default(),
+            read_at: AtomicI64::new(0),
+            expired_at: AtomicI64::new(0),
+        }
+    }
+
+    /// The names of all domains, or the one that is wanted.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`], also when there is no such domain.
+    fn domains(&self, wanted: Option<&str>) -> Result<Vec<Name>> {
+        let all = self.catalog.domains()?.into_iter().map(|domain| domain.name);
+        let Some(wanted) = wanted else { return Ok(all.collect()) };
+        let found: Vec<_> = all.filter(|name| name.as_str() == wanted).collect();
+        if found.is_empty() {
+            return Err(crate::error::missing("domain", &wanted).into());
+        }
+        Ok(found)
+    }
+
+    /// The site with its rules.
+    ///
+    /// # Errors
+    /// [`Error::Object`], [`Error::Usage`] if they cannot be made: then nothing may expire.
+    fn rules(&self) -> Result<(Arc<Stored>, Rules)> {
+        let stored = self.sites.stored()?;
+        let rules = stored.site.rules(&zone).map_err(|error| Error::Usage(error.to_string()))?;
+        Ok((stored, rules))
+    }
+}
+
+#[cfg(test)]
+mod tests;

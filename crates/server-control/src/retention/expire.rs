@@ -1,0 +1,212 @@
+//! Carrying out: into the trash, back from it, and out of the repository.
+
+use super::Retention;
+use super::explain::{Judged, is_same};
+use crate::{Error, Result, SERVER, by, now_secs};
+use ::retention::{Facts, State, Trashed, TrashedBy};
+use api::Name;
+use api::retention::{DomainExpiry, Expire, Expiry, RefusedSnapshot};
+use catalog::By;
+use catalog::snapshots::TrashChange;
+use clock::Reading;
+use ids::SnapshotId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+/// Snapshots that are deleted in one step, with one entry in the audit log.
+const EXPIRED_AT_ONCE: usize = 500;
+/// How often expiry runs by itself.
+const EVERY_SECS: i64 = 86_400;
+
+/// What is to be done in a domain.
+#[derive(Default)]
+struct Plan {
+    kept: u64,
+    trash: u64,
+    changes: Vec<TrashChange>,
+    expired: Vec<SnapshotId>,
+}
+
+impl Plan {
+    fn of(judged: &[Judged], only: Option<&BTreeSet<SnapshotId>>) -> Self {
+        let mut plan = Self::default();
+        let is_meant = |one: &&Judged| only.is_none_or(|only| only.contains(&one.facts.id));
+        judged.iter().filter(is_meant).for_each(|one| plan.add(&one.facts, one.verdict.state));
+        plan
+    }
+
+    fn add(&mut self, facts: &Facts, state: State) {
+        let (id, before) = (facts.id, facts.trashed);
+        match state {
+            State::Expired => self.expired.push(id),
+            State::Trash { since_secs, .. } => {
+                self.trash += 1;
+                let after = Some(Trashed { since_secs, by: TrashedBy::Rules });
+                if before.is_none() {
+                    self.changes.push(TrashChange { id, before, after });
+                }
+            }
+            State::Locked { .. } | State::Held | State::Kept => {
+                self.kept += 1;
+                // What somebody named stays in the trash until it is brought back by name.
+                if before.is_some_and(|trashed| trashed.by == TrashedBy::Rules) {
+                    self.changes.push(TrashChange { id, before, after: None });
+                }
+            }
+        }
+    }
+
+    fn report(&self, domain: &Name) -> DomainExpiry {
+        let ids = |is_put: bool| {
+            let of = self.changes.iter().filter(move |one| one.after.is_some() == is_put);
+            of.map(|one| one.id.to_string()).collect()
+        };
+        DomainExpiry {
+            domain: domain.to_string(),
+            kept: self.kept,
+            trash: self.trash,
+            trashed: ids(true),
+            undeleted: ids(false),
+            expired: self.expired.iter().map(ToString::to_string).collect(),
+            ..DomainExpiry::default()
+        }
+    }
+}
+
+impl Retention {
+    /// Carries out retention once a day, in all domains. What fails is logged, and done the next day. Blocks.
+    pub(crate) fn expire_if_due(&self) {
+        let now = now_secs();
+        let passed = now - self.expired_at.load(Ordering::Relaxed);
+        if (0..EVERY_SECS).contains(&passed) {
+            return;
+        }
+        self.expired_at.store(now, Ordering::Relaxed);
+        match self
+            .clock
+            .read()
+            .map_err(Error::from)
+            .and_then(|now| self.expire(by(SERVER), &Expire::default(), now))
+        {
+            Ok(done) => log(&done),
+            Err(error) => tracing::error!(%error, "nothing expired"),
+        }
+    }
+
+    /// The same now, or what it would do.
+    ///
+    /// # Errors
+    /// As [`Retention::expire`].
+    pub(crate) fn expire_now(&self, who: &str, wanted: &Expire) -> Result<Expiry> {
+        self.expire(by(who), wanted, self.clock.read()?)
+    }
+
+    /// Carries out retention at a time. Domains are independent: what fails in one is told, and keeps no other from
+    /// being dealt with.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`], also when there is no such domain; [`Error::Object`], [`Error::Usage`] if the rules cannot be
+    /// made: then nothing went anywhere.
+    pub(crate) fn expire(&self, by: By<'_>, wanted: &Expire, now: Reading) -> Result<Expiry> {
+        self.rules()?;
+        let mut all = Vec::new();
+        for domain in self.domains(wanted.domain.as_deref())? {
+            let mut report = DomainExpiry { domain: domain.to_string(), ..Default::default() };
+            let done = self.expire_in(by, &domain, (now, wanted.dry_run), None, &mut report);
+            report.error = done.err().map(|error| error.to_string());
+            all.push(report);
+        }
+        let doubt = now.doubt.map(|doubt| doubt.to_string());
+        Ok(Expiry { dry_run: wanted.dry_run, doubt, domains: all })
+    }
+
+    /// One domain; `only` these snapshots, if some are named.
+    ///
+    /// # Errors
+    /// When its repository cannot be read or written; [`Error::Catalog`]. `report` says what was done by then.
+    pub(super) fn expire_in(
+        &self,
+        by: By<'_>,
+        domain: &Name,
+        (now, is_dry_run): (Reading, bool),
+        only: Option<&BTreeSet<SnapshotId>>,
+        report: &mut DomainExpiry,
+    ) -> Result<()> {
+        let _alone = self.gate.enter();
+        self.reconcile(domain)?;
+        let plan = Plan::of(&self.judged(Some(domain.as_str()), now)?, only);
+        *report = plan.report(domain);
+        if is_dry_run {
+            return Ok(());
+        }
+        report.expired.clear();
+        let changed = self.table.change_trash(by, domain.as_str(), &plan.changes)?;
+        debug_assert_eq!(changed.len(), plan.changes.len(), "nobody else changes the trash");
+        plan.expired
+            .chunks(EXPIRED_AT_ONCE)
+            .try_for_each(|ids| self.delete(by, domain, ids, now, report))
+    }
+
+    /// Deletes snapshots that are out of the trash. What goes is read once more: a receipt says other things than the
+    /// catalog only if somebody changed the catalog.
+    fn delete(
+        &self,
+        by: By<'_>,
+        domain: &Name,
+        ids: &[SnapshotId],
+        now: Reading,
+        report: &mut DomainExpiry,
+    ) -> Result<()> {
+        let (ids, others) = self.confirmed(domain, ids)?;
+        report.refused.extend(others.iter().map(|id| RefusedSnapshot {
+            id: id.to_string(),
+            why: "its receipt says other things than the catalog did: it is judged again the next time"
+                .to_owned(),
+        }));
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.catalog.note_expiry(by, domain.as_str(), &ids)?;
+        let done = self.store.expire(domain, &ids, now)?;
+        report.expired.extend(done.removed.iter().map(ToString::to_string));
+        let refused = done.refused.into_iter();
+        report.refused.extend(refused.map(|(id, why)| RefusedSnapshot { id: id.to_string(), why }));
+        self.table.note(domain.as_str(), &[], &done.removed)
+    }
+
+    /// Those of `ids` of which the repository says what the catalog does; and the others, which are noted.
+    fn confirmed(
+        &self,
+        domain: &Name,
+        ids: &[SnapshotId],
+    ) -> Result<(Vec<SnapshotId>, Vec<SnapshotId>)> {
+        let wanted: BTreeSet<_> = ids.iter().collect();
+        let names = self.store.names(domain)?.into_iter();
+        let names: Vec<_> = names.filter(|name| wanted.contains(&name.id)).collect();
+        let known = self.table.of(domain.as_str())?;
+        let known: BTreeMap<_, _> = known.iter().map(|one| (one.id, one)).collect();
+        let read = self.store.facts(domain, &names)?.into_iter();
+        let is_known = |one: &Facts| known.get(&one.id).is_some_and(|known| is_same(known, one));
+        let others: Vec<Facts> = read.filter(|one| !is_known(one)).collect();
+        self.table.note(domain.as_str(), &others, &[])?;
+        let others: Vec<SnapshotId> = others.iter().map(|one| one.id).collect();
+        let same = ids.iter().filter(|id| !others.contains(id)).copied().collect();
+        Ok((same, others))
+    }
+}
+
+fn log(done: &Expiry) {
+    if let Some(doubt) = &done.doubt {
+        tracing::warn!(doubt, "nothing expires");
+    }
+    for one in &done.domains {
+        let DomainExpiry { domain, trashed, undeleted, expired, refused, .. } = one;
+        let counts = [trashed.len(), undeleted.len(), expired.len(), refused.len()];
+        if let Some(error) = &one.error {
+            tracing::error!(domain, error, "nothing expires in this domain");
+        } else if counts != [0; 4] {
+            let [trashed, undeleted, expired, refused] = counts;
+            tracing::info!(domain, trashed, undeleted, expired, refused, "retention");
+        }
+    }
+}

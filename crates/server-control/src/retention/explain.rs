@@ -1,0 +1,157 @@
+//! What becomes of each snapshot and why, as an administrator asks.
+
+use super::shown::retained;
+use super::{Retention, facts};
+use crate::{Error, Result, now_secs};
+use ::retention::{Facts, Verdict};
+use api::Name;
+use api::retention::{RetainedSnapshot, RetainedSnapshots, SnapshotFilter, UnreadDomain};
+use clock::Reading;
+use ids::SnapshotId;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// Snapshots of a list.
+const LIMIT_DEFAULT: u32 = 1_000;
+const LIMIT_MAX: u32 = 100_000;
+/// How often all repositories are read again, whatever is known to have changed: once an hour.
+const READ_EVERY_SECS: i64 = 3_600;
+/// The word for snapshots that no policy made.
+const NO_POLICY: &str = "none";
+
+/// A snapshot with what becomes of it. The class is the one that rules it now.
+pub(super) struct Judged {
+    pub(super) domain: String,
+    pub(super) facts: Facts,
+    pub(super) verdict: Verdict,
+}
+
+impl Retention {
+    /// The repository of this domain has changed, or may have.
+    pub(crate) fn has_changed(&self, domain: &str) {
+        self.read.lock().retain(|known| known.as_str() != domain);
+    }
+
+    /// The snapshots that fit a filter, newest first.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`], also when there is no such domain; [`Error::Usage`] if the rules cannot be made.
+    pub(crate) fn snapshots(&self, filter: &SnapshotFilter) -> Result<RetainedSnapshots> {
+        let unread = self.catch_up(filter.domain.as_deref())?;
+        let now = self.clock.read()?;
+        let mut found = self.judged(filter.domain.as_deref(), now)?;
+        found.retain(|one| fits(filter, one));
+        found.sort_by_key(|one| std::cmp::Reverse((one.facts.received_secs, one.facts.number)));
+        let total = found.len() as u64;
+        let limit = filter.limit.unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX);
+        let snapshots = found.iter().take(limit as usize).map(retained).collect();
+        let doubt = now.doubt.map(|doubt| doubt.to_string());
+        Ok(RetainedSnapshots { snapshots, total, doubt, unread })
+    }
+
+    /// One snapshot, by its id or the beginning of it.
+    ///
+    /// # Errors
+    /// As [`Retention::snapshots`]; [`Error::Usage`] if there is none, or several.
+    pub(crate) fn snapshot(&self, id: &str) -> Result<RetainedSnapshot> {
+        self.catch_up(None)?;
+        let all = self.judged(None, self.clock.read()?)?;
+        Ok(retained(by_id(&all, id)?))
+    }
+
+    /// Reads the repositories again that may have changed. Those that cannot be read are told.
+    pub(super) fn catch_up(&self, domain: Option<&str>) -> Result<Vec<UnreadDomain>> {
+        self.jobs.take_domains().iter().for_each(|domain| self.has_changed(domain));
+        let now_secs = now_secs();
+        let age = now_secs - self.read_at.load(Ordering::Relaxed);
+        if !(0..READ_EVERY_SECS).contains(&age) {
+            self.read.lock().clear();
+            self.read_at.store(now_secs, Ordering::Relaxed);
+        }
+        let mut unread = Vec::new();
+        for domain in self.domains(domain)? {
+            if self.read.lock().contains(&domain) {
+                continue;
+            }
+            if let Err(error) = self.reconcile(&domain) {
+                let (domain, error) = (domain.to_string(), error.to_string());
+                unread.push(UnreadDomain { domain, error });
+            }
+        }
+        Ok(unread)
+    }
+
+    /// Makes what is known of a domain what its repository has: the repository is right.
+    ///
+    /// # Errors
+    /// When it cannot be read; [`Error::Catalog`].
+    pub(super) fn reconcile(&self, domain: &Name) -> Result<()> {
+        // First: what is committed from now on is read the next time.
+        self.read.lock().insert(domain.clone());
+        let done = self.read_repository(domain);
+        if done.is_err() {
+            self.read.lock().remove(domain);
+        }
+        done
+    }
+
+    fn read_repository(&self, domain: &Name) -> Result<()> {
+        let names = self.store.names(domain)?;
+        let known = self.table.of(domain.as_str())?;
+        let known: BTreeMap<SnapshotId, &Facts> = known.iter().map(|one| (one.id, one)).collect();
+        let is_read = |id: &SnapshotId| {
+            known.get(id).is_some_and(|one| one.suspect.as_deref() != Some(facts::UNREAD))
+        };
+        let new: Vec<_> = names.iter().filter(|name| !is_read(&name.id)).copied().collect();
+        let there: std::collections::BTreeSet<_> = names.iter().map(|name| name.id).collect();
+        let gone: Vec<_> = known.keys().filter(|id| !there.contains(id)).copied().collect();
+        let found = self.store.facts(domain, &new)?;
+        let is_new = |one: &Facts| known.get(&one.id).is_none_or(|old| !is_same(old, one));
+        let found: Vec<_> = found.into_iter().filter(is_new).collect();
+        self.table.note(domain.as_str(), &found, &gone)
+    }
+
+    /// All snapshots that are known, or those of a domain, as they are judged at a time.
+    pub(super) fn judged(&self, domain: Option<&str>, now: Reading) -> Result<Vec<Judged>> {
+        let (stored, rules) = self.rules()?;
+        let mut all = Vec::new();
+        for (name, known) in self.table.all()? {
+            if domain.is_some_and(|wanted| wanted != name) {
+                continue;
+            }
+            let bound: Vec<_> = known.iter().map(|one| stored.site.bound(one.clone())).collect();
+            let verdicts = rules.evaluate(&bound, now);
+            let judged = |(facts, verdict)| Judged { domain: name.clone(), facts, verdict };
+            all.extend(bound.into_iter().zip(verdicts).map(judged));
+        }
+        Ok(all)
+    }
+}
+
+/// The one whose id begins so.
+pub(super) fn by_id<'a>(all: &'a [Judged], id: &str) -> Result<&'a Judged> {
+    let shown: String = id.chars().take(2 * SnapshotId::LEN).collect();
+    let mut fitting = all.iter().filter(|one| one.facts.id.to_string().starts_with(id));
+    match (id.is_empty(), fitting.next(), fitting.next()) {
+        (false, Some(one), None) => Ok(one),
+        (false, Some(_), Some(_)) => {
+            Err(Error::Usage(format!("the ids of several snapshots begin with '{shown}'")))
+        }
+        _ => Err(crate::error::missing("received snapshot", &shown).into()),
+    }
+}
+
+/// What the repository says of a snapshot is known already.
+pub(super) fn is_same(known: &Facts, read: &Facts) -> bool {
+    let source_deleted_secs = known.source_deleted_secs;
+    *known == Facts { trashed: known.trashed, source_deleted_secs, ..read.clone() }
+}
+
+fn fits(filter: &SnapshotFilter, one: &Judged) -> bool {
+    let has = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
+    let policy = if one.facts.policy.is_empty() { NO_POLICY } else { &one.facts.policy };
+    has(&filter.node, &one.facts.node)
+        && has(&filter.policy, policy)
+        && filter.state.is_none_or(|state| state == super::shown::state(&one.verdict))
+        && filter.id.as_deref().is_none_or(|id| one.facts.id.to_string().starts_with(id))
+}
