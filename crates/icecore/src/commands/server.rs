@@ -9,6 +9,7 @@ mod maintenance;
 mod node_commands;
 mod nodes;
 mod options;
+mod retention;
 pub(crate) mod run;
 pub(crate) mod site;
 mod start;
@@ -76,7 +77,7 @@ enum Action {
     /// Declare schedules: when backups are due.
     Schedule(site::Objects),
     /// Declare retentions: how long snapshots are kept.
-    Retention(site::Objects),
+    Retention(site::Retention),
     /// Declare storage units: where backups go, and how many at once.
     Unit(site::Objects),
     /// Declare groups of nodes.
@@ -85,6 +86,9 @@ enum Action {
     Node(site::Objects),
     /// Declare holds: snapshots that stay until they are released.
     Hold(site::Objects),
+    Snapshot(retention::SnapshotArgs),
+    Source(retention::SourceArgs),
+    Expire(retention::ExpireArgs),
     Catalog(catalog::CatalogArgs),
     Status(look::Status),
     Audit(look::Audit),
@@ -124,11 +128,14 @@ impl Server {
             Some(Action::Export(export)) => export.run(reach, context),
             Some(Action::Policy(objects)) => objects.run(Kind::Policy, reach, context),
             Some(Action::Schedule(objects)) => objects.run(Kind::Schedule, reach, context),
-            Some(Action::Retention(objects)) => objects.run(Kind::Retention, reach, context),
+            Some(Action::Retention(retention)) => retention.run(reach, context),
             Some(Action::Unit(objects)) => objects.run(Kind::Unit, reach, context),
             Some(Action::Group(objects)) => objects.run(Kind::Group, reach, context),
             Some(Action::Node(objects)) => objects.run(Kind::Node, reach, context),
             Some(Action::Hold(objects)) => objects.run(Kind::Hold, reach, context),
+            Some(Action::Snapshot(snapshot)) => snapshot.run(reach, context),
+            Some(Action::Source(source)) => source.run(reach, context),
+            Some(Action::Expire(expire)) => expire.run(reach, context),
             Some(Action::Catalog(catalog)) => catalog.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),

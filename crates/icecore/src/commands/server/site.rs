@@ -4,8 +4,10 @@ mod apply;
 mod export;
 mod given;
 mod objects;
+mod retention;
 mod shown;
 
 pub(crate) use apply::Apply;
 pub(crate) use export::Export;
 pub(crate) use objects::Objects;
+pub(crate) use retention::Retention;

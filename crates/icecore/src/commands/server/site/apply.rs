@@ -7,7 +7,6 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::units;
 use api::sites::{ApplySite, ObjectAction, SiteChange};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Make the site what a file declares: units, retentions, schedules, nodes, groups, policies, holds.
@@ -59,23 +58,33 @@ impl Apply {
     ) -> Result<()> {
         let removed = |change: &&api::sites::ObjectChange| change.action == ObjectAction::Removed;
         let removed = plan.changes.iter().filter(removed).count() as u64;
-        if removed == 0 || self.yes {
+        let going = shown::going(plan);
+        if removed + going == 0 || self.yes {
             return Ok(());
         }
         let objects = units::many(removed, "object");
-        let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        if !is_watched || is_read_from_terminal || context.out.json {
-            let message =
-                format!("the file does not have {objects} of the site: nothing was changed");
-            let hint = "To see them: --dry-run. To remove them: --yes";
+        let snapshots = units::many(going, "snapshot");
+        let (message, question) = match (removed, going) {
+            (_, 0) => (
+                format!("the file does not have {objects} of the site: nothing was changed"),
+                format!("Remove {objects} that the file does not have?"),
+            ),
+            (0, _) => (
+                format!("{snapshots} would go: nothing was changed"),
+                format!("Let {snapshots} go?"),
+            ),
+            _ => (
+                format!(
+                    "the file does not have {objects} of the site, and {snapshots} would go: nothing was changed"
+                ),
+                format!("Remove {objects} that the file does not have, and let {snapshots} go?"),
+            ),
+        };
+        if is_read_from_terminal {
+            let hint = "To see what goes: --dry-run. To let it go: --yes";
             return Err(Failure::usage(message).hint(hint));
         }
-        shown::lines(plan, context)?;
-        context.out.flush()?;
-        if crate::secret::confirm(&format!("Remove {objects} that the file does not have?"))? {
-            return Ok(());
-        }
-        Err(Failure::new(Code::Failed, "not confirmed: nothing was changed"))
+        shown::ask(plan, &message, &question, context)
     }
 }
 

@@ -23,8 +23,9 @@ pub(crate) struct Objects {
     action: Action,
 }
 
+/// What is done with them.
 #[derive(clap::Subcommand, Debug)]
-enum Action {
+pub(super) enum Action {
     /// List them.
     List,
     /// Show one, as a file has it.
@@ -43,6 +44,9 @@ enum Action {
         /// Show what would change, and change nothing.
         #[arg(short = 'n', long)]
         dry_run: bool,
+        /// Do not ask, even if snapshots go then.
+        #[arg(short, long)]
+        yes: bool,
     },
     /// Change keys of one; the others stay as they are.
     Change {
@@ -57,6 +61,9 @@ enum Action {
         /// Show what would change, and change nothing.
         #[arg(short = 'n', long)]
         dry_run: bool,
+        /// Do not ask, even if snapshots go then.
+        #[arg(short, long)]
+        yes: bool,
     },
     /// Remove one. It must not be used by others.
     #[command(alias = "release")]
@@ -67,6 +74,9 @@ enum Action {
         /// Show what would change, and change nothing.
         #[arg(short = 'n', long)]
         dry_run: bool,
+        /// Do not ask, even if snapshots go then.
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 
@@ -78,16 +88,23 @@ struct Count {
 
 impl Objects {
     pub(crate) fn run(&self, kind: Kind, reach: &Reach, context: &Context) -> Result<Code> {
-        match &self.action {
+        self.action.run(kind, reach, context)
+    }
+}
+
+impl Action {
+    pub(super) fn run(&self, kind: Kind, reach: &Reach, context: &Context) -> Result<Code> {
+        match self {
             Action::List => list(kind, reach, context),
             Action::Show { name } => show(&get(kind, name, reach)?, context),
-            Action::Create { name, given, dry_run } => {
-                let (body, dry_run) = (given.on((kind, name), json!({}))?, *dry_run);
-                let path = path(kind, name)?;
-                let done = reach.put(&path, &PutObject { version: None, body, dry_run })?;
-                shown::change(&done, context)
+            Action::Create { name, given, dry_run, yes } => {
+                let (body, path) = (given.on((kind, name), json!({}))?, path(kind, name)?);
+                let put = |dry_run| {
+                    reach.put(&path, &PutObject { version: None, body: body.clone(), dry_run })
+                };
+                shown::confirmed([*dry_run, *yes], put, context)
             }
-            Action::Change { name, given, unset, dry_run } => {
+            Action::Change { name, given, unset, dry_run, yes } => {
                 if !given.is_any() && unset.is_empty() {
                     return Err(Failure::usage("nothing to change was given")
                         .hint("Give --set KEY=VALUE, --unset KEY or --from FILE"));
@@ -95,16 +112,18 @@ impl Objects {
                 let seen = get(kind, name, reach)?;
                 let mut body = given.on((kind, name), seen.body)?;
                 unset.iter().try_for_each(|key| remove_key(&mut body, key))?;
-                let (version, dry_run) = (Some(seen.version), *dry_run);
-                let done = reach.put(&path(kind, name)?, &PutObject { version, body, dry_run })?;
-                shown::change(&done, context)
+                let (version, path) = (Some(seen.version), path(kind, name)?);
+                let put =
+                    |dry_run| reach.put(&path, &PutObject { version, body: body.clone(), dry_run });
+                shown::confirmed([*dry_run, *yes], put, context)
             }
-            Action::Remove { name, dry_run } => {
+            Action::Remove { name, dry_run, yes } => {
                 let (seen, path) = (get(kind, name, reach)?, path(kind, name)?);
                 let version = seen.version;
-                let done: SiteChange =
-                    reach.delete(&format!("{path}?version={version}&dry_run={dry_run}"))?;
-                shown::change(&done, context)
+                let remove = |dry_run| -> Result<SiteChange> {
+                    reach.delete(&format!("{path}?version={version}&dry_run={dry_run}"))
+                };
+                shown::confirmed([*dry_run, *yes], remove, context)
             }
         }
     }

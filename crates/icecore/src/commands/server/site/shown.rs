@@ -1,15 +1,95 @@
 //! What a change does, as people read it.
 
 use crate::codes::Code;
+use crate::commands::server::{when, word};
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::terminal::Paint;
 use crate::{escape, units};
+use api::retention::{EffectKind, SnapshotEffects};
 use api::sites::{KeyChange, ObjectAction, ObjectChange, SiteChange};
 use serde_json::Value;
+use std::io::IsTerminal;
 
 /// Characters of a value that are shown.
 const VALUE_CHARS_MAX: usize = 200;
+
+/// Snapshots that are listed before somebody says yes.
+const SNAPSHOTS_SHOWN: usize = 20;
+
+/// Makes a change, or only shows it. If snapshots go then, somebody says yes to that first.
+pub(super) fn confirmed(
+    [is_dry_run, yes]: [bool; 2],
+    change_with: impl Fn(bool) -> Result<SiteChange>,
+    context: &Context,
+) -> Result<Code> {
+    let plan = change_with(true)?;
+    if is_dry_run {
+        return change(&plan, context);
+    }
+    let going = going(&plan);
+    if going > 0 && !yes {
+        let snapshots = units::many(going, "snapshot");
+        let message = format!("{snapshots} would go: nothing was changed");
+        let question = format!("Let {snapshots} go?");
+        ask(&plan, &message, &question, context)?;
+    }
+    change(&change_with(false)?, context)
+}
+
+/// Asks on a terminal; elsewhere somebody must have said yes before.
+pub(super) fn ask(
+    plan: &SiteChange,
+    message: &str,
+    question: &str,
+    context: &Context,
+) -> Result<()> {
+    let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !is_watched || context.out.json {
+        let hint = "To see what goes: --dry-run. To let it go: --yes";
+        return Err(Failure::usage(message).hint(hint));
+    }
+    lines(plan, context)?;
+    context.out.flush()?;
+    if crate::secret::confirm(question)? {
+        return Ok(());
+    }
+    Err(Failure::new(Code::Failed, "not confirmed: nothing was changed"))
+}
+
+/// How many snapshots are not kept any more.
+pub(super) fn going(plan: &SiteChange) -> u64 {
+    plan.snapshots.as_ref().map_or(0, SnapshotEffects::going)
+}
+
+/// What a change does to snapshots: how many of each policy, and those that go.
+fn effects(of: &SnapshotEffects, context: &Context) -> Result<()> {
+    for policy in &of.policies {
+        let words = [
+            (policy.goes, "go"),
+            (policy.stays, "stay"),
+            (policy.otherwise, "go at another time or for another reason"),
+        ];
+        let parts = words.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<_> =
+            parts.map(|(count, word)| format!("{} {word}", units::count(*count))).collect();
+        let line = format!("snapshots of the policy {}: {}", policy.policy, parts.join(", "));
+        context.out.print(&escape::text(&line))?;
+    }
+    let goes = of.snapshots.iter().filter(|one| one.effect == EffectKind::Goes);
+    let all = goes.clone().count();
+    for one in goes.take(SNAPSHOTS_SHOWN) {
+        let id: String = one.id.chars().take(8).collect();
+        let (time, before) = (when(one.received), word(&one.before));
+        let line = format!("  goes    {id}  {time}  {} {}  (was {before})", one.node, one.source);
+        context.out.print(&escape::text(&line))?;
+    }
+    if all > SNAPSHOTS_SHOWN {
+        let more = all - SNAPSHOTS_SHOWN;
+        context.out.print(&format!("  and {more} more; all that are told: --json"))?;
+    }
+    Ok(())
+}
 
 /// Prints the change and the last line.
 pub(super) fn change(change: &SiteChange, context: &Context) -> Result<Code> {
@@ -34,7 +114,7 @@ pub(super) fn lines(change: &SiteChange, context: &Context) -> Result<()> {
         context.out.print(&format!("{}  {name}", context.out.paint(paint, word)))?;
         keys(object).iter().try_for_each(|line| context.out.print(line))?;
     }
-    Ok(())
+    change.snapshots.iter().try_for_each(|of| effects(of, context))
 }
 
 fn keys(object: &ObjectChange) -> Vec<String> {

@@ -1,0 +1,14 @@
+//! `icecore server retention`, `snapshot`, `source`, `expire`.
+
+mod expire;
+mod explain;
+mod listed;
+mod named;
+mod simulate;
+mod source;
+
+pub(crate) use expire::ExpireArgs;
+pub(crate) use explain::Explain;
+pub(crate) use named::SnapshotArgs;
+pub(crate) use simulate::Simulate;
+pub(crate) use source::SourceArgs;
