@@ -24,7 +24,8 @@ import parity
 from keys import Config, KeyList, Keys, Slot, either, verify
 from wire import Damaged, Reader, checksum, need
 
-KINDS = {1: "data", 2: "pages", 3: "session", 4: "manifest", 5: "tombstone", 6: "receipt"}
+KINDS = {1: "data", 2: "pages", 3: "session", 4: "manifest", 5: "tombstone", 6: "receipt",
+         7: "expiry"}
 
 
 class Record:
@@ -161,12 +162,15 @@ class Receipt:
 
     def __init__(self, clear, repository, manifest, body):
         reader = Reader(clear, "receipt")
-        need(reader.u16() == 1, "version of a receipt")
+        need(reader.u16() == 2, "version of a receipt")
         snapshot, source, root = reader.take(16), reader.take(24), reader.take(24)
         begin, self.session_began, self.taken = reader.i64(), reader.i64(), reader.i64()
         self.number, flags, self.key = reader.u64(), reader.u32(), reader.take(32)
-        self.node, end = reader.take(reader.u8()).decode(), reader.at
-        message = b"icecore 2026 receipt v1" + repository.config.repository + clear[:end]
+        self.locked_at, self.locked_until = reader.i64(), reader.i64()
+        self.node, self.policy, self.source, self.class_ = (
+            reader.take(reader.u8()).decode() for _ in range(4))
+        end = reader.at
+        message = b"icecore 2026 receipt v2" + repository.config.repository + clear[:end]
         need(self.key in repository.receipt_keys, "a receipt of an unknown server")
         verify(self.key, reader.take(64), message, "a receipt")
         reader.end()
@@ -174,6 +178,9 @@ class Receipt:
         told = (snapshot, source, root, begin)
         need(told == (of, manifest.source, manifest.root, manifest.seconds), "receipt of another")
         need(flags & 0xFFFE == 0 and self.node == body["node"], "flags or node of a receipt")
+        none, length = (0, 0), self.locked_until - self.locked_at
+        is_lock = self.locked_at != 0 and 1 <= length <= 100 * 366 * 86_400
+        need((self.locked_at, self.locked_until) == none or is_lock, "lock of a receipt")
 
 
 class Repository:
@@ -302,9 +309,23 @@ class Repository:
             verify(self.key_list.of(signed[:8])["verify_key"], signature, message, "a tombstone")
             yield from (signed[at:at + 16] for at in range(8, len(signed), 16))
 
+    def expired(self):
+        """Ids in expiries."""
+        for _, _, record in self.records("expiry"):
+            reader = Reader(record.clear, "expiry")
+            need(reader.u16() == 1, "version of an expiry")
+            key, _ = reader.take(32), reader.i64()
+            need((reader.left() - 64) % 16 == 0, "length of an expiry")
+            ids = [reader.take(16) for _ in range((reader.left() - 64) // 16)]
+            need(1 <= len(ids) <= 4096, "names of an expiry")
+            message = b"icecore 2026 expiry v1" + self.config.repository + record.clear[:-64]
+            need(key in self.receipt_keys, "an expiry of an unknown server")
+            verify(key, reader.take(64), message, "an expiry")
+            yield from ids
+
     def rebuilt(self):
         """The list of snapshots as the containers alone have it."""
-        gone, found, _ = set(self.forgotten()), {}, self.places
+        gone, found, _ = {*self.forgotten(), *self.expired()}, {}, self.places
         for number, _, record in self.records("manifest"):
             session = next(r for _, _, r in self.records("session") if r.session == record.session)
             manifest, body = self.trusted(session, record)

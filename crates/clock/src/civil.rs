@@ -13,6 +13,11 @@ pub fn local(zone: &TimeZone, secs: i64) -> DateTime {
     zone.to_datetime(timestamp(secs))
 }
 
+/// A time in UTC, as RFC 3339 writes it.
+pub fn utc(secs: i64) -> String {
+    timestamp(secs).to_string()
+}
+
 /// The civil day of a time.
 pub fn day(zone: &TimeZone, secs: i64) -> Date {
     local(zone, secs).date()

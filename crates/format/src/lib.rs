@@ -11,6 +11,7 @@ pub mod check;
 pub mod container;
 pub mod entry;
 pub mod escape;
+pub mod expiry;
 pub mod inner;
 pub mod leaf;
 pub mod limits;

@@ -43,5 +43,9 @@ pub const CONTAINER_RECORDS_MAX: usize = 1 << 20;
 pub const MANIFEST_BODY_MAX: usize = 1 << 20;
 /// Longest extension of a manifest's head, or of a receipt, in bytes.
 pub const MANIFEST_EXTENSION_MAX: usize = 4096;
+/// Longest lock of a snapshot in seconds: 100 years, of 366 days each.
+pub const LOCK_SECS_MAX: u64 = 100 * 366 * 86_400;
+/// Most snapshots that one expiry names.
+pub const EXPIRY_NAMES_MAX: usize = 4096;
 /// Most parity of a container, in parity shards for each hundred data shards.
 pub const PARITY_PERCENT_MAX: u32 = 25;

@@ -1,6 +1,7 @@
-//! The receipt: the server's signed statement of when it received a snapshot, and from which node. It follows the
-//! manifest, as the clear part of its own record.
+//! The receipt: the server's signed statement of when it received a snapshot, from which node, for which policy, and
+//! until when nobody may delete it. It follows the manifest, as the clear part of its own record.
 
+use crate::limits::LOCK_SECS_MAX;
 use crate::manifest::Head;
 use crate::record::{Codec, Header, RecordKind, SealedRecord};
 use crate::wire::Reader;
@@ -8,15 +9,34 @@ use crate::{Error, Result};
 use ids::{ObjectId, SessionId, SnapshotId};
 
 /// What signatures of receipts are over begins with this and the repository's id.
-pub const RECEIPT_CONTEXT: &[u8] = b"icecore 2026 receipt v1";
+pub const RECEIPT_CONTEXT: &[u8] = b"icecore 2026 receipt v2";
 /// Newest version.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Length of the signature in bytes (Ed25519).
 pub const SIGNATURE_BYTES: usize = 64;
 /// Flag: the clock of the server had jumped, so the times are uncertain.
 pub const CLOCK_UNCERTAIN: u32 = 1;
 /// Flags that a reader must know; it may ignore those of the upper half.
 const FLAGS_TO_KNOW: u32 = 0xffff;
+
+/// A time before which nobody may delete a snapshot. Both times are those of the repository's lock clock, in seconds
+/// since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock {
+    /// When it was given; not 0.
+    pub given_secs: i64,
+    /// When it ends: later, by at most [`LOCK_SECS_MAX`].
+    pub until_secs: i64,
+}
+
+impl Lock {
+    /// The lock that begins at `given_secs` and lasts `secs` seconds; `None` for a length that no lock has.
+    pub fn new(given_secs: i64, secs: u64) -> Option<Self> {
+        let until_secs = given_secs.checked_add_unsigned(secs)?;
+        let is_possible = given_secs != 0 && (1..=LOCK_SECS_MAX).contains(&secs);
+        is_possible.then_some(Self { given_secs, until_secs })
+    }
+}
 
 /// The statement of a server about a snapshot that it received.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,15 +59,21 @@ pub struct Receipt {
     pub flags: u32,
     /// The key that signs this.
     pub key: [u8; 32],
-    /// The node that sent it: the name in its certificate, at most 255 bytes.
+    /// Until when nobody may delete it.
+    pub lock: Option<Lock>,
+    /// The node that sent it: the name in its certificate. This and the next three have at most 255 bytes.
     pub node: String,
+    /// The policy that wanted it; empty for none, as are the next two.
+    pub policy: String,
+    /// Its source by the name in the policy.
+    pub source_name: String,
+    /// Its class in the policy.
+    pub class: String,
 }
 
 impl Receipt {
-    /// The bytes that are signed. A name that is too long is truncated, and then names no node.
+    /// The bytes that are signed. A text that is too long is truncated: check it before.
     pub fn encode(&self) -> Vec<u8> {
-        let node = self.node.as_bytes();
-        let node = node.get(..usize::from(u8::MAX)).unwrap_or(node);
         let mut out = VERSION.to_le_bytes().to_vec();
         out.extend_from_slice(&self.snapshot.0);
         out.extend_from_slice(&self.source.0);
@@ -58,8 +84,14 @@ impl Receipt {
         out.extend_from_slice(&self.counter.to_le_bytes());
         out.extend_from_slice(&self.flags.to_le_bytes());
         out.extend_from_slice(&self.key);
-        out.push(node.len() as u8);
-        out.extend_from_slice(node);
+        let lock = self.lock.map_or([0; 2], |lock| [lock.given_secs, lock.until_secs]);
+        lock.iter().for_each(|secs| out.extend_from_slice(&secs.to_le_bytes()));
+        for text in [&self.node, &self.policy, &self.source_name, &self.class] {
+            let text = text.as_bytes();
+            let text = text.get(..usize::from(u8::MAX)).unwrap_or(text);
+            out.push(text.len() as u8);
+            out.extend_from_slice(text);
+        }
         out
     }
 
@@ -85,7 +117,11 @@ impl Receipt {
             counter: reader.u64()?,
             flags: reader.u32()?,
             key: reader.array()?,
-            node: node(&mut reader)?,
+            lock: lock(&mut reader)?,
+            node: text(&mut reader)?,
+            policy: text(&mut reader)?,
+            source_name: text(&mut reader)?,
+            class: text(&mut reader)?,
         };
         let signature = reader.array()?;
         if receipt.flags & FLAGS_TO_KNOW & !CLOCK_UNCERTAIN != 0 {
@@ -95,7 +131,18 @@ impl Receipt {
     }
 }
 
-fn node(reader: &mut Reader<'_>) -> Result<String> {
+/// Two zeros are no lock.
+fn lock(reader: &mut Reader<'_>) -> Result<Option<Lock>> {
+    let [given_secs, until_secs] = [reader.u64()? as i64, reader.u64()? as i64];
+    if (given_secs, until_secs) == (0, 0) {
+        return Ok(None);
+    }
+    let secs = until_secs.checked_sub(given_secs).and_then(|secs| u64::try_from(secs).ok());
+    let lock = secs.and_then(|secs| Lock::new(given_secs, secs));
+    lock.map(Some).ok_or_else(|| reader.invalid())
+}
+
+fn text(reader: &mut Reader<'_>) -> Result<String> {
     let length = reader.u8()?;
     let bytes = reader.bytes(length.into())?;
     str::from_utf8(bytes).map(str::to_owned).map_err(|_| reader.invalid())
@@ -140,7 +187,11 @@ mod tests {
             counter: 7,
             flags: CLOCK_UNCERTAIN,
             key: [8; 32],
+            lock: Lock::new(100, 50),
             node: "web-1".into(),
+            policy: "daily".into(),
+            source_name: "main".into(),
+            class: "default".into(),
         }
     }
 
@@ -164,13 +215,36 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_text_or_too_long_is_nobodys() {
+    fn a_text_that_is_none_or_too_long_is_nobodys() {
         let mut clear = clear_of(&receipt());
         let at = clear.len() - SIGNATURE_BYTES - 1;
         clear[at] = 0xff;
         assert!(Receipt::decode(&clear).is_err());
-        let long = Receipt { node: "n".repeat(300), ..receipt() };
-        let (read, _) = Receipt::decode(&clear_of(&long)).unwrap();
-        assert_eq!(read.node.len(), 255);
+        for length in [0, 1, 254, 255, 256, 300] {
+            let [node, policy, source_name, class] = [(); 4].map(|()| "n".repeat(length));
+            let long = Receipt { node, policy, source_name, class, ..receipt() };
+            let (read, _) = Receipt::decode(&clear_of(&long)).unwrap();
+            for text in [read.node, read.policy, read.source_name, read.class] {
+                assert_eq!(text.len(), length.min(255));
+            }
+        }
+    }
+
+    #[test]
+    fn a_lock_has_a_begin_and_a_length_within_its_limit() {
+        let most = LOCK_SECS_MAX;
+        for (secs, is_one) in [(0, false), (1, true), (most, true), (most + 1, false)] {
+            assert_eq!(Lock::new(7, secs).is_some(), is_one, "{secs}");
+            let lock = Lock { given_secs: 7, until_secs: 7 + secs as i64 };
+            let clear = clear_of(&Receipt { lock: Some(lock), ..receipt() });
+            assert_eq!(Receipt::decode(&clear).is_ok(), is_one, "{secs}");
+        }
+        for (given_secs, until_secs) in [(0, 5), (5, 0), (5, 4), (i64::MIN, i64::MAX)] {
+            let lock = Some(Lock { given_secs, until_secs });
+            assert!(Receipt::decode(&clear_of(&Receipt { lock, ..receipt() })).is_err());
+        }
+        assert_eq!((Lock::new(0, 5), Lock::new(i64::MAX, 1)), (None, None));
+        let none = Receipt { lock: None, ..receipt() };
+        assert_eq!(Receipt::decode(&clear_of(&none)).unwrap().0, none);
     }
 }

@@ -39,6 +39,8 @@ pub enum RecordKind {
     Tombstone = 5,
     /// A server's word of when it took a snapshot.
     Receipt = 6,
+    /// A server's word that it let snapshots expire.
+    Expiry = 7,
 }
 
 /// How the plaintext was made small before it was sealed.
@@ -202,7 +204,8 @@ pub fn object_ids(record: &Record<'_>) -> Result<Vec<ObjectId>> {
         RecordKind::Session
         | RecordKind::Manifest
         | RecordKind::Tombstone
-        | RecordKind::Receipt => Ok(Vec::new()),
+        | RecordKind::Receipt
+        | RecordKind::Expiry => Ok(Vec::new()),
     }
 }
 
@@ -274,7 +277,7 @@ fn check_version(version: u8) -> Result<()> {
 
 fn kind_from(value: u8) -> Result<RecordKind> {
     use RecordKind::*;
-    let kinds = [Data, Pages, Session, Manifest, Tombstone, Receipt];
+    let kinds = [Data, Pages, Session, Manifest, Tombstone, Receipt, Expiry];
     let found = kinds.into_iter().find(|kind| *kind as u8 == value);
     found.ok_or(Error::Invalid { what: "record kind" })
 }

@@ -1,9 +1,10 @@
 //! `docs/FORMAT.md` and the code say the same.
 
 use format::container::{self, Row, encode_footer};
+use format::expiry::Expiry;
 use format::page::{PageKind, put_head};
 use format::parity::Geometry;
-use format::receipt::Receipt;
+use format::receipt::{Lock, Receipt};
 use format::record::{self, Codec, RecordKind};
 use format::{limits, manifest};
 use ids::{ContainerNo, KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
@@ -80,7 +81,7 @@ fn the_limits_are_those_of_the_document() {
         EXTENSION_BYTES_MAX OWNER_BYTES_MAX
         RECORD_PLAIN_MAX RECORD_SEALED_MAX RECORD_CLEAR_MAX RECORD_OBJECTS_MAX CHUNK_BYTES_MAX
         PAGE_REFS_MAX PAGE_ENTRIES_MAX TREE_LEVELS_MAX CONTAINER_BYTES_MAX CONTAINER_RECORDS_MAX
-        MANIFEST_BODY_MAX RECORD_BYTES_MAX PAGE_PATH_BYTES_MAX MANIFEST_EXTENSION_MAX
+        MANIFEST_BODY_MAX RECORD_BYTES_MAX PAGE_PATH_BYTES_MAX MANIFEST_EXTENSION_MAX LOCK_SECS_MAX EXPIRY_NAMES_MAX
         PARITY_PERCENT_MAX
     );
     let source = read("src/limits.rs");
@@ -126,10 +127,10 @@ fn the_record_header_is_laid_out_as_told() {
 
 #[test]
 fn the_record_kinds_are_those_of_the_document() {
-    use RecordKind::{Data, Manifest, Pages, Receipt, Session, Tombstone};
+    use RecordKind::{Data, Expiry, Manifest, Pages, Receipt, Session, Tombstone};
     let rows = table("Record header:", "| kind | name | clear part | plaintext |");
     let told = rows.iter().map(|row| (row[0].clone(), row[1].clone()));
-    let known = [Data, Pages, Session, Manifest, Tombstone, Receipt];
+    let known = [Data, Pages, Session, Manifest, Tombstone, Receipt, Expiry];
     let known = known.map(|kind| ((kind as u8).to_string(), format!("{kind:?}")));
     assert_eq!(told.collect::<Vec<_>>(), known);
 }
@@ -211,12 +212,17 @@ fn the_receipt_is_laid_out_as_told() {
         counter: 7,
         flags: 1,
         key: [8; 32],
+        lock: Lock::new(10, 11),
         node: String::new(),
+        policy: String::new(),
+        source_name: String::new(),
+        class: String::new(),
     };
     let bytes = [&receipt.encode()[..], &[9; 64]].concat();
     let [time, begun, received, counter] = [4u64, 5, 6, 7].map(u64::to_le_bytes);
-    let expected: [&[u8]; 12] = [
-        &[1, 0],
+    let [given, until] = [10u64, 21].map(u64::to_le_bytes);
+    let expected: [&[u8]; 17] = [
+        &[2, 0],
         &[1; 16],
         &[2; 24],
         &[3; 24],
@@ -226,10 +232,25 @@ fn the_receipt_is_laid_out_as_told() {
         &counter,
         &[1, 0, 0, 0],
         &[8; 32],
+        &given,
+        &until,
+        &[0],
+        &[0],
+        &[0],
         &[0],
         &[9; 64],
     ];
     assert_layout("Receipt:", &bytes, &expected);
+}
+
+#[test]
+fn the_expiry_is_laid_out_as_told() {
+    let snapshots = vec![SnapshotId([3; 16])];
+    let expiry = Expiry { key: [1; 32], expired_secs: 2, snapshots };
+    let bytes = [&expiry.encode()[..], &[4; 64]].concat();
+    let time = 2u64.to_le_bytes();
+    let expected: [&[u8]; 5] = [&[1, 0], &[1; 32], &time, &[3; 16], &[4; 64]];
+    assert_layout("Expiry:", &bytes, &expected);
 }
 
 #[test]

@@ -262,6 +262,10 @@ fn of_repository(error: &store::Error) -> Failure {
             let failure = Failure::new(Code::NotAllowed, message);
             return if hint.is_empty() { failure } else { failure.hint(hint) };
         }
+        Locked(_) => {
+            return Failure::new(Code::NotAllowed, error.to_string())
+                .hint("Which snapshots are locked, and until when: icecore snapshots -l");
+        }
         LocalOnly => {
             return Failure::new(Code::NotAllowed, error.to_string())
                 .hint("On the server: icecore COMMAND --repo DATA/pool/domains/DOMAIN, with the key that `icecore server key DOMAIN` prints");

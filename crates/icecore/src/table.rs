@@ -48,9 +48,10 @@ impl Table {
     }
 
     /// Adds a row, with a cell for each column.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        let cells = cells.into();
         debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells.into());
+        self.rows.push(cells);
     }
 
     /// Colors a cell of the last row.

@@ -71,6 +71,8 @@ pub struct CheckReport {
     /// Snapshots that others cite and that are not in the list, if tombstones cannot be read:
     /// forgotten or lost.
     pub gaps: u64,
+    /// Snapshots that are missing because a server let them expire, as it signed.
+    pub expired: u64,
     /// What cannot be checked remotely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<&'static str>,

@@ -118,6 +118,7 @@ fn by_order(own: Time, newest: Option<Time>) -> EffectiveTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::receipts::Labels;
 
     const DAY: i64 = 86_400;
     const NOW: i64 = 1000 * DAY;
@@ -161,6 +162,7 @@ mod tests {
         let by = |begun: i64, at: i64| ReceiptStatus::Valid {
             node: "web".into(),
             times: Some((time(begun), time(at))),
+            labels: Labels::default(),
         };
         let mut newest = None;
         let mut dated = |own, received: &ReceiptStatus| {
@@ -174,7 +176,8 @@ mod tests {
         assert_eq!(dated(NOW + 3 * DAY, &by(NOW + 3 * DAY, NOW + 3 * DAY)), None);
         // One without a receipt is held against the receipts before it.
         assert_eq!(dated(8 * DAY, &ReceiptStatus::Absent), None);
-        let doubtful = ReceiptStatus::Valid { node: "web".into(), times: None };
+        let doubtful =
+            ReceiptStatus::Valid { node: "web".into(), times: None, labels: Labels::default() };
         assert_eq!(dated(8 * DAY, &doubtful), None);
         assert_eq!(dated(10 * DAY, &doubtful), Some(10 * DAY));
     }

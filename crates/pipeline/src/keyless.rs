@@ -3,7 +3,7 @@
 
 use crate::manifest::MANIFEST_CONTEXT;
 use crate::manifest::TOMBSTONE_CONTEXT;
-use crate::orphans::{self, SnapshotRecords};
+use crate::orphans::{self, SnapshotRecords, is_gone};
 use crate::{Error, Result};
 use crypto::{RootVerifyKey, SignedKeyList, VerifyKey};
 use format::manifest::{Head, SIGNATURE_BYTES};
@@ -156,13 +156,15 @@ pub fn reclaim(
 /// Orphaned snapshots: complete, signed by a known key, not in the list, and not forgotten by a
 /// known key.
 fn orphans(repository: &Repository) -> Result<Vec<SnapshotId>> {
+    repository.verify_with(crypto::is_signed);
     let records: SnapshotRecords = orphans::scan_containers(repository, false)?;
     let keys = verify_keys(repository)?;
-    let dead = forgotten(repository, &keys, &records.tombstones);
+    let mut dead = forgotten(repository, &keys, &records.tombstones);
+    dead.extend(repository.expired(&records.expiries)?.into_keys());
     let listed: FxHashSet<_> = repository.current_snapshots()?.iter().map(|name| name.id).collect();
     let mut orphans = Vec::new();
     for manifest in records.manifests {
-        if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
+        if listed.contains(&manifest.id) || is_gone(repository, &dead, &manifest)? {
             continue;
         }
         let Ok((head, signature)) = Head::decode(&manifest.clear) else { continue };

@@ -19,6 +19,17 @@ pub(crate) fn verified_head(signers: &SignerCache<'_>, clear: &[u8]) -> Result<O
     Ok(signed.map(|(head, _)| head))
 }
 
+/// The snapshots that are gone on purpose: that tombstones name, or expiries of a known server.
+pub(crate) fn removed(
+    signers: &SignerCache<'_>,
+    tombstones: &[Vec<u8>],
+    expiries: &[Vec<u8>],
+) -> Result<FxHashSet<SnapshotId>> {
+    let mut removed = forgotten(signers, tombstones)?;
+    removed.extend(signers.repository.local()?.expired(expiries)?.into_keys());
+    Ok(removed)
+}
+
 /// The snapshots that `tombstones` name. Tombstones of removed keys count, since they have no
 /// number that would say when they were written; those of unknown keys do not.
 pub(crate) fn forgotten(
@@ -53,12 +64,12 @@ pub(crate) fn restore_orphans(
 ) -> Result<u64> {
     let found = scan_containers(repository.local()?, accept_damage)?;
     let signers = SignerCache::new(repository);
-    let dead = forgotten(&signers, &found.tombstones)?;
+    let dead = removed(&signers, &found.tombstones, &found.expiries)?;
     let listed = repository.local()?.current_snapshots()?;
     let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
     let mut back = 0;
     for manifest in &found.manifests {
-        if listed.contains(&manifest.id) || dead.contains(&manifest.id) {
+        if listed.contains(&manifest.id) || is_gone(repository.local()?, &dead, manifest)? {
             continue;
         }
         if let Some(head) = verified_head(&signers, &manifest.clear)?
@@ -72,11 +83,21 @@ pub(crate) fn restore_orphans(
     Ok(back)
 }
 
-/// The records of snapshots that were created and forgotten, from the containers.
+/// Whether a snapshot was removed on purpose. While it is locked, nobody can have done that by this program.
+pub(crate) fn is_gone(
+    repository: &Repository,
+    removed: &FxHashSet<SnapshotId>,
+    manifest: &FoundManifest,
+) -> Result<bool> {
+    Ok(removed.contains(&manifest.id) && !repository.is_manifest_locked(manifest)?)
+}
+
+/// The records of snapshots that were created and removed, from the containers.
 #[derive(Default)]
 pub(crate) struct SnapshotRecords {
     pub(crate) manifests: Vec<FoundManifest>,
     pub(crate) tombstones: Vec<Vec<u8>>,
+    pub(crate) expiries: Vec<Vec<u8>>,
 }
 
 /// Whether a manifest can be opened. One that cannot is of no use: whoever removed its file finds
@@ -120,8 +141,8 @@ fn scan_container(reader: &ContainerReader, records: &mut SnapshotRecords) -> Re
     };
     let mut sessions: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
     let mut manifests = Vec::new();
-    use RecordKind::{Manifest, Receipt, Session, Tombstone};
-    let kinds = [Session, Manifest, Tombstone, Receipt];
+    use RecordKind::{Expiry, Manifest, Receipt, Session, Tombstone};
+    let kinds = [Session, Manifest, Tombstone, Receipt, Expiry];
     let mut receipts: FxHashMap<SessionId, Vec<u8>> = FxHashMap::default();
     for row in rows.iter().filter(|row| kinds.iter().any(|kind| row.has_kind(*kind))) {
         let mut bytes = Vec::new();
@@ -132,6 +153,7 @@ fn scan_container(reader: &ContainerReader, records: &mut SnapshotRecords) -> Re
         match record.header.kind {
             RecordKind::Session => drop(sessions.insert(record.header.session, bytes)),
             RecordKind::Tombstone => records.tombstones.push(record.clear.to_vec()),
+            RecordKind::Expiry => records.expiries.push(record.clear.to_vec()),
             RecordKind::Receipt => drop(receipts.insert(record.header.session, bytes)),
             _ => manifests.push((record.header.session, record.clear.to_vec(), bytes)),
         }

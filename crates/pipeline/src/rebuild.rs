@@ -2,7 +2,7 @@
 //! repository signed is trusted.
 
 use crate::Result;
-use crate::orphans::{can_open, forgotten, verified_head};
+use crate::orphans::{can_open, is_gone, removed, verified_head};
 use crate::signers::SignerCache;
 use crate::unlocked::UnlockedRepository;
 use crypto::SlotSecret;
@@ -63,7 +63,7 @@ pub fn run(
     let key_list_restored =
         repository.restore_key_list(&lease, latest_epoch(&repository, &found)?)?;
     let signers = SignerCache::new(&repository);
-    let dead = forgotten(&signers, &found.tombstones)?;
+    let dead = removed(&signers, &found.tombstones, &found.expiries)?;
     let present = readable(&repository)?;
     let mut report = RebuildReport {
         containers: found.containers,
@@ -72,7 +72,7 @@ pub fn run(
         ..RebuildReport::default()
     };
     for manifest in &found.manifests {
-        if present.contains(&manifest.id) || dead.contains(&manifest.id) {
+        if present.contains(&manifest.id) || is_gone(repository.local()?, &dead, manifest)? {
             continue;
         }
         let Some(head) = verified_head(&signers, &manifest.clear)? else {

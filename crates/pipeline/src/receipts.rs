@@ -5,7 +5,7 @@ use crate::manifest::signed_message;
 use crate::{Error, Result, UnlockedRepository};
 use crypto::VerifyKey;
 use format::entry::Time;
-use format::receipt::{CLOCK_UNCERTAIN, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
+use format::receipt::{CLOCK_UNCERTAIN, Lock, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
 use store::{ReceiptKey, StoredSnapshot};
 
 /// What is known of the receipt of a snapshot: when a server received it, and from which node.
@@ -21,9 +21,24 @@ pub enum ReceiptStatus {
         /// When its session started and when it was received, by the server's clock; `None` when
         /// the server did not trust its clock.
         times: Option<(Time, Time)>,
+        /// What it says of the policy that wanted the snapshot.
+        labels: Labels,
     },
     /// The receipt is not from a known server, or not for this snapshot.
     Untrusted,
+}
+
+/// What a receipt says of the policy that wanted its snapshot; all empty for none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// The policy.
+    pub policy: String,
+    /// The source by its name in the policy.
+    pub source: String,
+    /// The class in the policy.
+    pub class: String,
+    /// Until when nobody may delete the snapshot.
+    pub lock: Option<Lock>,
 }
 
 /// Verifies receipts.
@@ -55,7 +70,8 @@ impl<'a> ReceiptVerifier<'a> {
         let [begun, received] = times.map(|secs| Time { secs, nanos: 0 });
         let is_doubtful = receipt.flags & CLOCK_UNCERTAIN != 0;
         let times = (!is_doubtful && begun <= received).then_some((begun, received));
-        ReceiptStatus::Valid { node: receipt.node, times }
+        let Receipt { node, policy, source_name: source, class, lock, .. } = receipt;
+        ReceiptStatus::Valid { node, times, labels: Labels { policy, source, class, lock } }
     }
 
     fn verified(&self, clear: &[u8]) -> Option<Receipt> {
@@ -68,6 +84,14 @@ impl<'a> ReceiptVerifier<'a> {
 }
 
 impl ReceiptStatus {
+    /// What a known server said of the policy that wanted the snapshot.
+    pub fn labels(&self) -> Option<&Labels> {
+        match self {
+            Self::Valid { labels, .. } => Some(labels),
+            Self::Absent | Self::Untrusted => None,
+        }
+    }
+
     /// Fails when a server received it from another node than `node`, which it names.
     pub(crate) fn check_node(&self, stored: &StoredSnapshot, node: &str) -> Result<()> {
         match self {

@@ -185,6 +185,24 @@ impl UnlockedRepository {
         }
     }
 
+    /// The snapshots among these that nobody can remove yet, with the ends of their locks in seconds since 1970. On a
+    /// server this is what their receipts say; the server itself decides.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn locked(&self, snapshots: &[&Snapshot]) -> Result<Vec<(SnapshotRef, i64)>> {
+        if let Ok(here) = self.local() {
+            let names: Vec<_> = snapshots.iter().map(|snapshot| snapshot.name).collect();
+            return Ok(here.locked(&names)?);
+        }
+        let now_secs = self.now_secs();
+        let lock = |snapshot: &&Snapshot| {
+            let until_secs = snapshot.receipt.labels()?.lock?.until_secs;
+            (until_secs > now_secs).then_some((snapshot.name, until_secs))
+        };
+        Ok(snapshots.iter().filter_map(lock).collect())
+    }
+
     fn forget_here(&self, names: &[SnapshotRef]) -> Result<()> {
         self.with_reclaim_lease("forget", |lease| {
             let sealer = self.sealer()?;

@@ -35,7 +35,7 @@ impl TagChange {
 /// Changes the tags of `snapshot`; returns its new name, or `None` if nothing changes.
 ///
 /// # Errors
-/// [`Error::Usage`] for a key that is bound to another node.
+/// [`store::Error::Locked`] while the original may not be removed; [`Error::Usage`] for a key that is bound to another node.
 pub fn change(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,
@@ -55,6 +55,7 @@ pub fn change(
         );
         return Err(Error::Usage(what));
     }
+    repository.local()?.refuse_locked(&[snapshot.name])?;
     let name = publish(repository, snapshot, &body)?;
     repository.forget(&[snapshot.name])?;
     Ok(Some(name))

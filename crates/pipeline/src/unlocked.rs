@@ -111,6 +111,7 @@ impl UnlockedRepository {
     pub(crate) fn open_local(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
         let slots = repository::keys::key_slots(&**repository.storage())?;
         let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
+        repository.verify_with(crypto::is_signed);
         Ok(Self::assemble(repository, slot, keys))
     }
 

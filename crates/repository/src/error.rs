@@ -81,6 +81,24 @@ pub enum Error {
     /// The repository needs features that this program does not support; the number holds their bits.
     #[error("the repository uses features ({0:#x}) that this version does not support")]
     UnknownFeatures(u64),
+    /// A snapshot may not be removed yet.
+    #[error("snapshot {snapshot} is locked until {}{}; nothing in the program ends a lock earlier", shown(*until_secs), besides(*others))]
+    Locked {
+        /// The snapshot.
+        snapshot: SnapshotId,
+        /// When the lock ends, in seconds since 1970.
+        until_secs: i64,
+        /// How many others of the same request are locked.
+        others: usize,
+    },
+    /// Parts of a locked snapshot are lost. What is left of it cannot be told from garbage.
+    #[error(
+        "parts of snapshot {0} are lost, and it is locked: what is left of it stays, and nothing is removed"
+    )]
+    LockedIsDamaged(SnapshotId),
+    /// No lock has this length.
+    #[error("a lock of {0} seconds is not possible: the longest has {max}", max = format::limits::LOCK_SECS_MAX)]
+    NoSuchLock(u64),
     /// Only a server signs that snapshots expired, and this is none.
     #[error(
         "snapshots expire through the server that stores them, and this process has no key of it"
@@ -107,6 +125,15 @@ pub enum Error {
     /// The writer thread of the session ended. A bug.
     #[error("the container writer stopped")]
     WriterStopped,
+}
+
+/// A time for people; what no calendar has is far away.
+fn shown(secs: i64) -> String {
+    clock::civil::utc(secs)
+}
+
+fn besides(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(", and {others} others are locked too") }
 }
 
 impl Error {
@@ -147,10 +174,12 @@ impl From<Error> for store::Error {
             Error::SnapshotMissing(id) => Self::SnapshotMissing(id),
             Error::UnknownFeatures(features) => Self::UnknownFeatures(features),
             Error::KeysChanged => Self::KeysChanged,
+            Error::Locked { .. } | Error::LockedIsDamaged(_) => Self::Locked(error.to_string()),
             Error::LockingUnsupported { .. }
             | Error::NotClaimed(_)
             | Error::NotStored(_)
             | Error::RootMissing(_)
+            | Error::NoSuchLock(_)
             | Error::NoReceiptKey
             | Error::UncertainData(_)
             | Error::StaleListing { .. }
@@ -190,6 +219,9 @@ mod tests {
             Error::RootMissing(ObjectId([5; 24])),
             Error::UnknownFeatures(6),
             Error::NoReceiptKey,
+            Error::Locked { snapshot: SnapshotId([8; 16]), until_secs: 9, others: 1 },
+            Error::LockedIsDamaged(SnapshotId([9; 16])),
+            Error::NoSuchLock(u64::MAX),
             Error::KeysChanged,
             Error::UncertainData(name.clone()),
             Error::StaleListing { directory: name },

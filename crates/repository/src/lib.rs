@@ -20,6 +20,8 @@ pub mod lease;
 mod listing;
 mod listing_markers;
 pub mod local;
+mod lock_file;
+mod locks;
 mod mount;
 pub mod parity;
 mod pins;

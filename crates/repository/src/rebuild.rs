@@ -33,6 +33,8 @@ pub struct RebuildOutcome {
     pub manifests: Vec<FoundManifest>,
     /// Clear parts of the tombstones found.
     pub tombstones: Vec<Vec<u8>>,
+    /// Clear parts of the expiries found.
+    pub expiries: Vec<Vec<u8>>,
     /// Clear parts of the session records found: each says its key epoch.
     pub sessions: Vec<Vec<u8>>,
 }
@@ -138,6 +140,20 @@ impl Repository {
         lease.verify()?;
         snapshots::write_bytes(&*self.storage, record.associated, &found.file)?;
         Ok(())
+    }
+
+    /// Whether the snapshot of a manifest that was found in a container is locked: then it comes back, whatever a
+    /// tombstone or an expiry says.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn is_manifest_locked(&self, found: &FoundManifest) -> Result<bool> {
+        let Ok((head, _)) = Head::decode(&found.clear) else { return Ok(false) };
+        let name = snapshots::SnapshotRef { sequence: head.sequence, id: found.id };
+        match snapshots::decode(name, &found.file) {
+            Ok(stored) => self.is_locked(&stored),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Makes sure that no snapshot number is used twice.
@@ -265,6 +281,7 @@ struct Scan {
     manifests: Vec<(SessionId, Vec<u8>, Vec<u8>)>,
     receipts: FxHashMap<SessionId, Vec<u8>>,
     tombstones: Vec<Vec<u8>>,
+    expiries: Vec<Vec<u8>>,
     /// Objects, by the session that sealed them.
     placed: FxHashMap<SessionId, FxHashMap<Prefix, RecordLocation>>,
 }
@@ -285,6 +302,7 @@ impl Scan {
                 self.manifests.push((session, record.clear.to_vec(), whole(record)));
             }
             RecordKind::Tombstone => self.tombstones.push(record.clear.to_vec()),
+            RecordKind::Expiry => self.expiries.push(record.clear.to_vec()),
             RecordKind::Receipt => {
                 self.receipts.insert(record.header.session, whole(record));
             }
@@ -323,6 +341,7 @@ impl Scan {
     fn settle(self, placed: &mut FxHashMap<Prefix, RecordLocation>, found: &mut RebuildOutcome) {
         self.placed.into_values().for_each(|some| placed.extend(some));
         found.tombstones.extend(self.tombstones);
+        found.expiries.extend(self.expiries);
         let sealed = |whole: &Vec<u8>| Some(record::split(whole).ok()?.clear.to_vec());
         found.sessions.extend(self.sessions.values().filter_map(sealed));
         for (session, clear, manifest) in self.manifests {

@@ -42,7 +42,8 @@ impl Repository {
         Ok(self.storage.put(NAME, &encode(&keys))?)
     }
 
-    fn readable_keys(&self) -> Result<Vec<ReceiptKey>> {
+    /// The known receipt keys; a damaged list knows none.
+    pub(crate) fn readable_keys(&self) -> Result<Vec<ReceiptKey>> {
         match self.receipt_keys() {
             Err(Error::Damaged { .. }) => Ok(Vec::new()),
             keys => keys,

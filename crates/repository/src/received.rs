@@ -4,9 +4,12 @@
 //! [`Verifier`]. Without one no receipt is believed.
 
 use crate::snapshots::SnapshotRef;
-use crate::{Error, Repository, Result};
+use crate::{Repository, Result};
+use format::expiry::{EXPIRY_CONTEXT, Expiry};
 use format::manifest::Head;
 use format::receipt::{CLOCK_UNCERTAIN, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
+use ids::SnapshotId;
+use rustc_hash::FxHashMap;
 use store::{ReceiptKey, StoredSnapshot};
 
 /// Whether this key made this signature over this message (Ed25519).
@@ -58,28 +61,50 @@ impl Repository {
     pub fn received(&self, name: SnapshotRef) -> Result<ReceivedSnapshot> {
         let stored = self.snapshot(name)?;
         let receipt = self.believed(&stored)?.map(BelievedReceipt::from);
-        let (head, locked_until_secs) = (stored.head, None);
+        let (head, locked_until_secs) = (stored.head, self.held(&stored).until_secs());
         Ok(ReceivedSnapshot { name, head, receipt, locked_until_secs })
     }
 
-    /// The receipt of a snapshot, if a known key signed it. A damaged list of keys knows none.
+    /// The receipt of a snapshot, if a known key signed it.
     fn believed(&self, stored: &StoredSnapshot) -> Result<Option<Receipt>> {
-        let Some(receipt) = self.signed_receipt(stored) else { return Ok(None) };
-        let keys = match self.receipt_keys() {
-            Err(Error::Damaged { .. }) => Vec::new(),
-            keys => keys?,
-        };
-        Ok(keys.contains(&receipt.key).then_some(receipt))
+        let Some((receipt, Some(true))) = self.own_receipt(stored) else { return Ok(None) };
+        Ok(self.readable_keys()?.contains(&receipt.key).then_some(receipt))
     }
 
-    /// The receipt of a snapshot, if the key that it names signed it for this snapshot of this repository.
-    fn signed_receipt(&self, stored: &StoredSnapshot) -> Option<Receipt> {
+    /// The snapshots that a known server let expire, as these clear parts of expiries say, with the time of each, in
+    /// seconds since 1970.
+    ///
+    /// # Errors
+    /// When the list of receipt keys cannot be read.
+    pub fn expired(&self, expiries: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, i64>> {
+        let keys = self.readable_keys()?;
+        let signed = expiries.iter().filter_map(|clear| self.signed_expiry(clear));
+        let believed = signed.filter(|expiry| keys.contains(&expiry.key));
+        let times = |expiry: Expiry| {
+            let secs = expiry.expired_secs;
+            expiry.snapshots.into_iter().map(move |id| (id, secs))
+        };
+        Ok(believed.flat_map(times).collect())
+    }
+
+    fn signed_expiry(&self, clear: &[u8]) -> Option<Expiry> {
+        let (expiry, signature) = Expiry::decode(clear).ok()?;
+        let (message, _) = clear.split_last_chunk::<SIGNATURE_BYTES>()?;
+        let message = [EXPIRY_CONTEXT, &self.config.repository.0, message].concat();
+        let verifier = self.verifier.get()?;
+        verifier(&expiry.key, &message, &signature).then_some(expiry)
+    }
+
+    /// The receipt beside a snapshot, if it is about this one, and whether the key that it names signed it for this
+    /// repository; `None` where nobody can verify that.
+    pub(crate) fn own_receipt(&self, stored: &StoredSnapshot) -> Option<(Receipt, Option<bool>)> {
         let clear = stored.receipt.as_deref()?;
         let (receipt, signature) = Receipt::decode(clear).ok()?;
         let (message, _) = clear.split_last_chunk::<SIGNATURE_BYTES>()?;
         let message = [RECEIPT_CONTEXT, &self.config.repository.0, message].concat();
-        let is_signed = self.verifier.get()?(&receipt.key, &message, &signature);
-        (is_signed && receipt.matches(stored.name.id, &stored.head)).then_some(receipt)
+        let verify = |verifier: &Verifier| verifier(&receipt.key, &message, &signature);
+        let is_signed = self.verifier.get().map(verify);
+        receipt.matches(stored.name.id, &stored.head).then_some((receipt, is_signed))
     }
 }
 
@@ -87,10 +112,12 @@ impl From<Receipt> for BelievedReceipt {
     fn from(receipt: Receipt) -> Self {
         Self {
             node: receipt.node,
+            policy: receipt.policy,
+            source: receipt.source_name,
+            class: receipt.class,
             begun_secs: receipt.begun_secs,
             received_secs: receipt.received_secs,
             is_doubtful: receipt.flags & CLOCK_UNCERTAIN != 0,
-            ..Self::default()
         }
     }
 }

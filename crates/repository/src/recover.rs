@@ -10,7 +10,7 @@ use crate::index::{prefix_of, run_name};
 use crate::lease::Lease;
 use crate::session::{add_runs, remove_runs, write_run};
 use crate::storage::{PUT_SUFFIX, Storage};
-use crate::{Error, Repository, Result, config, keys, readme, receipts, snapshots};
+use crate::{Error, Repository, Result, config, keys, lock_file, readme, receipts, snapshots};
 use format::container::Row;
 use format::manifest::Head;
 use format::record::{self, Header, RecordKind};
@@ -159,7 +159,7 @@ pub(crate) fn remove_strays(repository: &Repository, lease: &Lease) -> Result<()
 /// The files of the top folder that are put as a whole. What was left of one there is of an `init` that was
 /// killed when the repository could be opened already, or of a repair.
 fn remove_half_of_an_init(repository: &Repository, lease: &Lease) -> Result<()> {
-    for name in config::NAMES.into_iter().chain([readme::NAME, receipts::NAME]) {
+    for name in config::NAMES.into_iter().chain([readme::NAME, receipts::NAME, lock_file::NAME]) {
         let path = format!("{name}{PUT_SUFFIX}");
         // Mostly none is there: opening costs less than the look at the lease before a removal.
         match repository.storage.open(&path) {

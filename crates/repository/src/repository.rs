@@ -18,6 +18,7 @@ use crate::snapshots::{self, SnapshotRef, StoredSnapshot};
 use crate::sources::Sources;
 use crate::storage::Storage;
 use crate::{Error, Result, container, keys, lease, readme, reserve};
+use clock::Tick;
 use format::container::Header;
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId, RecordLocation};
@@ -46,6 +47,10 @@ pub struct Repository {
     pub(crate) healed: Mutex<BTreeMap<RecordLocation, bool>>,
     pub(crate) sources: Sources,
     pub(crate) verifier: OnceLock<Verifier>,
+    /// Held while the file of the lock clock changes.
+    pub(crate) lock_file: Mutex<()>,
+    /// What the clocks of the machine show, in tests.
+    pub(crate) shown_time: Mutex<Option<Tick>>,
     /// Size in bytes at which a container is finished.
     container_bytes: AtomicU64,
 }
@@ -64,13 +69,21 @@ fn remove_slots_that_open_nothing(storage: &dyn Storage) -> Result<()> {
     Ok(())
 }
 
+/// A repository whose config was lost still has its snapshots: another config would make them nobody's.
+fn has_snapshots(storage: &dyn Storage) -> Result<bool> {
+    match storage.list(snapshots::DIRECTORY) {
+        Err(error) if error.is_not_found() => Ok(false),
+        names => Ok(!snapshots::parse_all(&names?).is_empty()),
+    }
+}
+
 impl Repository {
     /// Creates a repository in `storage` with the key slots `keys`.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::LockingUnsupported`].
     pub fn init(storage: Arc<dyn Storage>, config: Config, keys: &Keys) -> Result<Self> {
-        if config::exists(&*storage)? {
+        if config::exists(&*storage)? || has_snapshots(&*storage)? {
             return Err(Error::Exists { location: storage.describe() });
         }
         let _lock = lease::lock_alone(&*storage)?;
@@ -116,6 +129,8 @@ impl Repository {
             healed: Mutex::default(),
             sources: Sources::default(),
             verifier: OnceLock::new(),
+            lock_file: Mutex::new(()),
+            shown_time: Mutex::default(),
             container_bytes: AtomicU64::new(container::TARGET_BYTES),
         }
     }
@@ -163,7 +178,8 @@ impl Repository {
         let settle = || {
             self.refresh()?;
             self.next_run.fetch_max(lease.first_run(), Ordering::Relaxed);
-            crate::recover::recover(self, &lease)
+            crate::recover::recover(self, &lease)?;
+            self.keep_lock_clock(&lease)
         };
         let settled = match purpose {
             LeasePurpose::Store => settle(),
@@ -236,6 +252,9 @@ impl Repository {
 
     /// Forgets snapshots: durably writes the record `tombstone`, so that a rebuild does not bring them back, then
     /// removes them. `session_record` belongs to the session that sealed the tombstone.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when one of them is locked: then nothing is removed.
     pub fn forget(
         &self,
         lease: &Lease,
@@ -243,10 +262,34 @@ impl Repository {
         session_record: &SealedRecord,
         tombstone: &SealedRecord,
     ) -> Result<()> {
+        self.remove(lease, names, &[session_record, tombstone])
+    }
+
+    /// Removes snapshots that expired: like [`Repository::forget`], with a server's `expiry` as the record.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when one of them is locked: then nothing is removed.
+    pub fn expire(
+        &self,
+        lease: &Lease,
+        names: &[SnapshotRef],
+        expiry: &SealedRecord,
+    ) -> Result<()> {
+        self.remove(lease, names, &[expiry])
+    }
+
+    /// The only way on which the file of a snapshot goes. First `records` say so, durably.
+    fn remove(
+        &self,
+        lease: &Lease,
+        names: &[SnapshotRef],
+        records: &[&SealedRecord],
+    ) -> Result<()> {
         let _commit = self.commit.lock();
+        self.refuse_locked(names)?;
         let numbers = ContainerNumbers::new(self);
         let mut writer = self.new_container(lease, || numbers.next())?;
-        for record in [session_record, tombstone] {
+        for record in records {
             let sum = record.checksum();
             writer.append(record.kind, &[&record.associated, &record.sealed, &sum])?;
         }

@@ -96,6 +96,21 @@ fn the_lease_is_as_told() {
 }
 
 #[test]
+fn the_lock_clock_is_laid_out_as_told() {
+    let (folder, storage) = made();
+    let repository = Repository::open(storage).expect("a repository");
+    repository.show_time(clock::Tick { wall_secs: 5, boot: 6, up_secs: 7 });
+    let lease = repository.lease("somebody").expect("the lease");
+    repository.give_lock(&lease, 8, 9).expect("a lock");
+    let bytes = std::fs::read(folder.path().join("lock-clock")).expect("lock-clock");
+    let sum = format::wire::checksum(&[&bytes[..bytes.len() - 16]]);
+    let [time, up, credit, until] = [9i64, 7, clock::CREDIT_SECS_MAX, 17].map(i64::to_le_bytes);
+    let boot = 6u128.to_le_bytes();
+    let expected: [&[u8]; 7] = [b"ICELOCK1", &time, &up, &credit, &boot, &until, &sum];
+    assert_layout("Lock clock:", &bytes, &expected);
+}
+
+#[test]
 fn files_lie_where_told() {
     let (folder, _) = made();
     for name in [

@@ -2,8 +2,11 @@
 //! lease, which is released with the last of them, so that commands on the server's own machine get
 //! their turn.
 
+use super::expiry;
+use super::receipts::Receipts;
+use clock::Reading;
 use format::record::SealedRecord;
-use ids::{KeyId, ObjectId};
+use ids::{KeyId, ObjectId, SnapshotId};
 use parking_lot::{Mutex, MutexGuard};
 use repository::config::Config;
 use repository::keys::Keys;
@@ -12,9 +15,9 @@ use repository::local::LocalStorage;
 use repository::received::ReceivedSnapshot;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
-use repository::{Repository, Result};
+use repository::{Error, Repository, Result};
 use rustc_hash::FxHashMap;
-use server_contract::Repositories;
+use server_contract::{Expired, Repositories};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -23,12 +26,21 @@ const HOLDER: &str = "the server";
 
 /// The repositories that are open.
 #[derive(Default)]
-pub struct Domains(Mutex<FxHashMap<PathBuf, Arc<DomainSlot>>>);
+pub struct Domains {
+    slots: Mutex<FxHashMap<PathBuf, Arc<DomainSlot>>>,
+    /// Signs that snapshots expired.
+    receipts: Option<Arc<Receipts>>,
+}
 
 /// Slot of one repository: it is opened once, and no other repository waits for it.
 type DomainSlot = Mutex<Weak<Domain>>;
 
 impl Domains {
+    /// No repository is open yet; `receipts` signs what expires.
+    pub fn new(receipts: Option<Arc<Receipts>>) -> Self {
+        Self { receipts, ..Self::default() }
+    }
+
     /// The repository in `folder`.
     pub fn open(&self, folder: &Path) -> Result<Arc<Domain>> {
         let slot = self.slot(folder);
@@ -45,7 +57,7 @@ impl Domains {
     }
 
     fn slot(&self, folder: &Path) -> Arc<DomainSlot> {
-        let mut slots = self.0.lock();
+        let mut slots = self.slots.lock();
         // A place that somebody holds, or may be opening, stays.
         let is_used =
             |slot: &Arc<DomainSlot>| Arc::strong_count(slot) > 1 || slot.lock().strong_count() > 0;
@@ -80,6 +92,11 @@ impl Repositories for Domains {
     ) -> Result<Vec<Result<ReceivedSnapshot>>> {
         let domain = self.open(folder)?;
         Ok(names.iter().map(|name| domain.repository.received(*name)).collect())
+    }
+
+    fn expire(&self, folder: &Path, ids: &[SnapshotId], now: Reading) -> Result<Expired> {
+        let receipts = self.receipts.as_deref().ok_or(Error::NoReceiptKey)?;
+        expiry::expire(&*self.open(folder)?, receipts, ids, now)
     }
 }
 
@@ -145,17 +162,12 @@ impl Domain {
         self.lease_for(LeasePurpose::Reclaim)
     }
 
-    /// Forgets snapshots: see [`Repository::forget`]. On a full disk it uses the reserve.
-    pub(super) fn forget(
-        &self,
-        lease: &Lease,
-        names: &[SnapshotRef],
-        session: &SealedRecord,
-        tombstone: &SealedRecord,
-    ) -> Result<()> {
-        let forget = || self.repository.forget(lease, names, session, tombstone);
-        let done = match forget() {
-            Err(error) if error.is_full() && self.repository.release_reserve()? => forget(),
+    /// Removes snapshots: see [`Repository::forget`] and [`Repository::expire`]. On a full disk it uses the reserve.
+    pub(super) fn remove(&self, remove: impl Fn(&Repository) -> Result<()>) -> Result<()> {
+        let done = match remove(&self.repository) {
+            Err(error) if error.is_full() && self.repository.release_reserve()? => {
+                remove(&self.repository)
+            }
             done => done,
         };
         self.repository.fill_reserve();

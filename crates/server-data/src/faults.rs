@@ -12,6 +12,9 @@ use server_contract::access_control::Refusal;
 const TOO_MANY_HINT: &str =
     "The client retries automatically. What runs, on the server: icecore server sessions";
 
+/// Hint for who wants to remove what is locked.
+const LOCKED_HINT: &str = "Which snapshots are locked: icecore snapshots -l";
+
 /// The reply for an error of the repository engine.
 pub(super) fn of_engine(error: &Error) -> Packet {
     let text = error.to_string();
@@ -21,6 +24,9 @@ pub(super) fn of_engine(error: &Error) -> Packet {
         Error::KeysChanged => fault(Code::KeysChanged, &text, "", &[]),
         Error::InUse { .. } | Error::LeaseLost { .. } => {
             fault(Code::InUse, &text, "Wait until it ends and try again.", &[])
+        }
+        Error::Locked { .. } | Error::LockedIsDamaged(_) => {
+            fault(Code::NotAllowed, &text, LOCKED_HINT, &[])
         }
         Error::SnapshotMissing(id) => fault(Code::SnapshotMissing, &text, "", &id.0),
         Error::ObjectMissing(id) => fault(Code::ObjectMissing, &text, "", &id.0),

@@ -79,6 +79,8 @@ impl Tombstone {
         if listed.is_empty() {
             return Ok(0);
         }
+        // A refusal for a lock is no request that was granted.
+        repository.refuse_locked(&listed).map_err(|error| faults::of_engine(&error))?;
         // First of all: who has to wait and comes again has done nothing yet that is to be noted.
         let lease = domain.lease_to_free().map_err(|error| faults::of_engine(&error))?;
         let snapshots: Vec<_> = listed.iter().map(|name| name.id).collect();
@@ -88,7 +90,8 @@ impl Tombstone {
         access_control
             .permit_forget(node, &asked)
             .map_err(|refusal| faults::of_refusal(&refusal))?;
-        let forgotten = domain.forget(&lease, &listed, &self.session, &self.record);
+        let forgotten = domain
+            .remove(|repository| repository.forget(&lease, &listed, &self.session, &self.record));
         forgotten.map_err(|error| faults::of_engine(&error))?;
         Ok(listed.len())
     }

@@ -15,6 +15,7 @@ mod closing;
 pub mod connection;
 mod connection_handle;
 pub mod domains;
+mod expiry;
 mod faults;
 mod forget;
 pub mod hub;
@@ -65,7 +66,7 @@ pub struct Shared {
     /// Permits for connections that were not admitted and are still read.
     refused: Semaphore,
     /// Issuer of receipts, if there is one.
-    receipts: Option<Receipts>,
+    receipts: Option<Arc<Receipts>>,
     /// Name and version, for the other end.
     program: String,
 }
@@ -81,9 +82,10 @@ impl Shared {
         access_control: Arc<dyn AccessControl>,
         receipts: Option<Receipts>,
     ) -> Arc<Self> {
+        let receipts = receipts.map(Arc::new);
         Arc::new(Self {
             access_control,
-            domains: Arc::default(),
+            domains: Arc::new(Domains::new(receipts.clone())),
             sessions: Sessions::default(),
             hub: Hub::default(),
             bodies: BodyMemory::new(BODIES_BYTES, MORE_BODIES_BYTES),

@@ -8,11 +8,14 @@ mod clock;
 
 use clock::{Clock, Moment};
 use crypto::Signer;
+use format::expiry::{EXPIRY_CONTEXT, Expiry};
 use format::manifest::Head;
-use format::receipt::{CLOCK_UNCERTAIN, RECEIPT_CONTEXT, Receipt};
+use format::receipt::{CLOCK_UNCERTAIN, Lock, RECEIPT_CONTEXT, Receipt};
+use format::record::SealedRecord;
 use ids::{RepositoryId, SnapshotId};
 use parking_lot::Mutex;
 use repository::receipts::ReceiptKey;
+use server_contract::access_control::Labels;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -40,7 +43,12 @@ pub(super) struct Taken<'a> {
     pub(super) head: &'a Head,
     pub(super) begun_secs: i64,
     pub(super) node: &'a str,
+    pub(super) labels: &'a Labels,
+    pub(super) lock: Option<Lock>,
 }
+
+/// Longest text of a receipt in bytes.
+const TEXT_BYTES_MAX: usize = u8::MAX as usize;
 
 impl Receipts {
     /// Opens the receipts of the server whose data lies in `data`; creates the key if there is none.
@@ -73,7 +81,14 @@ impl Receipts {
     }
 
     /// Issues a signed receipt. Its number is durably used up before.
+    ///
+    /// # Errors
+    /// Those of the files; for a text that no receipt holds: it would be of another policy.
     pub(super) fn give(&self, taken: &Taken<'_>) -> io::Result<Vec<u8>> {
+        let Labels { policy, source, class, .. } = taken.labels.clone();
+        if [taken.node, &policy, &source, &class].iter().any(|text| text.len() > TEXT_BYTES_MAX) {
+            return Err(io::Error::other("a name is too long for a receipt"));
+        }
         let mut state = self.state.lock();
         let moment = self.moment(&mut state);
         let counter = state.counter;
@@ -91,11 +106,33 @@ impl Receipts {
             counter,
             flags: if moment.is_doubtful { CLOCK_UNCERTAIN } else { 0 },
             key: self.key(),
+            lock: taken.lock,
             node: taken.node.to_owned(),
+            policy,
+            source_name: source,
+            class,
         };
-        let clear = receipt.encode();
-        let message = [RECEIPT_CONTEXT, &taken.repository.0, &clear].concat();
-        Ok([&clear[..], &self.signer.sign(&message)].concat())
+        Ok(self.signed(RECEIPT_CONTEXT, taken.repository, receipt.encode()))
+    }
+
+    /// The record that says that this server let `snapshots` of `repository` expire.
+    ///
+    /// # Errors
+    /// For more of them than a record holds.
+    pub(super) fn expiry(
+        &self,
+        repository: RepositoryId,
+        snapshots: Vec<SnapshotId>,
+        expired_secs: i64,
+    ) -> format::Result<SealedRecord> {
+        let expiry = Expiry { key: self.key(), expired_secs, snapshots };
+        format::expiry::record(&self.signed(EXPIRY_CONTEXT, repository, expiry.encode()))
+    }
+
+    /// `message` and the signature over it.
+    fn signed(&self, context: &[u8], repository: RepositoryId, message: Vec<u8>) -> Vec<u8> {
+        let signature = self.signer.sign(&[context, &repository.0, &message].concat());
+        [&message[..], &signature].concat()
     }
 }
 
@@ -158,7 +195,10 @@ mod tests {
             original: None,
         };
         let (repository, snapshot) = (RepositoryId([7; 16]), SnapshotId([2; 16]));
-        let taken = Taken { repository, snapshot, head: &head, begun_secs: 5, node: "web" };
+        let labels = Labels { policy: "daily".into(), ..Labels::default() };
+        let (node, begun_secs, lock) = ("web", 5, Lock::new(9, 10));
+        let taken =
+            Taken { repository, snapshot, head: &head, begun_secs, node, labels: &labels, lock };
         Receipt::decode(&receipts.give(&taken).unwrap()).unwrap().0
     }
 
@@ -173,6 +213,7 @@ mod tests {
         assert_eq!((one.key, one.key), (three.key, again.key()));
         assert!(one.received_secs <= two.received_secs && two.received_secs <= three.received_secs);
         assert_eq!((three.node.as_str(), three.begun_secs), ("web", 5));
+        assert_eq!((three.policy.as_str(), three.lock), ("daily", Lock::new(9, 10)));
     }
 
     #[test]

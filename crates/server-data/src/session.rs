@@ -12,7 +12,9 @@ use protocol::packet::SnapshotName;
 use protocol::{Packet, flags};
 use repository::session::Session as Engine;
 use repository::storage::StorageError;
-use server_contract::access_control::{Access, AccessControl, JobEnd, JobNo, JobStatus, Node};
+use server_contract::access_control::{
+    Access, AccessControl, JobEnd, JobNo, JobStatus, Labels, Node,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -245,9 +247,18 @@ impl Session {
         if let Err(fault) = manifest::is_nobody_elses(repository, &others, &head) {
             return fault;
         }
-        let receipt = match receipts.map(|receipts| self.receipt(receipts, &record, &head)) {
-            Some(Err(error)) => return faults::of_engine(&error),
-            receipt => receipt.and_then(Result::ok),
+        let labels = match access_control.labels(self.job) {
+            Ok(labels) => labels,
+            Err(refusal) => return faults::of_refusal(&refusal),
+        };
+        let receipt = match receipts {
+            Some(receipts) => self.receipt(receipts, &record, &head, &labels).map(Some),
+            None if labels.lock_secs.is_some() => Err(repository::Error::NoReceiptKey),
+            None => Ok(None),
+        };
+        let receipt = match receipt {
+            Ok(receipt) => receipt,
+            Err(error) => return faults::of_engine(&error),
         };
         let Some(session) = engine.take() else { return faults::no_session() };
         match session.commit_received(&record, receipt.as_deref()) {
@@ -266,15 +277,18 @@ impl Session {
         }
     }
 
-    /// Issues the receipt of a manifest. The repository records the receipt key first.
+    /// Issues the receipt of a manifest. The repository records the receipt key and the time of a lock first.
     fn receipt(
         &self,
         receipts: &Receipts,
         record: &SealedRecord,
         head: &Head,
+        labels: &Labels,
     ) -> repository::Result<Vec<u8>> {
-        let repository = &self.domain.repository;
-        repository.add_receipt_key(&*self.domain.lease()?, receipts.key())?;
+        let (repository, lease) = (&self.domain.repository, self.domain.lease()?);
+        repository.add_receipt_key(&lease, receipts.key())?;
+        let give = |secs| repository.give_lock(&lease, secs, receipts.now_secs());
+        let lock = labels.lock_secs.map(give).transpose()?;
         let clear = record.associated.get(HEADER_BYTES..).unwrap_or_default();
         let taken = Taken {
             repository: repository.config().repository,
@@ -282,6 +296,8 @@ impl Session {
             head,
             begun_secs: self.begun_secs,
             node: &self.node.name,
+            labels,
+            lock,
         };
         let failed = |error| StorageError::new("write", "the state of receipts", error);
         Ok(receipts.give(&taken).map_err(failed)?)

@@ -77,6 +77,9 @@ pub enum Error {
         /// What the user can do; may be empty.
         hint: String,
     },
+    /// A snapshot is locked, as this says: which one, and until when.
+    #[error("{0}")]
+    Locked(String),
     /// The session was lost before its commit. The caller begins a new one.
     #[error("the server no longer has this session")]
     SessionLost,

@@ -219,7 +219,7 @@ fn concerned(damage: &Damage) -> String {
 }
 
 /// The answer first; then what it rests on.
-fn summary(report: &CheckReport) -> [String; 3] {
+fn summary(report: &CheckReport) -> Vec<String> {
     let found = match report.damages.len() {
         0 => "No damage found".to_owned(),
         some => format!("Damage found: {}", units::many(some as u64, "problem")),
@@ -232,7 +232,11 @@ fn summary(report: &CheckReport) -> [String; 3] {
             units::many(report.containers_read, "container")
         ),
     };
-    [
+    let expired = (report.expired > 0).then(|| {
+        let expired = units::many(report.expired, "snapshot");
+        format!("  expired  {expired}: the server signed that nothing kept them")
+    });
+    let lines = [
         format!("{found} (took {})", units::duration(report.elapsed_secs)),
         format!(
             "  checked  {}, {}, {}, {}",
@@ -242,7 +246,8 @@ fn summary(report: &CheckReport) -> [String; 3] {
             units::many(report.containers, "container"),
         ),
         format!("  read     {read}"),
-    ]
+    ];
+    lines.into_iter().chain(expired).collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::terminal::Paint;
 use crate::wait::Wait;
 use crate::{escape, time, units};
 use api::enroll::KeyMode;
+use format::entry::Time;
 use ids::SnapshotId;
 use pipeline::UnlockedRepository;
 use pipeline::manifest::Snapshot;
@@ -466,8 +467,9 @@ fn by_policy(
     let all = context.snapshots(repository)?.0;
     let takes = |snapshot: &Snapshot| filter.takes(snapshot);
     let now_secs = repository.now_secs();
-    let groups = retention::apply_grouped(*by, policy, &all, &takes, &time::calendar, now_secs);
+    let mut groups = retention::apply_grouped(*by, policy, &all, &takes, &time::calendar, now_secs);
     refuse_to_empty(&groups)?;
+    keep_what_is_locked(context, repository, &mut groups)?;
     let mut plan = Plan { by: Some(*by), ..Plan::default() };
     for group in &groups {
         let removed = group.decisions.iter().filter(|decision| decision.reasons.is_empty()).count();
@@ -485,6 +487,25 @@ fn by_policy(
     let met: usize = groups.iter().map(|group| group.decisions.len()).sum();
     plan.kept = met - plan.removed.len();
     Ok(plan)
+}
+
+/// What would be refused stays, and says why.
+fn keep_what_is_locked(
+    context: &Context,
+    repository: &UnlockedRepository,
+    groups: &mut [Group<'_>],
+) -> Result<()> {
+    let decisions = || groups.iter().flat_map(|group| &group.decisions);
+    let removed = decisions().filter(|decision| decision.reasons.is_empty());
+    let removed: Vec<_> = removed.map(|decision| decision.snapshot).collect();
+    let locked = repository.locked(&removed).map_err(|error| context.failure(error))?;
+    for decision in groups.iter_mut().flat_map(|group| &mut group.decisions) {
+        if let Some((_, secs)) = locked.iter().find(|(name, _)| *name == decision.snapshot.name) {
+            let until = time::json(Time { secs: *secs, nanos: 0 });
+            decision.reasons.push(format!("locked until {until}"));
+        }
+    }
+    Ok(())
 }
 
 fn ambiguous(text: &str, count: usize) -> Failure {

@@ -8,6 +8,7 @@ use crate::filter::Filter;
 use crate::table::{Table, flexible, left, right};
 use crate::terminal::Paint;
 use crate::{escape, time, units};
+use format::entry::Time;
 use pipeline::effective_time::{self, EffectiveTime};
 use pipeline::manifest::Snapshot;
 use pipeline::retention::GroupBy;
@@ -18,7 +19,7 @@ use store::SnapshotRef;
 /// List snapshots.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json\n  icecore snapshots --latest 1\n  icecore snapshots --group-by node"
+    after_help = "Examples:\n  icecore snapshots\n  icecore snapshots --node web-1 --tag daily --json\n  icecore snapshots --latest 1\n  icecore snapshots -l\n  icecore snapshots --group-by node"
 )]
 pub(crate) struct Snapshots {
     #[command(flatten)]
@@ -26,6 +27,9 @@ pub(crate) struct Snapshots {
     /// Only the newest N snapshots of each group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     latest: Option<u32>,
+    /// Also show the policy and class of each snapshot, and until when it is locked, as its server signed.
+    #[arg(short = 'l', long)]
+    long: bool,
     /// Group snapshots by `source` (node and paths), `node`, `paths` or `tags`, joined by commas [default with
     /// --latest: source].
     #[arg(long, value_name = "WHAT", value_parser = parse_groups)]
@@ -45,11 +49,30 @@ pub(crate) struct Shown<'a> {
     objects: u64,
     bytes: u64,
     bytes_stored: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    wanted: Option<WantedBy<'a>>,
+    /// Until then nobody can remove it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locked_until: Option<String>,
+}
+
+/// The policy that wanted a snapshot, as its server says.
+#[derive(Serialize)]
+struct WantedBy<'a> {
+    policy: &'a str,
+    source: &'a str,
+    class: &'a str,
 }
 
 impl<'a> Shown<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let (body, report) = (&snapshot.body, &snapshot.body.report);
+        let labels = snapshot.receipt.labels();
+        let wanted = labels.filter(|labels| !labels.policy.is_empty()).map(|labels| WantedBy {
+            policy: &labels.policy,
+            source: &labels.source,
+            class: &labels.class,
+        });
         Self {
             snapshot_id: snapshot.id().to_string(),
             time: time::json(snapshot.time()),
@@ -61,8 +84,16 @@ impl<'a> Shown<'a> {
             objects: report.objects_inspected,
             bytes: report.bytes_inspected,
             bytes_stored: report.bytes_transferred,
+            wanted,
+            locked_until: lock_end(snapshot).map(time::json),
         }
     }
+}
+
+/// When the lock of a snapshot ends, or ended.
+fn lock_end(snapshot: &Snapshot) -> Option<Time> {
+    let lock = snapshot.receipt.labels()?.lock?;
+    Some(Time { secs: lock.until_secs, nanos: 0 })
 }
 
 /// A snapshot that does not count.
@@ -153,7 +184,7 @@ impl Snapshots {
             if self.group_by.is_some() {
                 context.out.line(&format!("{}:", escape::text(name)))?;
             }
-            Failure::ignore_broken_pipe(list(context, snapshots))?;
+            Failure::ignore_broken_pipe(self.list(context, snapshots))?;
         }
         let printed = unread.iter().map(Unusable::new).try_for_each(|unusable| {
             context.out.item("unusable", &unusable, || unusable.row(context))
@@ -191,40 +222,58 @@ impl Snapshots {
     }
 }
 
-/// Snapshots as people see them: a table.
-fn list(context: &Context, snapshots: &[&Snapshot]) -> Result<()> {
-    let mut table = Table::new(&[
-        left("ID"),
-        left("TIME"),
-        left("NODE"),
-        flexible("PATHS"),
-        right("OBJECTS"),
-        right("SIZE"),
-        right("STORED"),
-        flexible("TAGS"),
-    ]);
-    for snapshot in snapshots {
-        context.out.record("snapshot", &Shown::new(snapshot))?;
-        let (body, report) = (&snapshot.body, &snapshot.body.report);
-        let words =
-            |words: &[String]| words.iter().map(|word| escape::text(word)).collect::<Vec<_>>();
-        let partial = body.partial.then(|| "partial".to_owned());
-        let tags: Vec<_> = partial.into_iter().chain(words(&body.tags)).collect();
-        table.row([
-            short_id(snapshot),
-            time::show(snapshot.time()),
-            escape::text(&body.node),
-            words(&body.paths).join(" "),
-            units::count(report.objects_inspected),
-            units::bytes(report.bytes_inspected),
-            units::bytes(report.bytes_transferred),
-            tags.join(" · "),
-        ]);
-        if body.partial {
-            table.paint(7, Paint::Yellow);
+impl Snapshots {
+    /// Snapshots as people see them: a table.
+    fn list(&self, context: &Context, snapshots: &[&Snapshot]) -> Result<()> {
+        let mut columns = vec![
+            left("ID"),
+            left("TIME"),
+            left("NODE"),
+            flexible("PATHS"),
+            right("OBJECTS"),
+            right("SIZE"),
+            right("STORED"),
+            flexible("TAGS"),
+        ];
+        if self.long {
+            columns.extend([left("POLICY"), left("CLASS"), left("LOCKED UNTIL")]);
         }
+        let mut table = Table::new(&columns);
+        for snapshot in snapshots {
+            context.out.record("snapshot", &Shown::new(snapshot))?;
+            let (body, report) = (&snapshot.body, &snapshot.body.report);
+            let words =
+                |words: &[String]| words.iter().map(|word| escape::text(word)).collect::<Vec<_>>();
+            let partial = body.partial.then(|| "partial".to_owned());
+            let tags: Vec<_> = partial.into_iter().chain(words(&body.tags)).collect();
+            let mut row = vec![
+                short_id(snapshot),
+                time::show(snapshot.time()),
+                escape::text(&body.node),
+                words(&body.paths).join(" "),
+                units::count(report.objects_inspected),
+                units::bytes(report.bytes_inspected),
+                units::bytes(report.bytes_transferred),
+                tags.join(" · "),
+            ];
+            if self.long {
+                row.extend(long(snapshot));
+            }
+            table.row(row);
+            if body.partial {
+                table.paint(7, Paint::Yellow);
+            }
+        }
+        table.print(&context.out)
     }
-    table.print(&context.out)
+}
+
+/// Policy, class and lock.
+fn long(snapshot: &Snapshot) -> [String; 3] {
+    let labels = snapshot.receipt.labels();
+    let [policy, class] = [labels.map(|it| &it.policy), labels.map(|it| &it.class)]
+        .map(|word| word.map_or_else(String::new, |word| escape::text(word)));
+    [policy, class, lock_end(snapshot).map(time::show).unwrap_or_default()]
 }
 
 /// Enough digits to name a snapshot.

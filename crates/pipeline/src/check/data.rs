@@ -35,6 +35,8 @@ pub(super) struct ContainerFindings {
     pub(super) manifests: Vec<Vec<u8>>,
     /// The clear parts of the tombstones.
     pub(super) tombstones: Vec<Vec<u8>>,
+    /// The clear parts of the expiries.
+    pub(super) expiries: Vec<Vec<u8>>,
 }
 
 impl ContainerFindings {
@@ -46,6 +48,7 @@ impl ContainerFindings {
         self.has_unnamed |= other.has_unnamed;
         self.manifests.append(&mut other.manifests);
         self.tombstones.append(&mut other.tombstones);
+        self.expiries.append(&mut other.expiries);
     }
 
     /// Whether `id` cannot be read from `location`, its location in the index.
@@ -173,8 +176,8 @@ impl ContainerChecker<'_> {
         }
         let holds = |row: &Row| row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages);
         seen.has_unnamed = !is_named && rows.iter().any(holds);
-        let tells =
-            |row: &Row| row.has_kind(RecordKind::Manifest) || row.has_kind(RecordKind::Tombstone);
+        let telling = [RecordKind::Manifest, RecordKind::Tombstone, RecordKind::Expiry];
+        let tells = |row: &Row| telling.iter().any(|kind| row.has_kind(*kind));
         for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {
             progress.check()?;
             self.row(&reader, row, &mut seen)?;
@@ -223,6 +226,10 @@ impl ContainerChecker<'_> {
             }
             RecordKind::Tombstone => {
                 seen.tombstones.push(record.clear.to_vec());
+                return Ok(());
+            }
+            RecordKind::Expiry => {
+                seen.expiries.push(record.clear.to_vec());
                 return Ok(());
             }
             RecordKind::Data | RecordKind::Pages => {}

@@ -23,6 +23,7 @@ pub(super) fn check(
     let signers = SignerCache::new(repository);
     // Tombstones of keys that were removed since are valid, too.
     let forgotten = forgotten(&signers, &seen.tombstones)?;
+    let expired = repository.local()?.expired(&seen.expiries)?;
     let mut stored = stored(&signers, &seen.manifests)?;
     let comes_back =
         |head: &Head| -> Result<bool> { Ok(repository.local()?.is_complete(head.root)?) };
@@ -30,7 +31,10 @@ pub(super) fn check(
         report.needs_rebuild |= comes_back(head)?;
     }
     let listed = listed(repository, &stored)?;
-    let is_known = |id: &SnapshotId| listed.contains(id) || forgotten.contains(id);
+    let is_expired = |id: &SnapshotId| !listed.contains(id) && expired.contains_key(id);
+    report.expired = expired.keys().filter(|id| is_expired(id)).count() as u64;
+    let is_known =
+        |id: &SnapshotId| listed.contains(id) || forgotten.contains(id) || is_expired(id);
     stored.retain(|id, _| !is_known(id));
     for snapshot in &found.snapshots {
         let before = snapshot.head.previous;

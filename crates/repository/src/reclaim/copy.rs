@@ -171,8 +171,8 @@ impl<'a, 'r> Copier<'a, 'r> {
                 self.copy(&record, &bytes, &[])
             }
             // A tombstone is small, and as long as it is there no rebuild brings back the dead. It lies in the clear:
-            // without a key it says as much.
-            RecordKind::Tombstone => {
+            // without a key it says as much. So does an expiry, which never had a key.
+            RecordKind::Tombstone | RecordKind::Expiry => {
                 let key_record = self.session_records.get(&record.header.session).cloned();
                 self.append(
                     record.header.session,

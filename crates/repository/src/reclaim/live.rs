@@ -9,7 +9,7 @@ use crate::snapshots::SnapshotRef;
 use crate::{Error, Repository, Result};
 use format::page::heads;
 use format::record;
-use ids::{ContainerNo, ObjectId, RecordLocation};
+use ids::{ContainerNo, ObjectId, RecordLocation, SnapshotId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -86,23 +86,31 @@ impl LiveSet {
 /// snapshots. Any error is an error of the whole: an object that cannot be seen is not dead.
 pub(super) fn mark(repository: &Repository, live: &mut LiveSet) -> Result<Vec<SnapshotRef>> {
     let mut snapshots = Vec::new();
-    let mut roots = repository.pins.lock().roots();
+    let mut roots: Vec<_> =
+        repository.pins.lock().roots().into_iter().map(|root| (root, None)).collect();
+    let mut locked = Vec::new();
     for name in repository.current_snapshots()? {
         match repository.snapshot(name) {
             // Forgotten at this moment: not one of those that are returned.
             Err(Error::SnapshotMissing(_)) => continue,
             // Nobody knows what it needs: only who forgets it gives that up.
             Err(Error::Damaged { .. }) if live.accepts_loss => return Err(unreadable(name)),
-            stored => roots.push(stored?.head.root),
+            stored => {
+                let stored = stored?;
+                let is_locked = live.accepts_loss && repository.is_locked(&stored)?;
+                let of = if is_locked { &mut locked } else { &mut roots };
+                of.push((stored.head.root, is_locked.then_some(name.id)));
+            }
         }
         snapshots.push(name);
     }
     let mut reader = HeadReader { repository, latest: VecDeque::new() };
-    for root in roots {
+    // Those that must not lose anything come first: a page that is lost is visited once.
+    for (root, locked) in locked.into_iter().chain(roots) {
         if !root.is_page() {
             return Err(Error::UncertainData("the root of a snapshot is not a page".into()));
         }
-        mark_tree(&mut reader, root, live)?;
+        mark_tree(&mut reader, root, live, locked)?;
     }
     live.compact();
     Ok(snapshots)
@@ -119,7 +127,7 @@ fn unreadable(name: SnapshotRef) -> Error {
 pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<bool> {
     let mut live = LiveSet::default();
     let mut reader = HeadReader { repository, latest: VecDeque::new() };
-    match mark_tree(&mut reader, root, &mut live) {
+    match mark_tree(&mut reader, root, &mut live, None) {
         Err(Error::ObjectMissing(_) | Error::ContainerMissing(_) | Error::Damaged { .. }) => {
             return Ok(false);
         }
@@ -130,14 +138,23 @@ pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<boo
     Ok(crate::check::missing_ids(repository, &wanted)?.is_empty())
 }
 
-fn mark_tree(reader: &mut HeadReader<'_>, root: ObjectId, live: &mut LiveSet) -> Result<()> {
+/// Marks what `root` reaches, which is the tree of the locked snapshot `locked`, if it is of one.
+fn mark_tree(
+    reader: &mut HeadReader<'_>,
+    root: ObjectId,
+    live: &mut LiveSet,
+    locked: Option<SnapshotId>,
+) -> Result<()> {
     let mut stack = vec![root];
     while let Some(page) = stack.pop() {
         if !live.pages.insert(prefix_of(&page)) {
             continue;
         }
         let refs = match reader.refs(&page) {
-            Err(error) if live.accepts_loss && is_of_data(&error) => continue,
+            Err(error) if live.accepts_loss && is_of_data(&error) => match locked {
+                Some(id) => return Err(Error::LockedIsDamaged(id)),
+                None => continue,
+            },
             refs => refs?,
         };
         for id in refs.iter() {

@@ -85,7 +85,7 @@ impl RequestHandler {
         &self,
         repository: Option<&Arc<Repository>>,
     ) -> Result<Vec<PathBytes>, Packet> {
-        let Some(own) = self.shared.receipts.as_ref().map(Receipts::key) else {
+        let Some(own) = self.shared.receipts.as_deref().map(Receipts::key) else {
             return Ok(Vec::new());
         };
         let others = self.known_receipt_keys(repository)?.into_iter().filter(|key| *key != own);
@@ -102,7 +102,7 @@ impl RequestHandler {
             None | Some(Err(repository::Error::Damaged { .. })) => Vec::new(),
             Some(keys) => keys.map_err(|error| faults::of_engine(&error))?,
         };
-        let own = self.shared.receipts.as_ref().map(Receipts::key);
+        let own = self.shared.receipts.as_deref().map(Receipts::key);
         keys.extend(own.filter(|own| !keys.contains(own)));
         Ok(keys)
     }

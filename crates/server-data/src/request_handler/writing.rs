@@ -39,7 +39,7 @@ impl RequestHandler {
         let job = self.shared.access_control.job_begins(&node, &access.domain, "backup", what);
         let (access, domain) = (access.clone(), domain.clone());
         let session = Session::new(token, node, access, domain, engine, job, permit);
-        let begun_secs = self.shared.receipts.as_ref().map_or(0, Receipts::now_secs);
+        let begun_secs = self.shared.receipts.as_deref().map_or(0, Receipts::now_secs);
         let session = Arc::new(session.begun_at(begun_secs));
         self.shared.sessions.insert(session.clone());
         self.attach_stream(session, 0)?;
@@ -78,7 +78,7 @@ impl RequestHandler {
     pub(super) fn commit(&mut self, manifest: &[u8]) -> Answer {
         let (session, _) = self.session.as_ref().ok_or_else(faults::no_session)?;
         let shared = &self.shared;
-        Ok(Some(session.commit(manifest, &*shared.access_control, shared.receipts.as_ref())))
+        Ok(Some(session.commit(manifest, &*shared.access_control, shared.receipts.as_deref())))
     }
 
     pub(super) fn forget(&self, session: &[u8], tombstone: &[u8]) -> Answer {

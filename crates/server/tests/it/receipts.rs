@@ -159,7 +159,7 @@ async fn every_snapshot_gets_a_receipt_with_the_name_of_its_node_and_the_servers
     let name = scene.web.backup().await;
     let (received, now) =
         scene.seen(move |archive| (read(archive, name).unwrap().receipt, archive.now_secs())).await;
-    let ReceiptStatus::Valid { node, times: Some((begun, at)) } = received else {
+    let ReceiptStatus::Valid { node, times: Some((begun, at)), .. } = received else {
         panic!("{received:?}")
     };
     assert_eq!(node, "web");

@@ -332,7 +332,7 @@ pub(super) fn bring_back_before(running: &WriterProcess) -> Result<()> {
                 sessions.push(record.header.session);
             }
             RecordKind::Receipt => drop(receipts.insert(record.header.session, whole(record))),
-            RecordKind::Data | RecordKind::Pages => {}
+            RecordKind::Data | RecordKind::Pages | RecordKind::Expiry => {}
         })?;
         for (manifest, session) in manifests[first..].iter_mut().zip(sessions) {
             manifest.file.extend(receipts.remove(&session).unwrap_or_default());
