@@ -122,6 +122,7 @@ impl Checker<'_> {
             Kind::Group => self.group(&self.site.groups[name]),
             Kind::Policy => self.policy(&self.site.policies[name]),
             Kind::Hold => self.hold(&self.site.holds[name]),
+            Kind::Upkeep => self.upkeep(&self.site.upkeeps[name]),
         }
     }
 

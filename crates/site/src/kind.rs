@@ -22,11 +22,13 @@ pub enum Kind {
     Node,
     /// Snapshots that stay.
     Hold,
+    /// What is done to domains, and when.
+    Upkeep,
 }
 
 impl Kind {
     /// All kinds. An object refers only to kinds before its own.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Unit,
         Self::Retention,
         Self::Schedule,
@@ -34,6 +36,7 @@ impl Kind {
         Self::Group,
         Self::Policy,
         Self::Hold,
+        Self::Upkeep,
     ];
 
     /// Its name.
@@ -46,6 +49,7 @@ impl Kind {
             Self::Policy => "policy",
             Self::Node => "node",
             Self::Hold => "hold",
+            Self::Upkeep => "upkeep",
         }
     }
 
@@ -63,7 +67,9 @@ impl fmt::Display for Kind {
 
 /// A text names no kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no kind of object; write unit, retention, schedule, node, group, policy or hold")]
+#[error(
+    "'{0}' is no kind of object; write unit, retention, schedule, node, group, policy, hold or upkeep"
+)]
 pub struct KindError(String);
 
 impl FromStr for Kind {

@@ -1,5 +1,5 @@
 //! What an administrator declares: storage units, retentions, schedules, groups, policies, settings
-//! of nodes, and holds.
+//! of nodes, holds, and upkeep.
 //!
 //! A [`Site`] is all of them. It is one file for people ([`file`]), and for the catalog and the API one
 //! JSON body for each object ([`Site::set`], [`Site::body`]). [`Site::check`] says what does not fit
@@ -25,6 +25,7 @@ mod policy;
 mod rules;
 mod site;
 mod unit;
+mod upkeep;
 
 pub use body::BodyError;
 pub use check::{Known, LIST_MAX, PROBLEMS_MAX, Problem, TEXT_BYTES_MAX, Zones};
@@ -45,6 +46,7 @@ pub use rules::{DEFAULT_CLASS, RulesError};
 pub use schedule::Schedule;
 pub use site::{OBJECTS_MAX, Site};
 pub use unit::{DEFAULT_UNIT, Unit};
+pub use upkeep::{DEFAULT_UPKEEP, Percent, PercentError, Rate, RateError, Upkeep, UpkeepTask};
 
 #[cfg(test)]
 mod tests;

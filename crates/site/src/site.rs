@@ -2,7 +2,7 @@
 
 use crate::body::BodyError;
 use crate::name::check_name;
-use crate::{Group, Hold, Kind, Node, Policy, Retention, Schedule, Unit};
+use crate::{Group, Hold, Kind, Node, Policy, Retention, Schedule, Unit, Upkeep};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +35,9 @@ pub struct Site {
     /// Holds.
     #[serde(rename = "hold", skip_serializing_if = "BTreeMap::is_empty")]
     pub holds: BTreeMap<String, Hold>,
+    /// Work on domains.
+    #[serde(rename = "upkeep", skip_serializing_if = "BTreeMap::is_empty")]
+    pub upkeeps: BTreeMap<String, Upkeep>,
 }
 
 /// The map of a kind, whatever its type: `map!(&site, kind, |map| …)`, or with `&mut`.
@@ -48,6 +51,7 @@ macro_rules! map {
             Kind::Group => { let $map = $($reference)+.groups; $body }
             Kind::Policy => { let $map = $($reference)+.policies; $body }
             Kind::Hold => { let $map = $($reference)+.holds; $body }
+            Kind::Upkeep => { let $map = $($reference)+.upkeeps; $body }
         }
     };
     (&mut $site:ident, $kind:expr, |$map:ident| $body:expr) => {

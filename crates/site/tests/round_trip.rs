@@ -6,7 +6,8 @@ use proptest::option::of;
 use proptest::prelude::*;
 use site::{
     ChangeDetection, ClassRule, ClientOption, Compression, Group, Hold, Hooks, Moment, Node,
-    OptionValue, Paused, Plan, Policy, Retention, Site, Source, Unit, file,
+    OptionValue, Paused, Percent, Plan, Policy, Rate, Retention, Site, Source, Unit, Upkeep,
+    UpkeepTask, file,
 };
 
 fn name() -> impl Strategy<Value = String> {
@@ -128,6 +129,21 @@ fn hold() -> impl Strategy<Value = Hold> {
     })
 }
 
+fn upkeep() -> impl Strategy<Value = Upkeep> {
+    let tasks = prop::sample::subsequence(UpkeepTask::ALL.to_vec(), 0..=2);
+    let share = || (0u32..=10_000).prop_map(Percent);
+    let words =
+        (tasks, any::<[bool; 2]>(), of((1u64..1 << 40).prop_map(Rate)), of(share()), share());
+    words.prop_map(|(tasks, [a, b], throttle, sample, max_waste)| Upkeep {
+        tasks,
+        domains: a.then(|| "x".to_owned()).into_iter().collect(),
+        schedules: b.then(|| "nightly".to_owned()).into_iter().collect(),
+        throttle,
+        sample,
+        max_waste,
+    })
+}
+
 fn site() -> impl Strategy<Value = Site> {
     let unit =
         (1u32..=10_000, prop::sample::subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2))
@@ -139,22 +155,27 @@ fn site() -> impl Strategy<Value = Site> {
         ))
         .unwrap()
     });
-    let more = (retention, btree_map(name(), policy(), 0..3), btree_map(name(), hold(), 0..3));
-    (objects, more).prop_map(|((unit, [first, second], nodes), (retention, policies, holds))| {
-        Site {
-            units: [("disk".to_owned(), unit)].into(),
-            retentions: [("long".to_owned(), retention)].into(),
-            schedules: [(
-                "nightly".to_owned(),
-                toml::from_str("at = \"22:00\"\non = [\"monday\", \"last day\"]").unwrap(),
-            )]
-            .into(),
-            nodes,
-            groups: [("first".to_owned(), first), ("second".to_owned(), second)].into(),
-            policies,
-            holds,
-        }
-    })
+    let upkeeps = btree_map(name(), upkeep(), 0..3);
+    let declared = (btree_map(name(), policy(), 0..3), btree_map(name(), hold(), 0..3), upkeeps);
+    (objects, retention, declared).prop_map(
+        |((unit, [first, second], nodes), retention, declared)| {
+            let (policies, holds, upkeeps) = declared;
+            Site {
+                units: [("disk".to_owned(), unit)].into(),
+                retentions: [("long".to_owned(), retention)].into(),
+                schedules: [(
+                    "nightly".to_owned(),
+                    toml::from_str("at = \"22:00\"\non = [\"monday\", \"last day\"]").unwrap(),
+                )]
+                .into(),
+                nodes,
+                groups: [("first".to_owned(), first), ("second".to_owned(), second)].into(),
+                policies,
+                holds,
+                upkeeps,
+            }
+        },
+    )
 }
 
 proptest! {

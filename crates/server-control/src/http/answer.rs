@@ -109,6 +109,7 @@ fn list_of(what: &str) -> &str {
         "declared group" => "group list",
         "declared policy" => "policy list",
         "declared hold" => "hold list",
+        "declared upkeep" => "upkeep list",
         _ => "jobs",
     }
 }

@@ -90,6 +90,7 @@ pub(super) mod declared {
             Kind::Policy => "declared policy",
             Kind::Node => "declared node",
             Kind::Hold => "declared hold",
+            Kind::Upkeep => "declared upkeep",
         }
     }
 

@@ -1,7 +1,7 @@
 //! Units, retentions, nodes, groups and holds.
 
 use super::{Checker, Names};
-use crate::{Group, Hold, Kind, Node, Retention, Unit};
+use crate::{Group, Hold, Kind, Node, Percent, Retention, Unit, Upkeep};
 use ids::SnapshotId;
 
 impl Checker<'_> {
@@ -46,6 +46,21 @@ impl Checker<'_> {
             let message = format!("the group '{}' contains itself", self.name);
             let fix = "remove this group, or the way back from it";
             self.note(&["groups", &at.to_string()], message, fix);
+        }
+    }
+
+    pub(super) fn upkeep(&mut self, upkeep: &Upkeep) {
+        let known = self.known.domains.map(Names::Domains);
+        self.each_is_in("domains", &upkeep.domains, "domain", known.as_ref());
+        self.are_declared("schedules", &upkeep.schedules, Kind::Schedule);
+        let twice = |at: &usize| upkeep.tasks[..*at].contains(&upkeep.tasks[*at]);
+        if let Some(at) = (0..upkeep.tasks.len()).find(twice) {
+            let message = format!("'{}' is there twice", upkeep.tasks[at]);
+            self.note(&["tasks", &at.to_string()], message, "remove one of the two");
+        }
+        if upkeep.sample == Some(Percent(0)) {
+            let fix = "write a share such as \"5%\", or remove \"check\" from tasks";
+            self.note(&["sample"], "a check of nothing finds nothing", fix);
         }
     }
 

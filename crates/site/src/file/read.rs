@@ -91,6 +91,7 @@ impl Reader<'_> {
             Kind::Group => self.site.groups = self.objects(kind, names),
             Kind::Policy => self.site.policies = self.objects(kind, names),
             Kind::Hold => self.site.holds = self.objects(kind, names),
+            Kind::Upkeep => self.site.upkeeps = self.objects(kind, names),
         }
     }
 

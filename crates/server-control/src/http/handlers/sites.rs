@@ -13,7 +13,7 @@ use site::Kind;
 
 /// Lists the objects of one kind.
 #[utoipa::path(get, path = "/api/v1/objects/{kind}", tag = "site",
-    params(("kind" = String, Path, description = "unit, retention, schedule, node, group, policy or hold.")),
+    params(("kind" = String, Path, description = "unit, retention, schedule, node, group, policy, hold or upkeep.")),
     security(("admin" = [])),
     responses((status = 200, body = SiteObjects), (status = "4XX", body = Failure)))]
 pub(crate) async fn objects(
