@@ -14,7 +14,7 @@ pub enum JobState {
     Running,
     /// It succeeded.
     Complete,
-    /// It made a snapshot without some objects, which could not be read.
+    /// It made a snapshot without some objects, which could not be read; or it is upkeep that did a part.
     Partial,
     /// It failed.
     Failed,
@@ -117,11 +117,11 @@ pub struct Progress {
 pub struct Job {
     /// Its number.
     pub id: u64,
-    /// The node.
+    /// The node; empty for upkeep, which the server does itself.
     pub node: String,
     /// The domain.
     pub domain: String,
-    /// `backup`, `restore`, or `read` for any other reading.
+    /// `backup`, `restore`, or `read` for any other reading; `reclaim` or `check` for upkeep.
     pub kind: String,
     /// What is backed up or restored, as the node describes it.
     pub what: String,

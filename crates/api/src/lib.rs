@@ -20,6 +20,7 @@ pub mod sites;
 pub mod status;
 pub mod storage_servers;
 pub mod token;
+pub mod upkeep;
 
 pub use failure::{Code, Failure};
 pub use name::Name;

@@ -30,6 +30,7 @@ pub mod snapshots;
 mod sql;
 pub mod storage_servers;
 pub mod tokens;
+pub mod upkeep;
 
 pub use error::{Error, Failure, Result};
 pub use location::Location;

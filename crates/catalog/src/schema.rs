@@ -5,6 +5,7 @@ mod job_labels;
 mod schedules;
 mod snapshots;
 mod tables;
+mod upkeep;
 
 pub(crate) use tables::{TABLES, Table};
 
@@ -22,6 +23,7 @@ pub(crate) const STEPS: &[&str] = &[
     schedules::STEP,
     job_labels::STEP,
     snapshots::STEP,
+    upkeep::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

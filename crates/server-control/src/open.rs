@@ -126,6 +126,7 @@ impl Parts {
     /// # Errors
     /// [`crate::Error::Catalog`].
     pub(crate) fn begin(&self) -> Result<()> {
+        self.catalog.requeue_upkeep_jobs()?;
         let lost = self.catalog.lose_running_jobs(now_secs())?;
         let detail = format!("version {}", env!("CARGO_PKG_VERSION"));
         self.catalog.audit_note(by(SERVER), "server.start", "", &detail)?;

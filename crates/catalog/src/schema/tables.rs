@@ -116,7 +116,7 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 21] = [
+pub(crate) const TABLES: [Table; 24] = [
     table("settings", "key"),
     table("storage_servers", "name"),
     table("domains", "name"),
@@ -137,5 +137,8 @@ pub(crate) const TABLES: [Table; 21] = [
     table("source_states", "node, source"),
     table("snapshots", "domain, id"),
     table("deleted_sources", "node, policy, source"),
+    table("upkeep_jobs", "job"),
+    table("upkeep_states", "upkeep, schedule, domain"),
+    table("domain_upkeep", "domain, task"),
     table("audit", "id"),
 ];

@@ -1,0 +1,118 @@
+//! Upkeep: what the server does to domains by itself.
+
+use crate::Name;
+use crate::jobs::JobState;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Starts an upkeep now.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StartUpkeep {
+    /// Only in this domain; in all that it covers when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<Name>,
+    /// Only this task: `reclaim` or `check`; all of its tasks when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Only show what would start.
+    pub dry_run: bool,
+}
+
+/// What a start comes to.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StartedUpkeep {
+    /// One for each task in each domain.
+    pub jobs: Vec<StartedUpkeepJob>,
+}
+
+/// Work on a domain that starts now.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StartedUpkeepJob {
+    /// The domain.
+    pub domain: String,
+    /// `reclaim` or `check`.
+    pub task: String,
+    /// Its job; missing in a dry run, and when the task has a job already that waits or runs in the domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+}
+
+/// How the domains are kept up.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct UpkeepStatus {
+    /// One row for each task in each domain that an upkeep covers, or that was done there.
+    pub domains: Vec<DomainUpkeep>,
+}
+
+/// A task in a domain.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DomainUpkeep {
+    /// The domain.
+    pub domain: String,
+    /// `reclaim` or `check`.
+    pub task: String,
+    /// The upkeeps that do it.
+    pub upkeeps: Vec<String>,
+    /// When it is due next; missing when nothing is scheduled.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next: Option<i64>,
+    /// The job that ended last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+    /// When it ended.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended: Option<i64>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<JobState>,
+    /// What is wrong with the domain, and the command that helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<String>,
+}
+
+/// What a reclaim did: the report of its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReclaimReport {
+    /// Containers before.
+    pub containers: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Objects that no snapshot refers to.
+    pub dead_objects: u64,
+    /// Containers that held nothing of use.
+    pub containers_removed: u64,
+    /// Containers whose objects in use were copied.
+    pub containers_rewritten: u64,
+    /// Containers that were worth it and stayed, because the job ended before or there was no room.
+    pub containers_left: u64,
+    /// Bytes copied.
+    pub bytes_copied: u64,
+    /// Bytes freed.
+    pub bytes_freed: u64,
+    /// Unused bytes that stay, estimated.
+    pub bytes_wasted: u64,
+}
+
+/// What a check found: the report of its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// Snapshots whose data was looked for.
+    pub snapshots: u64,
+    /// Containers that were read.
+    pub containers_read: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of these records.
+    pub bytes: u64,
+    /// How many things are damaged or missing.
+    pub damaged: u64,
+    /// The first of them, for people.
+    pub damages: Vec<String>,
+    /// The container up to which was read; 0 when the last one was reached.
+    pub position: u64,
+    /// Whether everything that was to be read was.
+    pub is_done: bool,
+}

@@ -1,0 +1,80 @@
+//! What is due is queued once, goes on after a restart, and its result stays.
+
+use super::*;
+use crate::testing::{BY, On, on_both};
+use api::jobs::Progress;
+
+fn wanted(task: &str, schedule: Option<&str>) -> NewUpkeepJob {
+    let [upkeep, domain] = ["default", "web"].map(str::to_owned);
+    let (schedule, task) = (schedule.map(str::to_owned), task.to_owned());
+    NewUpkeepJob { upkeep, schedule, domain, task, until: Some(900) }
+}
+
+fn due(before: Option<i64>, settled: i64, tasks: &[&str]) -> UpkeepSettlement {
+    let [upkeep, schedule, domain] = ["default", "weekly", "web"].map(str::to_owned);
+    let key = UpkeepKey { upkeep, schedule, domain };
+    let jobs = tasks.iter().map(|task| wanted(task, Some("weekly"))).collect();
+    UpkeepSettlement { key, before, settled, jobs }
+}
+
+fn ended<'a>(state: JobState, progress: &'a Progress) -> Ending<'a> {
+    let (snapshot, error, cause, cancelled, report) = (None, None, None, false, "{}");
+    Ending { ended: 500, state, progress, snapshot, error, cause, cancelled, report }
+}
+
+fn came(job: u64, position: u64, alarm: Option<&str>) -> DomainUpkeep {
+    let (domain, task, alarm) = ("web".to_owned(), "check".to_owned(), alarm.map(str::to_owned));
+    let (state, damaged) = (JobState::Complete, u64::from(alarm.is_some()));
+    DomainUpkeep { domain, task, job, ended: 500, state, position, damaged, alarm }
+}
+
+fn a_run_is_settled_with_its_jobs_and_once(on: On) {
+    let (_folder, catalog) = on.catalog();
+    let first = due(None, 100, &["reclaim", "check"]);
+    let queued = catalog.settle_upkeep(100, std::slice::from_ref(&first)).unwrap();
+    assert_eq!(queued.len(), 2);
+    assert_eq!(catalog.settle_upkeep(100, &[first]).unwrap(), [0; 0], "the same again");
+    let open = catalog.open_upkeep_jobs().unwrap();
+    assert_eq!(open[0].wanted, wanted("reclaim", Some("weekly")));
+    assert_eq!((open[1].job.kind.as_str(), open[1].job.domain.as_str()), ("check", "web"));
+    let again = catalog.settle_upkeep(200, &[due(Some(100), 200, &["check"])]).unwrap();
+    assert_eq!(again, [0; 0], "a task has one open job in a domain");
+    assert_eq!(catalog.upkeep_states().unwrap()[0].1, 200);
+    let by_hand = [wanted("reclaim", None), wanted("other", None)];
+    let by_hand = catalog.queue_upkeep(BY, &by_hand).unwrap();
+    assert!(by_hand[0].is_none() && by_hand[1].is_some());
+    assert_eq!(catalog.audit_entries(None, 9).unwrap().len(), 1);
+}
+
+fn a_job_that_ran_when_the_server_stopped_waits_again(on: On) {
+    let (_folder, catalog) = on.catalog();
+    let id = catalog.queue_upkeep(BY, &[wanted("check", None)]).unwrap()[0].unwrap();
+    assert!(catalog.start_upkeep_job(300, id).unwrap());
+    assert!(!catalog.start_upkeep_job(300, id).unwrap(), "once");
+    assert_eq!(catalog.requeue_upkeep_jobs().unwrap(), 1);
+    assert_eq!(catalog.lose_running_jobs(400).unwrap(), 0);
+    assert_eq!(catalog.open_upkeep_jobs().unwrap()[0].job.state, JobState::Queued);
+}
+
+fn what_came_of_a_job_is_recorded_and_once(on: On) {
+    let (_folder, catalog) = on.catalog();
+    let id = catalog.queue_upkeep(BY, &[wanted("check", None)]).unwrap()[0].unwrap();
+    catalog.start_upkeep_job(300, id).unwrap();
+    let progress = Progress::default();
+    let (end, alarm) = (ended(JobState::Complete, &progress), came(id, 7, Some("damage")));
+    catalog.end_upkeep_job(id, end, &alarm).unwrap();
+    assert_eq!(catalog.domain_upkeep().unwrap(), std::slice::from_ref(&alarm));
+    assert!(catalog.open_upkeep_jobs().unwrap().is_empty());
+    catalog.end_upkeep_job(id, end, &came(id, 9, None)).unwrap();
+    assert_eq!(catalog.domain_upkeep().unwrap(), [alarm], "an ended job does not change");
+    let next = catalog.queue_upkeep(BY, &[wanted("check", None)]).unwrap()[0].unwrap();
+    catalog.start_upkeep_job(600, next).unwrap();
+    catalog.end_upkeep_job(next, end, &came(next, 9, None)).unwrap();
+    assert_eq!(catalog.domain_upkeep().unwrap(), [came(next, 9, None)]);
+}
+
+on_both![
+    a_run_is_settled_with_its_jobs_and_once,
+    a_job_that_ran_when_the_server_stopped_waits_again,
+    what_came_of_a_job_is_recorded_and_once,
+];
