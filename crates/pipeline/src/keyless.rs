@@ -11,8 +11,9 @@ use format::record;
 use ids::{ContainerNo, KeyId, RecordLocation, SnapshotId};
 use repository::Repository;
 use repository::check::{ContainerDamage, containers_in_index, open_container};
-use repository::lease::LeasePurpose;
+use repository::lease::{Lease, LeasePurpose};
 use repository::reclaim::{self, ReclaimOptions, ReclaimOutcome};
+use repository::watch::{Unwatched, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -55,24 +56,89 @@ impl ScrubReport {
 /// When the storage is unreachable; damage is reported, not returned.
 pub fn scrub(repository: &Repository) -> Result<ScrubReport> {
     let mut report = ScrubReport::default();
+    structure(repository, &mut report, &Unwatched)?;
+    for number in containers(repository)? {
+        container(repository, number, &mut report, &Unwatched)?;
+    }
+    history(repository, &mut report)?;
+    Ok(report)
+}
+
+/// What the check of a part found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartReport {
+    /// What was read, and what is wrong.
+    pub report: ScrubReport,
+    /// The last container that was read; 0 after the last of all.
+    pub position: u64,
+    /// Whether the whole part was read.
+    pub is_done: bool,
+}
+
+/// Which containers a check reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Part {
+    /// It begins behind this one; 0 for the first.
+    pub after: u64,
+    /// How many of all, in percent; those up to the last without it.
+    pub percent: Option<f64>,
+}
+
+/// A check that reads a part of the containers, in the order of their numbers: whoever goes on at the position that it
+/// returns has read all of them after so many parts as make a whole. Snapshots are always looked at. It ends early when
+/// `watch` says so.
+///
+/// # Errors
+/// As [`scrub`].
+pub fn scrub_part(repository: &Repository, part: Part, watch: &dyn Watch) -> Result<PartReport> {
+    let mut report = ScrubReport::default();
+    watch.stage("snapshots");
+    structure(repository, &mut report, watch)?;
+    history(repository, &mut report)?;
+    watch.stage("containers");
+    let all = containers(repository)?;
+    let left: Vec<_> = all.iter().copied().filter(|number| number.0 > part.after).collect();
+    let wanted = part.percent.map_or(left.len(), |percent| share(all.len(), percent));
+    let mut position = part.after;
+    for number in left.iter().take(wanted) {
+        if !watch.goes_on() {
+            return Ok(PartReport { report, position, is_done: false });
+        }
+        container(repository, *number, &mut report, watch)?;
+        position = number.0;
+    }
+    let is_last = wanted >= left.len();
+    Ok(PartReport { report, position: if is_last { 0 } else { position }, is_done: true })
+}
+
+/// So many of `count`, and at least one.
+fn share(count: usize, percent: f64) -> usize {
+    ((count as f64 * percent / 100.0).ceil() as usize).max(1)
+}
+
+/// The containers of the index, and those that are there, in order.
+fn containers(repository: &Repository) -> Result<BTreeSet<ContainerNo>> {
+    let there = repository.current_containers()?;
+    let mut all: BTreeSet<ContainerNo> = containers_in_index(repository)?.into_iter().collect();
+    all.extend(there.iter().filter(|file| file.finished).map(|file| file.number));
+    Ok(all)
+}
+
+/// The snapshots can be read, and the index has what they need.
+fn structure(repository: &Repository, report: &mut ScrubReport, watch: &dyn Watch) -> Result<()> {
+    // One pass over all of them: looking at each alone reads what they share again and again.
+    let are_whole = repository.are_complete(watch)?;
     for name in repository.current_snapshots()? {
         report.snapshots += 1;
         match repository.snapshot(name) {
-            Ok(stored) if repository.is_complete(stored.head.root)? => {}
+            Ok(stored) if are_whole || repository.is_complete(stored.head.root)? => {}
             Ok(_) => report.damage(format!("snapshot {}: data that it needs is missing", name.id)),
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => report.damage(format!("snapshot {}: {error}", name.id)),
         }
     }
-    let there = repository.current_containers()?;
-    let mut all: BTreeSet<ContainerNo> = containers_in_index(repository)?.into_iter().collect();
-    all.extend(there.iter().filter(|file| file.finished).map(|file| file.number));
-    for number in all {
-        container(repository, number, &mut report)?;
-    }
-    history(repository, &mut report)?;
-    Ok(report)
+    Ok(())
 }
 
 /// Snapshots that a later one of their source cites, that nobody forgot, and whose files are
@@ -98,7 +164,12 @@ fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
     Ok(())
 }
 
-fn container(repository: &Repository, number: ContainerNo, report: &mut ScrubReport) -> Result<()> {
+fn container(
+    repository: &Repository,
+    number: ContainerNo,
+    report: &mut ScrubReport,
+    watch: &dyn Watch,
+) -> Result<()> {
     let mut damages: Vec<ContainerDamage> = Vec::new();
     let opened = open_container(repository, number, &mut damages)?;
     for damage in damages {
@@ -109,6 +180,7 @@ fn container(repository: &Repository, number: ContainerNo, report: &mut ScrubRep
     let mut bytes = Vec::new();
     for row in &opened.rows {
         let location = RecordLocation { container: number, offset: row.offset, length: row.length };
+        watch.moved(row.length.into());
         match opened.reader.read(location, &mut bytes) {
             Err(error) if error.is_unreachable() => return Err(error.into()),
             Err(error) => report.damage(format!("container {}: {error}", number.0)),
@@ -136,6 +208,19 @@ pub fn reclaim(
     options: ReclaimOptions,
 ) -> Result<ReclaimOutcome> {
     let lease = repository.lease_for(holder, LeasePurpose::Reclaim)?;
+    reclaim_beside(repository, &lease, options, &Unwatched)
+}
+
+/// The same with the lease of sessions that run beside it, under the eyes of `watch`.
+///
+/// # Errors
+/// As [`reclaim`].
+pub fn reclaim_beside(
+    repository: &Repository,
+    lease: &Lease,
+    options: ReclaimOptions,
+    watch: &dyn Watch,
+) -> Result<ReclaimOutcome> {
     let orphans = orphans(repository)?;
     if !orphans.is_empty() {
         let names: Vec<_> = orphans.iter().take(NAMED_MAX).map(ToString::to_string).collect();
@@ -145,9 +230,10 @@ pub fn reclaim(
             names.join(", ")
         )));
     }
-    let mut done = reclaim::run(repository, &lease, options, None);
+    let run = || reclaim::run_watched(repository, lease, options, None, watch);
+    let mut done = run();
     if matches!(&done, Err(error) if error.is_full()) && repository.release_reserve()? {
-        done = reclaim::run(repository, &lease, options, None);
+        done = run();
     }
     repository.fill_reserve();
     Ok(done?)
@@ -157,11 +243,15 @@ pub fn reclaim(
 /// known key.
 fn orphans(repository: &Repository) -> Result<Vec<SnapshotId>> {
     repository.verify_with(crypto::is_signed);
-    let records: SnapshotRecords = orphans::scan_containers(repository, false)?;
+    // In this order: a session that has ended by now has its snapshot in the list, and what one that runs has written
+    // is not looked at. Whatever is forgotten later is in the list still.
+    let settled = repository.settled();
+    let listed: FxHashSet<_> = repository.current_snapshots()?.iter().map(|name| name.id).collect();
+    let records: SnapshotRecords =
+        orphans::scan_containers(repository, false, |number| settled.has(number))?;
     let keys = verify_keys(repository)?;
     let mut dead = forgotten(repository, &keys, &records.tombstones);
     dead.extend(repository.expired(&records.expiries)?.into_keys());
-    let listed: FxHashSet<_> = repository.current_snapshots()?.iter().map(|name| name.id).collect();
     let mut orphans = Vec::new();
     for manifest in records.manifests {
         if listed.contains(&manifest.id) || is_gone(repository, &dead, &manifest)? {

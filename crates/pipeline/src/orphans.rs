@@ -6,7 +6,7 @@ use crate::signers::SignerCache;
 use crate::{Error, Result, UnlockedRepository};
 use format::manifest::{self, Head, SIGNATURE_BYTES};
 use format::record::{self, RecordKind};
-use ids::{KeyId, RecordLocation, SessionId, SnapshotId};
+use ids::{ContainerNo, KeyId, RecordLocation, SessionId, SnapshotId};
 use repository::Repository;
 use repository::container::read::ContainerReader;
 use repository::rebuild::FoundManifest;
@@ -62,7 +62,7 @@ pub(crate) fn restore_orphans(
     lease: &repository::lease::Lease,
     accept_damage: bool,
 ) -> Result<u64> {
-    let found = scan_containers(repository.local()?, accept_damage)?;
+    let found = scan_containers(repository.local()?, accept_damage, |_| true)?;
     let signers = SignerCache::new(repository);
     let dead = removed(&signers, &found.tombstones, &found.expiries)?;
     let listed = repository.local()?.current_snapshots()?;
@@ -115,20 +115,26 @@ pub(crate) fn can_open(
     Ok(ManifestReader::new(repository)?.open(stored).is_ok())
 }
 
-/// Scans the containers. If damage is accepted, unreadable ones are skipped.
+/// Scans the containers: for tombstones all, for manifests those that are `settled`. If damage is accepted, unreadable
+/// ones are skipped.
 pub(crate) fn scan_containers(
     repository: &Repository,
     accept_damage: bool,
+    settled: impl Fn(ContainerNo) -> bool,
 ) -> Result<SnapshotRecords> {
     let storage = &**repository.storage();
     let mut records = SnapshotRecords::default();
     for file in repository.current_containers()?.iter().filter(|file| file.finished) {
+        let before = records.manifests.len();
         let scanned = ContainerReader::open(storage, file.number)
             .map_err(Error::from)
             .and_then(|reader| scan_container(&reader, &mut records));
         match scanned {
             Err(error) if accept_damage && error.is_damage() => {}
             scanned => scanned?,
+        }
+        if !settled(file.number) {
+            records.manifests.truncate(before);
         }
     }
     Ok(records)

@@ -37,12 +37,14 @@ pub mod repository;
 mod reserve;
 pub mod session;
 mod session_keys;
+mod settled;
 mod snapshot_keys;
 pub mod snapshots;
 mod sources;
 pub mod storage;
 mod syncer;
 mod system;
+pub mod watch;
 
 pub use error::{Error, Result};
 pub use received::Verifier;

@@ -16,11 +16,13 @@ mod stages;
 
 use crate::guard::{Guard, guarded};
 use crate::lease::Lease;
+use crate::watch::{Unwatched, Watch};
 use crate::{Error, Repository, Result, container, parity, snapshots};
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId};
 use live::LiveSet;
 use plan::Plan;
+pub(crate) use plan::first_unsettled;
 use rewrite::Rewriter;
 
 /// How often a plan is made again because a backup ended in the meantime; the last time no backup can end.
@@ -96,6 +98,20 @@ pub fn run(
     options: ReclaimOptions,
     repacker: Option<&mut dyn Repacker>,
 ) -> Result<ReclaimOutcome> {
+    run_watched(repository, lease, options, repacker, &Unwatched)
+}
+
+/// The same under the eyes of `watch`, which may end it between two stages: what was rewritten until then stays so.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    repository: &Repository,
+    lease: &Lease,
+    options: ReclaimOptions,
+    repacker: Option<&mut dyn Repacker>,
+    watch: &dyn Watch,
+) -> Result<ReclaimOutcome> {
     let only = repository.reclaiming.try_lock();
     if only.is_none() && guarded(Guard::SingleReclaim) {
         return Err(Error::InUse { holder: "a reclaim of this process".into() });
@@ -105,7 +121,7 @@ pub fn run(
         parity::remove_unfinished(repository, lease)?;
     }
     let mut live = LiveSet::accepting_damage(options.accept_damage);
-    let (plan, condemned) = decide(repository, &mut live, options)?;
+    let (plan, condemned) = decide(repository, &mut live, options, watch)?;
     if options.dry_run || condemned.is_empty() {
         return Ok(plan.outcome().with_freed(from_unfinished));
     }
@@ -113,7 +129,8 @@ pub fn run(
     if guarded(Guard::RemovalSync) {
         repository.storage.sync_directory(snapshots::DIRECTORY)?;
     }
-    let mut rewriter = Rewriter::new(repository, lease, &live, repacker, options.accept_damage);
+    let mut rewriter =
+        Rewriter::new(repository, lease, &live, repacker, options.accept_damage, watch);
     Ok(stages::run(&mut rewriter, &plan, &condemned)?.with_freed(from_unfinished))
 }
 
@@ -129,6 +146,14 @@ impl Repository {
     pub fn is_complete(&self, root: ObjectId) -> Result<bool> {
         Ok(!guarded(Guard::CompleteManifest) || live::is_complete(self, root)?)
     }
+
+    /// Whether the index has everything that all snapshots of now need. Reads each page once, however many share it.
+    ///
+    /// # Errors
+    /// When the storage is unreachable.
+    pub fn are_complete(&self, watch: &dyn Watch) -> Result<bool> {
+        live::are_complete(self, watch)
+    }
 }
 
 /// Marks, plans and condemns. Backups may end while this marks: then it marks what they added.
@@ -136,9 +161,10 @@ fn decide(
     repository: &Repository,
     live: &mut LiveSet,
     options: ReclaimOptions,
+    watch: &dyn Watch,
 ) -> Result<(Plan, Vec<ContainerNo>)> {
     for attempt in 1.. {
-        let snapshots = live::mark(repository, live)?;
+        let snapshots = live::mark(repository, live, watch)?;
         let scans = scan::run(repository, live)?;
         let plan = Plan::new(repository, live, options, &scans)?;
         let _commit = repository.commit.lock();
@@ -149,7 +175,7 @@ fn decide(
                 continue;
             }
             // Nobody can commit now: what is marked stays true.
-            let snapshots = live::mark(repository, live)?;
+            let snapshots = live::mark(repository, live, &Unwatched)?;
             if repository.current_snapshots()? != snapshots {
                 return Err(Error::UncertainData(
                     "the listing of snapshots names one that does not exist".into(),

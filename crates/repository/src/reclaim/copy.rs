@@ -14,6 +14,7 @@ use crate::index::run::Prefix;
 use crate::lease::Lease;
 use crate::parity::inspect;
 use crate::snapshot_keys::SnapshotKeys;
+use crate::watch::{Unwatched, Watch};
 use crate::{Error, Repository, Result};
 use format::container::Row;
 use format::manifest;
@@ -45,6 +46,7 @@ pub(super) struct Copier<'a, 'r> {
     kept: Option<SessionId>,
     placed: FxHashMap<Prefix, RecordLocation>,
     copied: &'a mut Copied,
+    pub(super) watch: &'a dyn Watch,
 }
 
 impl<'a, 'r> Copier<'a, 'r> {
@@ -70,6 +72,7 @@ impl<'a, 'r> Copier<'a, 'r> {
             kept: None,
             placed: FxHashMap::default(),
             copied,
+            watch: &Unwatched,
         }
     }
 
@@ -306,6 +309,8 @@ impl<'a, 'r> Copier<'a, 'r> {
             writer.append(RecordKind::Session, &[key_record])?;
         }
         let location = writer.append(kind, parts)?;
+        // Read, and written.
+        self.watch.moved(2 * u64::from(location.length));
         self.placed.extend(ids.iter().map(|id| (prefix_of(id), location)));
         if self.placed.len() >= IDS_IN_MEMORY_MAX { self.spill() } else { Ok(()) }
     }

@@ -6,6 +6,7 @@ use crate::check::IdPrefix;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::snapshots::SnapshotRef;
+use crate::watch::{Unwatched, Watch};
 use crate::{Error, Repository, Result};
 use format::page::heads;
 use format::record;
@@ -84,7 +85,11 @@ impl LiveSet {
 
 /// Marks everything that the snapshots of now and the running sessions reach. Returns these
 /// snapshots. Any error is an error of the whole: an object that cannot be seen is not dead.
-pub(super) fn mark(repository: &Repository, live: &mut LiveSet) -> Result<Vec<SnapshotRef>> {
+pub(super) fn mark(
+    repository: &Repository,
+    live: &mut LiveSet,
+    watch: &dyn Watch,
+) -> Result<Vec<SnapshotRef>> {
     let mut snapshots = Vec::new();
     let mut roots: Vec<_> =
         repository.pins.lock().roots().into_iter().map(|root| (root, None)).collect();
@@ -104,7 +109,7 @@ pub(super) fn mark(repository: &Repository, live: &mut LiveSet) -> Result<Vec<Sn
         }
         snapshots.push(name);
     }
-    let mut reader = HeadReader { repository, latest: VecDeque::new() };
+    let mut reader = HeadReader { repository, latest: VecDeque::new(), watch };
     // Those that must not lose anything come first: a page that is lost is visited once.
     for (root, locked) in locked.into_iter().chain(roots) {
         if !root.is_page() {
@@ -126,7 +131,7 @@ fn unreadable(name: SnapshotRef) -> Error {
 /// Whether all that the tree `root` reaches is in the index, as far as its pages can be read.
 pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<bool> {
     let mut live = LiveSet::default();
-    let mut reader = HeadReader { repository, latest: VecDeque::new() };
+    let mut reader = HeadReader { repository, latest: VecDeque::new(), watch: &Unwatched };
     match mark_tree(&mut reader, root, &mut live, None) {
         Err(Error::ObjectMissing(_) | Error::ContainerMissing(_) | Error::Damaged { .. }) => {
             return Ok(false);
@@ -134,6 +139,19 @@ pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<boo
         marked => marked?,
     }
     live.compact();
+    let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
+    Ok(crate::check::missing_ids(repository, &wanted)?.is_empty())
+}
+
+/// Whether everything that the snapshots of now reach is in the index, as far as their pages can be read.
+pub(super) fn are_complete(repository: &Repository, watch: &dyn Watch) -> Result<bool> {
+    let mut live = LiveSet::default();
+    match mark(repository, &mut live, watch) {
+        Err(Error::ObjectMissing(_) | Error::ContainerMissing(_) | Error::Damaged { .. }) => {
+            return Ok(false);
+        }
+        marked => drop(marked?),
+    }
     let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
     Ok(crate::check::missing_ids(repository, &wanted)?.is_empty())
 }
@@ -174,6 +192,7 @@ type Heads = FxHashMap<ObjectId, Arc<[ObjectId]>>;
 struct HeadReader<'a> {
     repository: &'a Repository,
     latest: VecDeque<(RecordLocation, Arc<Heads>)>,
+    watch: &'a dyn Watch,
 }
 
 impl HeadReader<'_> {
@@ -196,6 +215,7 @@ impl HeadReader<'_> {
     fn read(&self, location: RecordLocation) -> Result<Heads> {
         let mut bytes = Vec::new();
         self.repository.read_good(location, &mut bytes)?;
+        self.watch.moved(location.length.into());
         let name = container_name(location.container);
         let damaged = |reason| Error::damaged(&name, reason);
         let record = record::split(&bytes).map_err(damaged)?;

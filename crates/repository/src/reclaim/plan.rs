@@ -169,7 +169,7 @@ impl Plan {
 }
 
 /// The first container that a running session may still write, or that one left behind.
-pub(super) fn first_unsettled(repository: &Repository) -> u64 {
+pub(crate) fn first_unsettled(repository: &Repository) -> u64 {
     let allocated = repository.next_container.load(Ordering::Relaxed);
     let unsettled = repository.pins.lock().first_unsettled(None);
     unsettled.unwrap_or(allocated).min(repository.index().state.next_container)

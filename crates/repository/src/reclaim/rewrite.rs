@@ -6,6 +6,7 @@ use super::copy::Copier;
 use super::{LiveSet, Repacker};
 use crate::container_numbers::ContainerNumbers;
 use crate::lease::Lease;
+use crate::watch::Watch;
 use crate::{Repository, Result, container, reserve};
 use ids::ContainerNo;
 
@@ -17,6 +18,7 @@ pub(super) struct Rewriter<'a, 'r> {
     repacker: Option<&'r mut dyn Repacker>,
     /// Damaged records are left out.
     accept_damage: bool,
+    pub(super) watch: &'a dyn Watch,
     /// Whether the last one that failed changed nothing.
     pub(super) is_as_before: bool,
 }
@@ -28,8 +30,9 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         live: &'a LiveSet,
         repacker: Option<&'r mut dyn Repacker>,
         accept_damage: bool,
+        watch: &'a dyn Watch,
     ) -> Self {
-        Self { repository, lease, live, repacker, accept_damage, is_as_before: true }
+        Self { repository, lease, live, repacker, accept_damage, watch, is_as_before: true }
     }
 
     /// Rewrites `condemned`, together. Returns the bytes that were copied.
@@ -88,6 +91,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         }
         let mut copier =
             Copier::new(self.repository, self.lease, self.live, numbers, repacker, copied);
+        copier.watch = self.watch;
         for number in condemned {
             if self.accept_damage {
                 copier.good_records(*number)?;

@@ -34,7 +34,7 @@ pub(super) fn run(
     let (mut done, mut copied) = (Vec::new(), 0);
     let left = plan.by_life(condemned);
     let mut stages = Stages { pace: pace(rewriter, &left)?, left };
-    while !stages.left.is_empty() {
+    while !stages.left.is_empty() && rewriter.watch.goes_on() {
         let stage = stages.next(rewriter.room()?);
         match rewriter.rewrite(&stage) {
             Ok(bytes) => {
@@ -52,6 +52,7 @@ pub(super) fn run(
             }
         }
     }
+    rewriter.pardon(&stages.spared(&[], true));
     let containers_left = stages.left.len() as u64;
     Ok(ReclaimOutcome { containers_left, ..plan.outcome_of(&done, copied) })
 }
