@@ -8,6 +8,7 @@ pub mod access_control;
 mod error;
 pub mod folder;
 mod repositories;
+pub mod upkeep;
 
 pub use error::{Error, Result};
 pub use repositories::{Expired, Repositories, config};

@@ -143,6 +143,8 @@ pub(crate) struct Jobs {
     started: StartedRuns,
     /// Why jobs wait, as the scheduler last saw it.
     waits: Mutex<BTreeMap<JobNo, String>>,
+    /// The same of upkeep.
+    upkeep_waits: Mutex<BTreeMap<JobNo, String>>,
     /// Rises with every job that ends or is entered.
     changes: AtomicU64,
     /// Domains in which jobs have ended: they may have new snapshots.
@@ -152,8 +154,8 @@ pub(crate) struct Jobs {
 impl Jobs {
     /// Those of `catalog`; none runs.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        let (running, started, waits, changes, ended_in) = Default::default();
-        Self { catalog, running, started, waits, changes, ended_in }
+        let (running, started, waits, upkeep_waits, changes, ended_in) = Default::default();
+        Self { catalog, running, started, waits, upkeep_waits, changes, ended_in }
     }
 
     /// Rises when jobs may have ended, or were entered.
@@ -174,6 +176,23 @@ impl Jobs {
     /// Sets why jobs wait.
     pub(crate) fn wait_for(&self, waits: BTreeMap<JobNo, String>) {
         *self.waits.lock() = waits;
+    }
+
+    /// Sets why jobs of upkeep wait.
+    pub(crate) fn upkeep_waits_for(&self, waits: BTreeMap<JobNo, String>) {
+        *self.upkeep_waits.lock() = waits;
+    }
+
+    /// A job of upkeep runs from now on: its work is watched, and it can be canceled.
+    pub(crate) fn upkeep_runs(&self, job: Job) {
+        self.running.add(Job { state: JobState::Running, begun: now_secs(), ..job });
+    }
+
+    /// A job of upkeep runs no more: how far it got, and whether its cancellation was requested.
+    pub(crate) fn upkeep_is_over(&self, id: JobNo) -> Option<(Progress, bool)> {
+        let job = self.running.one(id);
+        drop(self.running.take(id));
+        job.map(|job| (job.progress, job.cancelled))
     }
 
     /// Whether a session of this job is there.
@@ -351,7 +370,10 @@ impl Jobs {
     /// Adds why a job waits.
     fn explain(&self, job: &mut Job) {
         job.waits = match job.state {
-            JobState::Queued => self.waits.lock().get(&job.id).cloned(),
+            JobState::Queued => {
+                let wait = self.waits.lock().get(&job.id).cloned();
+                wait.or_else(|| self.upkeep_waits.lock().get(&job.id).cloned())
+            }
             JobState::Running if job.plan.is_some() => {
                 Some("waits for the agent to begin the backup".to_owned())
             }

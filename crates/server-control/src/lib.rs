@@ -47,6 +47,7 @@ mod sites;
 mod status;
 mod storage_servers;
 mod tokens;
+mod upkeep;
 
 pub use error::{Error, Result};
 
@@ -73,6 +74,7 @@ use retention::Retention;
 use scheduler::Scheduler;
 use server_contract::Repositories;
 use server_contract::folder::Folder;
+use server_contract::upkeep::DomainUpkeep;
 use server_identity::ServerIdentity;
 use sites::Sites;
 use status::ServerStatus;
@@ -81,6 +83,7 @@ use std::path::Path;
 use std::sync::Arc;
 use storage_servers::{StorageServerRequests, StorageServers};
 use tokens::Tokens;
+use upkeep::Upkeep;
 use zeroize::Zeroizing;
 
 /// Name of the server itself in the audit log.
@@ -114,6 +117,7 @@ pub struct Control {
     storage_server_requests: Arc<StorageServerRequests>,
     status: Arc<ServerStatus>,
     housekeeping: Housekeeping,
+    upkeep: Arc<Upkeep>,
 }
 
 impl Control {
@@ -147,6 +151,7 @@ impl Control {
             storage_server_requests: Arc::new(StorageServerRequests::new(&parts)),
             status: Arc::new(ServerStatus::new(&parts)),
             housekeeping: Housekeeping::new(&parts),
+            upkeep: Arc::new(Upkeep::new(&parts)),
             folder: parts.folder,
             catalog: parts.catalog,
             identity: parts.identity,
@@ -169,6 +174,11 @@ impl Control {
     /// From now on repositories are written through `repositories`, which holds their leases.
     pub fn set_repositories(&self, repositories: Arc<dyn Repositories>) {
         self.repositories.write_through(repositories);
+    }
+
+    /// From now on `worker` keeps up the domains on this server.
+    pub fn set_upkeep(&self, worker: Arc<dyn DomainUpkeep>) {
+        self.upkeep.work_with(worker);
     }
 
     /// The server listens at `listen`: its certificate names this address too, and the file `address` in its folder
@@ -224,10 +234,22 @@ impl Control {
         self.housekeeping.run();
     }
 
-    /// Starts the backups that are due. Called every few seconds. A failure is logged and retried the next time.
-    /// Blocks.
+    /// Starts the backups and the upkeep that are due. Called every few seconds. A failure is logged and retried the
+    /// next time. Blocks.
     pub fn start_what_is_due(&self) {
         self.scheduler.tick();
+        match self.scheduler.now_secs() {
+            Ok(now_secs) => self.upkeep.tick(now_secs),
+            Err(error) => tracing::error!(%error, "cannot start the upkeep that is due"),
+        }
+    }
+
+    /// Starts the upkeep that is due at another time: for tests, which need not wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub fn start_upkeep_at(&self, now_secs: i64) -> Result<()> {
+        self.upkeep.tick_at(now_secs)
     }
 
     /// The same at another time: for tests, which need not wait for it.

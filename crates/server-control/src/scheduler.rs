@@ -95,6 +95,14 @@ impl Scheduler {
         Ok(())
     }
 
+    /// The time by which runs start.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn now_secs(&self) -> Result<i64> {
+        Ok(self.clock.read()?.secs)
+    }
+
     /// Does what is due. A failure is logged, and what was not done is done the next time. Blocks.
     pub(crate) fn tick(&self) {
         let done = self.clock.read().map_err(Error::from).and_then(|now| self.tick_at(now));
@@ -280,7 +288,7 @@ impl Scheduler {
 }
 
 /// The site as the catalog has it. An object that this program does not understand keeps no other from being used.
-fn declared(objects: Objects) -> Site {
+pub(crate) fn declared(objects: Objects) -> Site {
     let mut site = Site::default();
     for object in objects.objects {
         let kind: Option<Kind> = object.kind.parse().ok();

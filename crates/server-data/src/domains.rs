@@ -158,7 +158,7 @@ impl Domain {
     }
 
     /// The lease, to free space: on a full disk the reserve is there for it.
-    pub(super) fn lease_to_free(&self) -> Result<Arc<Lease>> {
+    pub fn lease_to_free(&self) -> Result<Arc<Lease>> {
         self.lease_for(LeasePurpose::Reclaim)
     }
 

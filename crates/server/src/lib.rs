@@ -6,5 +6,6 @@
 pub mod listen;
 mod planes;
 pub mod storage_server;
+mod upkeep;
 
 pub use planes::Planes;

@@ -15,6 +15,7 @@ pub(crate) mod site;
 mod start;
 mod storage_servers;
 mod token;
+mod upkeep;
 
 use crate::codes::Code;
 use crate::commands::reach::Reach;
@@ -89,6 +90,7 @@ enum Action {
     Snapshot(retention::SnapshotArgs),
     Source(retention::SourceArgs),
     Expire(retention::ExpireArgs),
+    Upkeep(upkeep::UpkeepArgs),
     Catalog(catalog::CatalogArgs),
     Status(look::Status),
     Audit(look::Audit),
@@ -136,6 +138,7 @@ impl Server {
             Some(Action::Snapshot(snapshot)) => snapshot.run(reach, context),
             Some(Action::Source(source)) => source.run(reach, context),
             Some(Action::Expire(expire)) => expire.run(reach, context),
+            Some(Action::Upkeep(upkeep)) => upkeep.run(reach, context),
             Some(Action::Catalog(catalog)) => catalog.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),

@@ -37,4 +37,5 @@ mod terminal;
 mod trusting;
 mod unheard;
 mod units;
+mod upkeeping;
 mod wishes;

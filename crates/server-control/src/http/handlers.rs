@@ -10,3 +10,4 @@ pub(crate) mod retention;
 pub(crate) mod server;
 pub(crate) mod sites;
 pub(crate) mod storage_servers;
+pub(crate) mod upkeep;

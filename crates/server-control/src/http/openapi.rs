@@ -2,6 +2,7 @@
 
 use super::handlers::{
     commands, domains, enroll, jobs, nodes, options, retention, server, sites, storage_servers,
+    upkeep,
 };
 use axum::body::Bytes;
 use std::sync::OnceLock;
@@ -41,6 +42,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,
         storage_servers::forget, storage_servers::heartbeat,
+        upkeep::status, upkeep::start,
         server::status, server::audit
     ),
     modifiers(&Security)

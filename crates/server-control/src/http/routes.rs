@@ -3,6 +3,7 @@
 use super::Failed;
 use super::handlers::{
     commands, domains, enroll, jobs, nodes, options, retention, server, sites, storage_servers,
+    upkeep,
 };
 use super::openapi;
 use super::topics::Server;
@@ -70,6 +71,8 @@ fn routes() -> Router<Server> {
         .route("/jobs/{id}", get(jobs::job))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
         .route("/policies/{policy}/start", post(jobs::start_policy))
+        .route("/upkeep", get(upkeep::status))
+        .route("/upkeep/{upkeep}/start", post(upkeep::start))
         .route("/restores", post(commands::restore))
         .route("/backups", post(commands::backup))
         .route("/commands", get(commands::commands))

@@ -16,6 +16,7 @@ use crate::sites::Sites;
 use crate::status::ServerStatus;
 use crate::storage_servers::{StorageServerRequests, StorageServers};
 use crate::tokens::Tokens;
+use crate::upkeep::Upkeep;
 use axum::extract::{FromRef, State};
 use std::sync::Arc;
 
@@ -53,4 +54,5 @@ topics! {
     storage_server_requests: StorageServerRequests,
     storage_servers: StorageServers,
     tokens: Tokens,
+    upkeep: Upkeep,
 }

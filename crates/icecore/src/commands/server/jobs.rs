@@ -89,7 +89,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
     /// Only jobs of this kind.
-    #[arg(long, value_name = "KIND", value_parser = ["backup", "restore"])]
+    #[arg(long, value_name = "KIND", value_parser = ["backup", "restore", "reclaim", "check"])]
     kind: Option<String>,
     /// Only jobs in this state.
     #[arg(long, value_name = "STATE", value_parser = ["queued", "running", "complete", "partial", "failed", "cancelled", "missed", "lost"])]

@@ -9,5 +9,5 @@ mod shown;
 
 pub(crate) use apply::Apply;
 pub(crate) use export::Export;
-pub(crate) use objects::Objects;
+pub(crate) use objects::{Action as ObjectAction, Objects};
 pub(crate) use retention::Retention;

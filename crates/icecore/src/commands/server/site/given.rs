@@ -11,7 +11,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// What an object is, or what differs from now on.
 #[derive(clap::Args, Debug)]
-pub(super) struct Given {
+pub(crate) struct Given {
     /// Set a key to a value in TOML; a plain word needs no quotes. Can be repeated.
     #[arg(short, long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,

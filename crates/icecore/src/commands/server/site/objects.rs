@@ -25,7 +25,7 @@ pub(crate) struct Objects {
 
 /// What is done with them.
 #[derive(clap::Subcommand, Debug)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// List them.
     List,
     /// Show one, as a file has it.
@@ -93,7 +93,7 @@ impl Objects {
 }
 
 impl Action {
-    pub(super) fn run(&self, kind: Kind, reach: &Reach, context: &Context) -> Result<Code> {
+    pub(crate) fn run(&self, kind: Kind, reach: &Reach, context: &Context) -> Result<Code> {
         match self {
             Action::List => list(kind, reach, context),
             Action::Show { name } => show(&get(kind, name, reach)?, context),

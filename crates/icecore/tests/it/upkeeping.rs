@@ -1,0 +1,141 @@
+//! What a server does to its domains by itself, while nodes back up.
+
+use crate::administration::{Running, agent, govern, start, token};
+use crate::machine::{Machine, Ran};
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Content that neither compresses nor repeats.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// A server with the node `web`.
+struct Site {
+    machine: Machine,
+    _server: Running,
+}
+
+impl Site {
+    fn new() -> Self {
+        let machine = Machine::bare();
+        let _server = start(&machine);
+        let [url, token] = token(&machine, &["web"]);
+        agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+        Self { machine, _server }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.machine.command(words);
+        command.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        crate::machine::ended(&mut self.command(words))
+    }
+
+    /// Backs up a source of `content` and what else is there.
+    fn back_up(&self, content: &[u8]) {
+        self.machine.write("noise", content);
+        self.run(&["backup", self.machine.source().to_str().unwrap()]).ends(0);
+    }
+
+    /// A backup that has begun and waits for its input.
+    fn open_backup(&self) -> Child {
+        let mut command = self.command(&["backup", "--stdin", "stream", "-q"]);
+        let mut backup = command.stdin(Stdio::piped()).spawn().unwrap();
+        backup.stdin.as_mut().unwrap().write_all(&noise(77, 3 << 20)).unwrap();
+        self.waits_until("a session", || {
+            !govern(&self.machine, &["sessions", "--json"]).ends(0).last()["count"].eq(&0)
+        });
+        backup
+    }
+
+    fn waits_until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no {what}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Starts a task in the domain, and waits for its end.
+    fn upkeep(&self, task: &str) -> Value {
+        let words = ["upkeep", "start", "default", "--domain", "web", "--task", task, "--json"];
+        let started = govern(&self.machine, &words).ends(0).lines();
+        self.ended(started[0]["job"].as_u64().unwrap())
+    }
+
+    fn ended(&self, id: u64) -> Value {
+        let job = || {
+            govern(&self.machine, &["jobs", &id.to_string(), "--json"]).ends(0).lines()[0].clone()
+        };
+        let is_open = |job: &Value| ["queued", "running"].contains(&job["state"].as_str().unwrap());
+        self.waits_until("end of upkeep", || !is_open(&job()));
+        job()
+    }
+
+    fn containers(&self) -> Vec<PathBuf> {
+        let shards =
+            std::fs::read_dir(self.machine.path("data/pool/domains/web/containers")).unwrap();
+        let files = shards.flat_map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap());
+        files.map(|file| file.unwrap().path()).collect()
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        self.containers().iter().map(|file| length(file)).sum()
+    }
+
+    /// Whether the newest snapshot of the source is restored as the source is.
+    fn restores_exactly(&self, target: &str) {
+        let (source, target) = (self.machine.source(), self.machine.path(target));
+        let snapshot = format!("latest:{}", source.display());
+        self.run(&["restore", &snapshot, "--target", target.to_str().unwrap()]).ends(0);
+        let mut diff = Command::new("diff");
+        diff.arg("-r").arg(&source).arg(&target);
+        crate::machine::ended(&mut diff).ends(0);
+    }
+}
+
+fn length(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |metadata| metadata.len())
+}
+
+fn report(job: &Value) -> Value {
+    serde_json::from_str(job["report"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_server_reclaims_and_checks_a_domain_while_a_node_backs_up_to_it() {
+    let site = Site::new();
+    site.back_up(&noise(1, 6 << 20));
+    site.back_up(&noise(2, 5 << 20));
+    govern(&site.machine, &["forget", "web", "--keep-last", "1"]).ends(0);
+    let before = site.stored_bytes();
+    let mut backup = site.open_backup();
+    let job = site.upkeep("reclaim");
+    assert_eq!(job["state"], "complete", "{job}");
+    assert!(report(&job)["bytes_freed"].as_u64().unwrap() > 3 << 20, "{job}");
+    assert!(before - site.stored_bytes() > 2 << 20, "{job}");
+    let job = site.upkeep("check");
+    assert_eq!(
+        (job["state"].as_str(), job["node"].as_str()),
+        (Some("complete"), Some("")),
+        "{job}"
+    );
+    assert_eq!(report(&job)["damaged"], 0, "{job}");
+    drop(backup.stdin.take());
+    assert!(backup.wait().unwrap().success());
+    site.restores_exactly("back");
+}

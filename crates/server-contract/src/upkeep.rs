@@ -1,0 +1,64 @@
+//! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
+
+use api::upkeep::{CheckReport, ReclaimReport};
+use repository::watch::Watch;
+use std::path::Path;
+
+/// How to reclaim.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReclaimRequest {
+    /// Unused bytes that may stay, in percent of all bytes.
+    pub max_waste_percent: f64,
+    /// The most bytes to read and write in a second; `None` for no limit.
+    pub bytes_per_sec: Option<u64>,
+}
+
+/// How to check.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CheckRequest {
+    /// Share of the containers to read, in percent; all without one.
+    pub sample_percent: Option<f64>,
+    /// The container after which reading begins; 0 for the first.
+    pub position: u64,
+    /// The most bytes to read in a second; `None` for no limit.
+    pub bytes_per_sec: Option<u64>,
+}
+
+/// Why upkeep was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpkeepError {
+    /// Another process holds the lease: it can be tried again.
+    #[error("{0}")]
+    Busy(String),
+    /// Something is in doubt, so nothing was removed.
+    #[error("{0}")]
+    Doubt(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Who keeps repositories up, beside the sessions that use them.
+pub trait DomainUpkeep: Send + Sync {
+    /// Frees the space that no snapshot needs, until nothing is left to do or `watch` ends it.
+    ///
+    /// # Errors
+    /// [`UpkeepError`]; what was freed before stays so.
+    fn reclaim(
+        &self,
+        folder: &Path,
+        request: &ReclaimRequest,
+        watch: &dyn Watch,
+    ) -> Result<ReclaimReport, UpkeepError>;
+
+    /// Reads what is stored, and looks for damage, which is reported and not returned.
+    ///
+    /// # Errors
+    /// [`UpkeepError`], when the storage is unreachable.
+    fn check(
+        &self,
+        folder: &Path,
+        request: &CheckRequest,
+        watch: &dyn Watch,
+    ) -> Result<CheckReport, UpkeepError>;
+}

@@ -1,0 +1,277 @@
+//! Upkeep: what the server does to its domains by itself (reclaim, check), as jobs in the list of all jobs.
+//!
+//! What is due, waits and runs is in the catalog. A job runs on a thread of its own; there are few at once, and one in
+//! a domain. A server that was killed starts its jobs again: what they did stays done.
+
+mod due;
+mod run;
+
+use crate::domain_repository::{DomainRepositories, DomainRepository};
+use crate::jobs::Jobs;
+use crate::open::Parts;
+use crate::{Error, Result};
+use api::Name;
+use api::jobs::{JobCause, JobState};
+use api::upkeep::{DomainUpkeep, StartUpkeep, StartedUpkeep, StartedUpkeepJob, UpkeepStatus};
+use catalog::upkeep::{NewUpkeepJob, OpenUpkeepJob, UpkeepSettlement};
+use catalog::{By, Catalog};
+use due::{Line, lines, upkeeps};
+use parking_lot::{Mutex, RwLock};
+use server_contract::upkeep::DomainUpkeep as Worker;
+use site::UpkeepTask;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Jobs of upkeep that run at once.
+const JOBS_MAX: usize = 2;
+/// How often schedules are looked at.
+const LOOK_EVERY_SECS: i64 = 30;
+
+/// Keeps up the domains.
+pub(crate) struct Upkeep {
+    catalog: Arc<Catalog>,
+    jobs: Arc<Jobs>,
+    repositories: Arc<DomainRepositories>,
+    /// Who does it; nobody on a server without a data plane.
+    worker: RwLock<Option<Arc<dyn Worker>>>,
+    /// The domains in which a job runs.
+    busy: Mutex<BTreeSet<String>>,
+    /// One tick at a time.
+    ticking: Mutex<()>,
+    looked_secs: Mutex<i64>,
+}
+
+impl Upkeep {
+    /// Of this server.
+    pub(crate) fn new(parts: &Parts) -> Self {
+        Self {
+            catalog: parts.catalog.clone(),
+            jobs: parts.jobs.clone(),
+            repositories: parts.repositories.clone(),
+            worker: RwLock::default(),
+            busy: Mutex::default(),
+            ticking: Mutex::default(),
+            looked_secs: Mutex::new(i64::MIN / 2),
+        }
+    }
+
+    /// From now on `worker` does what is due.
+    pub(crate) fn work_with(&self, worker: Arc<dyn Worker>) {
+        *self.worker.write() = Some(worker);
+    }
+
+    /// Queues what is due at `now_secs`, and starts jobs. A failure is logged, and what was not done is done the next
+    /// time. Blocks, but not for a job.
+    pub(crate) fn tick(self: &Arc<Self>, now_secs: i64) {
+        let done = {
+            let _alone = self.ticking.lock();
+            let settled = if self.is_due(now_secs) { self.settle(now_secs) } else { Ok(()) };
+            settled.and_then(|()| self.start_jobs(now_secs))
+        };
+        if let Err(error) = done {
+            tracing::error!(%error, "cannot start the upkeep that is due");
+        }
+    }
+
+    /// Whether schedules are looked at: seldom, because each look is one at every domain.
+    fn is_due(&self, now_secs: i64) -> bool {
+        let mut looked_secs = self.looked_secs.lock();
+        let is_due = !(0..LOOK_EVERY_SECS).contains(&(now_secs - *looked_secs));
+        if is_due {
+            *looked_secs = now_secs;
+        }
+        is_due
+    }
+
+    /// The same, with a look at all schedules.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn tick_at(self: &Arc<Self>, now_secs: i64) -> Result<()> {
+        let _alone = self.ticking.lock();
+        self.settle(now_secs)?;
+        self.start_jobs(now_secs)
+    }
+
+    /// Queues what is due.
+    fn settle(&self, now_secs: i64) -> Result<()> {
+        let lines = self.lines()?;
+        let states: BTreeMap<_, _> = self.catalog.upkeep_states()?.into_iter().collect();
+        let settle = |line: &Line| line.settle(states.get(&line.key).copied(), now_secs);
+        let due: Vec<UpkeepSettlement> = lines.iter().filter_map(settle).collect();
+        if !due.is_empty() {
+            self.catalog.settle_upkeep(now_secs, &due)?;
+            self.jobs.have_changed();
+        }
+        Ok(())
+    }
+
+    /// All schedules of all upkeeps, for each domain on this server.
+    fn lines(&self) -> Result<Vec<Line>> {
+        let site = crate::scheduler::declared(self.catalog.objects()?);
+        Ok(lines(&site, &self.domains()?))
+    }
+
+    /// The domains on this server that have a repository.
+    fn domains(&self) -> Result<Vec<String>> {
+        let here = self.catalog.domains()?.into_iter().filter(|domain| domain.storage.is_none());
+        Ok(here.map(|domain| domain.name.to_string()).collect())
+    }
+
+    /// Starts jobs in domains that are free, and says why the others wait.
+    fn start_jobs(self: &Arc<Self>, now_secs: i64) -> Result<()> {
+        let mut waits = BTreeMap::new();
+        for open in self.catalog.open_upkeep_jobs()? {
+            if open.job.state != JobState::Queued {
+                continue;
+            }
+            let (id, domain) = (open.job.id, open.wanted.domain.clone());
+            if open.wanted.until.is_some_and(|until| until <= now_secs) {
+                self.miss(id, now_secs)?;
+            } else if self.busy.lock().contains(&domain) {
+                waits.insert(id, format!("waits for another job of the domain {domain}"));
+            } else if self.busy.lock().len() >= JOBS_MAX {
+                waits.insert(id, format!("waits for a slot: upkeep runs {JOBS_MAX} jobs at once"));
+            } else {
+                self.start_job(open, now_secs)?;
+            }
+        }
+        self.jobs.upkeep_waits_for(waits);
+        Ok(())
+    }
+
+    fn miss(&self, id: u64, now_secs: i64) -> Result<()> {
+        let how = (JobState::Missed, JobCause::NotStarted);
+        let by = By { who: crate::SERVER, now_secs };
+        self.catalog.end_queued(by, id, how, "it did not start in its time")?;
+        self.jobs.have_changed();
+        Ok(())
+    }
+
+    fn start_job(self: &Arc<Self>, open: OpenUpkeepJob, now_secs: i64) -> Result<()> {
+        let Some(worker) = self.worker.read().clone() else { return Ok(()) };
+        if !self.catalog.start_upkeep_job(now_secs, open.job.id)? {
+            return Ok(());
+        }
+        self.busy.lock().insert(open.wanted.domain.clone());
+        self.jobs.upkeep_runs(open.job.clone());
+        let (this, domain) = (self.clone(), open.wanted.domain.clone());
+        let run = move || {
+            run::run(&this, &*worker, &open);
+            this.busy.lock().remove(&open.wanted.domain);
+        };
+        let thread = std::thread::Builder::new().name("upkeep".to_owned()).spawn(run);
+        thread.map(drop).map_err(|source| {
+            // The job waits again after the next start of the server.
+            self.busy.lock().remove(&domain);
+            server_contract::Error::File { path: "a thread for upkeep".into(), source }.into()
+        })
+    }
+
+    /// Queues the tasks of an upkeep now: what was queued, and what has an open job already.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no such upkeep, or it does nothing there; [`Error::Catalog`].
+    pub(crate) fn start(&self, by: By<'_>, name: &str, how: &StartUpkeep) -> Result<StartedUpkeep> {
+        let wanted = self.wanted(name, how)?;
+        let numbers = match how.dry_run {
+            true => vec![None; wanted.len()],
+            false => self.catalog.queue_upkeep(by, &wanted)?,
+        };
+        self.jobs.have_changed();
+        let started = |(new, job): (NewUpkeepJob, Option<u64>)| StartedUpkeepJob {
+            domain: new.domain,
+            task: new.task,
+            job,
+        };
+        Ok(StartedUpkeep { jobs: wanted.into_iter().zip(numbers).map(started).collect() })
+    }
+
+    fn wanted(&self, name: &str, how: &StartUpkeep) -> Result<Vec<NewUpkeepJob>> {
+        let site = crate::scheduler::declared(self.catalog.objects()?);
+        let upkeeps = upkeeps(&site);
+        let parts: Vec<_> = upkeeps.iter().filter(|part| part.name == name).collect();
+        if parts.is_empty() {
+            return Err(Error::Usage(format!(
+                "there is no upkeep '{name}': icecore server upkeep list"
+            )));
+        }
+        let task = how.task.as_deref().map(task_of).transpose()?;
+        if let Some(domain) = &how.domain {
+            self.is_here(domain)?;
+        }
+        let mut jobs = Vec::new();
+        for domain in self.domains()? {
+            let is_wanted = how.domain.as_ref().is_none_or(|only| only.as_str() == domain);
+            for part in parts.iter().filter(|part| is_wanted && part.upkeep.covers(&domain)) {
+                jobs.extend(part.jobs(&domain, task));
+            }
+        }
+        if jobs.is_empty() {
+            return Err(Error::Usage(format!(
+                "the upkeep '{name}' does nothing there: icecore server upkeep status"
+            )));
+        }
+        Ok(jobs)
+    }
+
+    /// Upkeep of a domain elsewhere is done there.
+    fn is_here(&self, domain: &Name) -> Result<()> {
+        match self.repositories.by_name(domain)? {
+            DomainRepository::Local(..) => Ok(()),
+            DomainRepository::Remote(_) => Err(Error::Usage(format!(
+                "the domain '{domain}' lies on a storage server, which has no upkeep of its own yet; on that machine: icecore storage reclaim {domain}"
+            ))),
+        }
+    }
+
+    /// Each task of each domain: what does it, when it is due, and how it went last.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn status(&self, now_secs: i64) -> Result<UpkeepStatus> {
+        let states: BTreeMap<_, _> = self.catalog.upkeep_states()?.into_iter().collect();
+        let mut rows: BTreeMap<(String, String), DomainUpkeep> = BTreeMap::new();
+        for line in self.lines()? {
+            let next = line.next_secs(states.get(&line.key).copied(), now_secs);
+            for task in &line.part.upkeep.tasks {
+                let row = row(&mut rows, &line.key.domain, task.name());
+                row.upkeeps.push(line.key.upkeep.clone());
+                row.upkeeps.dedup();
+                row.next = row.next.into_iter().chain(next).min();
+            }
+        }
+        for last in self.catalog.domain_upkeep()? {
+            let row = row(&mut rows, &last.domain, &last.task);
+            (row.job, row.ended) = (Some(last.job), Some(last.ended));
+            (row.state, row.alarm) = (Some(last.state), last.alarm);
+        }
+        Ok(UpkeepStatus { domains: rows.into_values().collect() })
+    }
+}
+
+fn row<'a>(
+    rows: &'a mut BTreeMap<(String, String), DomainUpkeep>,
+    domain: &str,
+    task: &str,
+) -> &'a mut DomainUpkeep {
+    let empty = || DomainUpkeep {
+        domain: domain.to_owned(),
+        task: task.to_owned(),
+        upkeeps: Vec::new(),
+        next: None,
+        job: None,
+        ended: None,
+        state: None,
+        alarm: None,
+    };
+    rows.entry((domain.to_owned(), task.to_owned())).or_insert_with(empty)
+}
+
+fn task_of(name: &str) -> Result<UpkeepTask> {
+    let unknown = || Error::Usage(format!("'{name}' is no task of upkeep; write reclaim or check"));
+    UpkeepTask::from_name(name).ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Upkeep of the repositories on this server, with the lease of the data plane and beside its sessions. It needs no
+//! key, but what it needs (signatures of snapshots and of what was forgotten) lies above both planes.
+
+mod pace;
+
+use api::upkeep::{CheckReport, ReclaimReport};
+use pace::Pace;
+use pipeline::keyless::{self, Part, PartReport};
+use repository::reclaim::{ReclaimOptions, ReclaimOutcome};
+use repository::watch::Watch;
+use server_contract::upkeep::{CheckRequest, DomainUpkeep, ReclaimRequest, UpkeepError};
+use server_data::domains::Domains;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Keeps up the repositories that the data plane has open.
+pub(crate) struct Worker(pub(crate) Arc<Domains>);
+
+impl DomainUpkeep for Worker {
+    fn reclaim(
+        &self,
+        folder: &Path,
+        request: &ReclaimRequest,
+        watch: &dyn Watch,
+    ) -> Result<ReclaimReport, UpkeepError> {
+        pace::step_back();
+        let domain = self.0.open(folder).map_err(of_engine)?;
+        let lease = domain.lease_to_free().map_err(of_engine)?;
+        let options = ReclaimOptions {
+            max_waste_percent: request.max_waste_percent,
+            dry_run: false,
+            accept_damage: false,
+        };
+        let pace = Pace::new(watch, request.bytes_per_sec);
+        let done = keyless::reclaim_beside(&domain.repository, &lease, options, &pace);
+        done.map(|done| reclaimed(&done)).map_err(failed)
+    }
+
+    fn check(
+        &self,
+        folder: &Path,
+        request: &CheckRequest,
+        watch: &dyn Watch,
+    ) -> Result<CheckReport, UpkeepError> {
+        pace::step_back();
+        let domain = self.0.open(folder).map_err(of_engine)?;
+        let pace = Pace::new(watch, request.bytes_per_sec);
+        let part = Part { after: request.position, percent: request.sample_percent };
+        keyless::scrub_part(&domain.repository, part, &pace).map(checked).map_err(failed)
+    }
+}
+
+fn reclaimed(done: &ReclaimOutcome) -> ReclaimReport {
+    ReclaimReport {
+        containers: done.containers,
+        bytes: done.bytes,
+        dead_objects: done.dead_objects,
+        containers_removed: done.containers_removed,
+        containers_rewritten: done.containers_rewritten,
+        containers_left: done.containers_left,
+        bytes_copied: done.bytes_copied,
+        bytes_freed: done.bytes_freed,
+        bytes_wasted: done.bytes_wasted,
+    }
+}
+
+fn checked(done: PartReport) -> CheckReport {
+    let PartReport { report, position, is_done } = done;
+    CheckReport {
+        snapshots: report.snapshots,
+        containers_read: report.containers,
+        records: report.records,
+        bytes: report.bytes,
+        damaged: report.damaged,
+        damages: report.damages,
+        position,
+        is_done,
+    }
+}
+
+fn of_engine(error: repository::Error) -> UpkeepError {
+    failed(store::Error::from(error).into())
+}
+
+fn failed(error: pipeline::Error) -> UpkeepError {
+    let text = error.to_string();
+    match &error {
+        pipeline::Error::Repository(store::Error::InUse { .. }) => UpkeepError::Busy(text),
+        pipeline::Error::Usage(_) => UpkeepError::Doubt(text),
+        pipeline::Error::Repository(error) if error.is_damage() || is_doubt(error) => {
+            UpkeepError::Doubt(text)
+        }
+        _ => UpkeepError::Failed(text),
+    }
+}
+
+fn is_doubt(error: &store::Error) -> bool {
+    let specific = error.specific::<repository::Error>();
+    matches!(specific, Some(repository::Error::UncertainData(_)))
+}
