@@ -22,7 +22,7 @@ use crate::versions;
 use clock::Reading;
 use jiff::tz::TimeZone;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// All that decides besides the snapshots themselves.
 #[derive(Clone, Debug, Default)]
@@ -93,10 +93,13 @@ impl Rules {
     /// What becomes of each of these snapshots, in their order, at a time. They must be all that
     /// exist of each series among them: what is newest shows only then.
     pub fn evaluate(&self, snapshots: &[Facts], now: Reading) -> Vec<Verdict> {
-        let mut order: Vec<usize> = (0..snapshots.len()).collect();
-        order.sort_by_key(|at| (snapshots[*at].series(), snapshots[*at].age_order()));
+        let mut all: HashMap<[&str; 4], Vec<usize>> = HashMap::new();
+        for (at, one) in snapshots.iter().enumerate() {
+            all.entry(one.series()).or_default().push(at);
+        }
         let mut verdicts = vec![None; snapshots.len()];
-        for series in order.chunk_by(|a, b| snapshots[*a].series() == snapshots[*b].series()) {
+        for mut series in all.into_values() {
+            series.sort_by_key(|at| snapshots[*at].age_order());
             let facts: Vec<&Facts> = series.iter().map(|at| &snapshots[*at]).collect();
             for (at, verdict) in series.iter().zip(self.series(&facts, now)) {
                 verdicts[*at] = Some(verdict);
