@@ -89,7 +89,8 @@ pub struct SiteChange {
     pub dry_run: bool,
     /// Objects that differ; empty if the site is as it should be.
     pub changes: Vec<ObjectChange>,
-    /// What was wrong before, and still is: such as a policy of a node that was removed since.
+    /// What is wrong and keeps nothing from being changed: such as a policy of a node that was removed since, or a
+    /// promise that no schedule can keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Mistake>,
     /// What it does to the snapshots that exist; missing if it does nothing to them.

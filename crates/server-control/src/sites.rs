@@ -5,6 +5,7 @@
 //! that names it. Such a thing is told with each change, until it is gone.
 
 mod changes;
+mod promises;
 mod stored;
 
 pub(crate) use stored::Stored;
@@ -189,7 +190,8 @@ impl Sites {
             attempts += 1;
             let stored = self.stored()?;
             let wanted = make(&stored)?;
-            let warnings = self.check(&stored.site, &wanted)?;
+            let mut warnings = self.check(&stored.site, &wanted)?;
+            warnings.extend(promises::unkept(&wanted.site, self.clock.read()?.secs));
             let plan = Plan::between(&stored.site, &wanted.site);
             let snapshots = self.effects(&plan, &stored.site, &wanted.site)?;
             let mut version = stored.version;

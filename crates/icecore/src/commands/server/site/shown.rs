@@ -97,7 +97,7 @@ pub(super) fn change(change: &SiteChange, context: &Context) -> Result<Code> {
     context.out.line(&sum(change))?;
     for warning in &change.warnings {
         let fix = warning.fix.as_deref().map_or_else(String::new, |fix| format!("; {fix}"));
-        context.out.note(&format!("still wrong: {}{fix}", warning.message));
+        context.out.note(&format!("warning: {}{fix}", warning.message));
     }
     context.out.summary(Code::Complete, change)
 }
