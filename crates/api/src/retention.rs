@@ -314,3 +314,12 @@ pub struct SourceDeletion {
     /// Whether it is gone.
     pub deleted: bool,
 }
+
+/// The clock of the server, confirmed.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ConfirmedClock {
+    /// The time from which it goes on.
+    #[serde(with = "crate::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub time: i64,
+}

@@ -166,6 +166,17 @@ impl Catalog {
         self.change(|change| settings::set(change, settings::CLOCK, state))
     }
 
+    /// The same, because an administrator says that the wall clock is right.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn confirm_clock(&self, by: By<'_>, state: &str) -> Result<()> {
+        self.change(|change| {
+            settings::set(change, settings::CLOCK, state)?;
+            note(change, by, "clock.confirm", "", "")
+        })
+    }
+
     /// Queues a job that an administrator wants now; `None` if the source has an open job.
     ///
     /// # Errors

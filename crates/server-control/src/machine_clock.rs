@@ -1,7 +1,7 @@
 //! The time by which runs start: what the clocks of this machine say, believed within bounds.
 
 use crate::now_secs;
-use catalog::Catalog;
+use catalog::{By, Catalog};
 use clock::{Clock, Reading, Tick};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
@@ -41,6 +41,21 @@ impl MachineClock {
         let reading = known.clock.read(tick);
         self.told(known, tick, reading);
         self.store_if_due(known, tick)?;
+        Ok(reading)
+    }
+
+    /// An administrator says that the wall clock is right: it is believed from now on.
+    pub(crate) fn confirm(&self, by: By<'_>) -> catalog::Result<Reading> {
+        let tick = tick();
+        let mut state = self.state.lock();
+        let mut known = match state.take() {
+            Some(known) => known,
+            None => self.stored(tick)?,
+        };
+        let reading = known.clock.confirm(tick);
+        let text = serde_json::to_string(&known.clock).unwrap_or_default();
+        self.catalog.confirm_clock(by, &text)?;
+        *state = Some(known);
         Ok(reading)
     }
 
@@ -96,5 +111,23 @@ mod tests {
         catalog.set_clock(&clock).unwrap();
         let second = MachineClock::new(catalog).read().unwrap();
         assert!(second.secs >= first.secs + 500, "not before what was given out");
+    }
+
+    /// The machine was off for longer than is believed, or its clock is wrong: somebody has to say which.
+    #[test]
+    fn a_clock_in_doubt_is_believed_when_somebody_confirms_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = catalog::Location::file(folder.path().join("catalog.sqlite"));
+        let catalog = Arc::new(Catalog::open(&location).unwrap());
+        let year = 365 * 86_400;
+        let behind = Tick { wall_secs: now_secs() - year, boot: 1, up_secs: 5 };
+        catalog.set_clock(&serde_json::to_string(&Clock::start(behind, None)).unwrap()).unwrap();
+        let clock = MachineClock::new(catalog.clone());
+        assert!(clock.read().unwrap().doubt.is_some());
+        assert_eq!(clock.confirm(crate::by("admin")).unwrap().doubt, None);
+        assert_eq!(clock.read().unwrap().doubt, None);
+        let again = MachineClock::new(catalog.clone()).read().unwrap();
+        assert!(again.doubt.is_none() && again.secs >= now_secs() - 5, "also after a restart");
+        assert_eq!(catalog.audit_entries(None, 1).unwrap()[0].action, "clock.confirm");
     }
 }

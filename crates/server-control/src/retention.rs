@@ -30,6 +30,7 @@ use crate::sites::{Sites, Stored, zone};
 use crate::{Error, Result};
 use ::retention::Rules;
 use api::Name;
+use api::retention::ConfirmedClock;
 use catalog::Catalog;
 use parking_lot::Mutex;
 use repositories::SnapshotStore;
@@ -72,6 +73,14 @@ impl Retention {
             read_at: AtomicI64::new(0),
             expired_at: AtomicI64::new(0),
         }
+    }
+
+    /// An administrator says that the clock of the machine is right.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn confirm_clock(&self, who: &str) -> Result<ConfirmedClock> {
+        Ok(ConfirmedClock { time: self.clock.confirm(crate::by(who))?.secs })
     }
 
     /// The names of all domains, or the one that is wanted.

@@ -37,7 +37,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         jobs::sessions, jobs::history, jobs::job, jobs::cancel, jobs::start_policy,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
         retention::snapshots, retention::snapshot, retention::delete, retention::undelete,
-        retention::expire, retention::simulate, retention::delete_source,
+        retention::expire, retention::simulate, retention::delete_source, retention::confirm_clock,
         sites::objects, sites::object, sites::put, sites::remove, sites::export, sites::apply,
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,

@@ -66,6 +66,7 @@ fn routes() -> Router<Server> {
         .route("/retention/expire", post(retention::expire))
         .route("/retention/sources", post(retention::delete_source))
         .route("/retention/policies/{policy}/simulation", get(retention::simulate))
+        .route("/clock/confirm", post(retention::confirm_clock))
         .route("/sessions", get(jobs::sessions))
         .route("/jobs", get(jobs::history))
         .route("/jobs/{id}", get(jobs::job))

@@ -1,5 +1,6 @@
 //! `icecore server retention`, `snapshot`, `source`, `expire`.
 
+mod clock;
 mod expire;
 mod explain;
 mod listed;
@@ -7,6 +8,7 @@ mod named;
 mod simulate;
 mod source;
 
+pub(crate) use clock::ClockArgs;
 pub(crate) use expire::ExpireArgs;
 pub(crate) use explain::Explain;
 pub(crate) use named::SnapshotArgs;

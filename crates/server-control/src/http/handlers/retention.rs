@@ -6,8 +6,8 @@ use crate::http::who::Admin;
 use crate::retention::Retention;
 use api::Failure;
 use api::retention::{
-    Expire, Expiry, NamedDone, NamedSnapshots, RetainedSnapshot, RetainedSnapshots, Simulation,
-    SimulationQuery, SnapshotFilter, SourceDeletion,
+    ConfirmedClock, Expire, Expiry, NamedDone, NamedSnapshots, RetainedSnapshot, RetainedSnapshots,
+    Simulation, SimulationQuery, SnapshotFilter, SourceDeletion,
 };
 use api::status::Done;
 use axum::extract::State;
@@ -85,6 +85,16 @@ pub(crate) async fn simulate(
     Asked(wanted): Asked<SimulationQuery>,
 ) -> Answer<Simulation> {
     work(retention, move |retention| retention.simulate(&policy, &wanted)).await
+}
+
+/// Says that the clock of the server's machine is right, when the server doubts it.
+#[utoipa::path(post, path = "/api/v1/clock/confirm", tag = "retention", security(("admin" = [])),
+    responses((status = 200, body = ConfirmedClock), (status = "4XX", body = Failure)))]
+pub(crate) async fn confirm_clock(
+    State(retention): Topic<Retention>,
+    _: Admin,
+) -> Answer<ConfirmedClock> {
+    work(retention, |retention| retention.confirm_clock(Admin::WHO)).await
 }
 
 /// Says of a source that it is gone, or that it is there after all.

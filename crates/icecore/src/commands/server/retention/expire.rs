@@ -36,7 +36,7 @@ impl ExpireArgs {
         }
         context.out.line(&last_line(&done))?;
         if let Some(doubt) = &done.doubt {
-            context.out.note(&escape::text(&format!("nothing expires while {doubt}")));
+            context.out.note(&escape::text(&format!("nothing expires while {doubt}. If that clock is right: icecore server clock confirm")));
         }
         let failed = done.domains.iter().filter(|one| one.error.is_some());
         for one in failed.clone() {

@@ -92,7 +92,9 @@ pub(super) fn explained(one: &RetainedSnapshot, context: &Context) -> Result<()>
 /// What keeps everything from going, and what could not be read.
 pub(super) fn doubts(found: &RetainedSnapshots, context: &Context) {
     if let Some(doubt) = &found.doubt {
-        context.out.note(&escape::text(&format!("nothing expires while {doubt}")));
+        context.out.note(&escape::text(&format!(
+            "nothing expires while {doubt}. If that clock is right: icecore server clock confirm"
+        )));
     }
     for one in &found.unread {
         let line = format!(
