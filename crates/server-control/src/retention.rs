@@ -31,6 +31,7 @@ use crate::{Error, Result};
 use ::retention::Rules;
 use api::Name;
 use api::retention::ConfirmedClock;
+use api::sites::{Mistake, SiteChange};
 use catalog::Catalog;
 use parking_lot::Mutex;
 use repositories::SnapshotStore;
@@ -73,6 +74,29 @@ impl Retention {
             read_at: AtomicI64::new(0),
             expired_at: AtomicI64::new(0),
         }
+    }
+
+    /// Changes the site. What that does to snapshots is told of those that there are now.
+    ///
+    /// # Errors
+    /// Those of `change`; [`Error::Catalog`].
+    pub(crate) fn change_site(
+        &self,
+        change: impl FnOnce(&Sites) -> Result<SiteChange>,
+    ) -> Result<SiteChange> {
+        let unread = self.catch_up(None)?;
+        let mut done = change(&self.sites)?;
+        let decides = |kind: &str| matches!(kind, "retention" | "policy" | "hold");
+        if done.changes.iter().any(|change| decides(&change.kind)) {
+            done.warnings.extend(unread.into_iter().map(|one| Mistake {
+                message: format!(
+                    "the domain {} cannot be read, so it may have other snapshots than are told: {}",
+                    one.domain, one.error
+                ),
+                ..Mistake::default()
+            }));
+        }
+        Ok(done)
     }
 
     /// An administrator says that the clock of the machine is right.

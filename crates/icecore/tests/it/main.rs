@@ -28,6 +28,7 @@ mod postgres_catalog;
 mod profiles;
 mod renewing;
 mod restoring;
+mod retaining;
 mod round_trip;
 mod scheduled;
 mod stopping;

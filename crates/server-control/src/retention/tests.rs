@@ -255,7 +255,6 @@ fn a_hundred_thousand_snapshots_are_judged_in_200_ms() {
 #[test]
 fn a_change_of_the_site_tells_which_snapshots_go() {
     let rig = rig("keep_last = 3", &[3, 2, 1]);
-    rig.retention().catch_up(None).unwrap();
     let change = rig.put_dry("retention", "r", json!({"class": {"standard": {"keep_last": 1}}}));
     let effects = change.snapshots.unwrap();
     assert_eq!((effects.going(), effects.policies[0].policy.as_str()), (2, "policy"));

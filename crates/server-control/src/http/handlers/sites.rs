@@ -3,6 +3,7 @@
 use crate::http::answer::{Answer, Asked, At, Body, work};
 use crate::http::topics::Topic;
 use crate::http::who::Admin;
+use crate::retention::Retention;
 use crate::sites::Sites;
 use api::Failure;
 use api::sites::{
@@ -43,12 +44,15 @@ pub(crate) async fn object(
         ("name" = String, Path, description = "Its name.")), security(("admin" = [])),
     responses((status = 200, body = SiteChange), (status = "4XX", body = Failure)))]
 pub(crate) async fn put(
-    State(sites): Topic<Sites>,
+    State(retention): Topic<Retention>,
     _: Admin,
     At((kind, name)): At<(Kind, String)>,
     Body(new): Body<PutObject>,
 ) -> Answer<SiteChange> {
-    work(sites, move |sites| sites.put(Admin::WHO, (kind, &name), &new)).await
+    work(retention, move |retention| {
+        retention.change_site(|sites| sites.put(Admin::WHO, (kind, &name), &new))
+    })
+    .await
 }
 
 /// Removes the object of the version that the caller has seen.
@@ -57,12 +61,15 @@ pub(crate) async fn put(
         ("name" = String, Path, description = "Its name."), RemoveObject), security(("admin" = [])),
     responses((status = 200, body = SiteChange), (status = "4XX", body = Failure)))]
 pub(crate) async fn remove(
-    State(sites): Topic<Sites>,
+    State(retention): Topic<Retention>,
     _: Admin,
     At((kind, name)): At<(Kind, String)>,
     Asked(seen): Asked<RemoveObject>,
 ) -> Answer<SiteChange> {
-    work(sites, move |sites| sites.remove(Admin::WHO, (kind, &name), &seen)).await
+    work(retention, move |retention| {
+        retention.change_site(|sites| sites.remove(Admin::WHO, (kind, &name), &seen))
+    })
+    .await
 }
 
 /// Shows the whole site as a file.
@@ -77,9 +84,10 @@ pub(crate) async fn export(State(sites): Topic<Sites>, _: Admin) -> Answer<SiteF
     security(("admin" = [])),
     responses((status = 200, body = SiteChange), (status = "4XX", body = Failure)))]
 pub(crate) async fn apply(
-    State(sites): Topic<Sites>,
+    State(retention): Topic<Retention>,
     _: Admin,
     Body(file): Body<ApplySite>,
 ) -> Answer<SiteChange> {
-    work(sites, move |sites| sites.apply(Admin::WHO, &file)).await
+    work(retention, move |retention| retention.change_site(|sites| sites.apply(Admin::WHO, &file)))
+        .await
 }

@@ -157,10 +157,12 @@ impl Rig {
 
     /// What a change through the site would do.
     pub(in crate::retention) fn put_dry(&self, kind: &str, name: &str, body: Value) -> SiteChange {
-        let sites = &self.retention().sites;
         let kind = kind.parse().unwrap();
-        let version = sites.object(kind, name).ok().map(|object| object.version);
-        sites.put("admin", (kind, name), &PutObject { version, body, dry_run: true }).unwrap()
+        let put = |sites: &Sites| {
+            let version = sites.object(kind, name).ok().map(|object| object.version);
+            sites.put("admin", (kind, name), &PutObject { version, body, dry_run: true })
+        };
+        self.retention().change_site(put).unwrap()
     }
 
     /// A complete snapshot of the policy.
