@@ -1,7 +1,8 @@
-//! Heads of manifests, and receipts: whatever decodes is encoded to the same bytes, save for an
+//! Heads of manifests, receipts, and expiries: whatever decodes is encoded to the same bytes, save for an
 //! extension, which a reader of this version passes over.
 #![no_main]
 
+use format::expiry::Expiry;
 use format::manifest::Head;
 use format::receipt::Receipt;
 
@@ -15,5 +16,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok((receipt, signature)) = Receipt::decode(bytes) {
         assert_eq!([&receipt.encode()[..], &signature].concat(), bytes);
+    }
+    if let Ok((expiry, signature)) = Expiry::decode(bytes) {
+        assert_eq!([&expiry.encode()[..], &signature].concat(), bytes);
     }
 });

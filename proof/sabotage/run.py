@@ -130,6 +130,34 @@ SABOTAGES = {
         "crates/server-data/src/request_handler/opening.rs", "[own].into_iter().chain(others)",
         "others.chain([own])",
         test("server", "a_key_for_receipts_that_the_files_name")),
+    "what is locked stays": (
+        "crates/repository/src/repository.rs", "        self.refuse_locked(names)?;\n", "",
+        test("repository", "a_locked_snapshot_goes_when_its_lock_has_ended")),
+    "a lock has a signature": (
+        "crates/repository/src/locks.rs",
+        "Some((Receipt { lock: Some(lock), .. }, None | Some(true))) => Held::By(lock),",
+        "Some((Receipt { lock: Some(lock), .. }, _)) => Held::By(lock),",
+        test("repository", "what_no_server_signed_for_this_snapshot_here")),
+    "no wall clock ends a lock": (
+        "crates/clock/src/lock_clock.rs", ".clamp(0, self.credit_secs)", ".max(0)",
+        test("clock", "the_wall_clock_is_believed_for_three_days_off")),
+    "a lost lock clock begins at what is proven": (
+        "crates/repository/src/locks.rs", "let clock = LockClock::not_before(since_secs, tick);",
+        "let clock = LockClock::start(tick);",
+        test("repository", "a_clock_whose_file_was_removed_or_damaged")),
+    "only a known key proves time": (
+        "crates/repository/src/locks.rs",
+        "is_signed == Some(true) && keys.contains(&receipt.key)", "is_signed == Some(true)",
+        test("repository", "a_list_of_keys_that_was_removed_or_replaced")),
+    "a doubtful clock lets nothing expire": (
+        "crates/server-data/src/expiry.rs", "if let Some(doubt) = now.doubt {",
+        "if let Some(doubt) = now.doubt.filter(|_| false) {",
+        test("server", "what_a_server_lets_expire")),
+    "no receipt without the lock that is wanted": (
+        "crates/server/src/storage_server.rs",
+        "            Ok(None) => Err(Refusal::transient(\"the control server does not know this job\")),",
+        "            Ok(None) => Ok(Labels::default()),",
+        test("server", "there_is_no_receipt_before_the_control_server")),
     "sync of a file": (
         "crates/repository/src/local.rs", "fs::fdatasync(&self.file)",
         "rustix::io::Result::Ok(())", SYNC),

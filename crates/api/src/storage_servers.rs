@@ -160,6 +160,31 @@ pub struct ForgetRequest {
     pub are_own: bool,
 }
 
+/// Question of a storage server: what does the receipt of the snapshot of a job say?
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabelsRequest {
+    /// The run of the storage server, as in its heartbeats.
+    pub run: String,
+    /// The number of the job there.
+    pub number: u64,
+}
+
+/// What the receipt says of the policy that wanted the snapshot; all empty for none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LabelsReply {
+    /// Whether the control server knows the job. If not, the storage server asks again after its next heartbeat.
+    pub is_known: bool,
+    /// The policy.
+    pub policy: String,
+    /// The source by its name in the policy.
+    pub source: String,
+    /// The class in the policy.
+    pub class: String,
+    /// For how many seconds nobody can delete the snapshot.
+    pub lock_secs: Option<u64>,
+}
+
 /// What the node may do.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AccessReply {

@@ -6,9 +6,11 @@
 
 use format::container::{self, Row, encode_footer};
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Time, Xattr};
+use format::expiry::Expiry;
 use format::inner::{self, Child, Sums};
 use format::leaf::{LeafBuilder, LeafReader};
 use format::page::{Page, PageKind, put_head};
+use format::receipt::{Lock, Receipt};
 use format::record::{self, Codec, Header, RecordKind, SealedRecord};
 use format::{list, manifest};
 use ids::{ContainerNo, KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
@@ -27,6 +29,8 @@ fn goldens() -> Vec<Golden> {
         ("inner.bin", flat(&inner_page()), again_inner),
         ("list.bin", flat(&list::encode(&runs())), again_list),
         ("manifest-head.bin", manifest_head(), again_manifest),
+        ("receipt.bin", receipt(), again_receipt),
+        ("expiry.bin", expiry(), again_expiry),
     ]
 }
 
@@ -54,6 +58,43 @@ fn every_golden_file_is_used() {
         let name = entry.expect("an entry").file_name();
         assert!(known.iter().any(|(other, ..)| name == *other), "{name:?} is used by no test");
     }
+}
+
+fn receipt() -> Vec<u8> {
+    let [node, policy, source_name, class] = ["web", "daily", "main", "default"].map(str::to_owned);
+    let receipt = Receipt {
+        snapshot: SnapshotId([1; 16]),
+        source: ObjectId([2; 24]),
+        root: ObjectId([3; 24]),
+        time_secs: 5,
+        begun_secs: 6,
+        received_secs: 7,
+        counter: 8,
+        flags: 1,
+        key: [9; 32],
+        lock: Lock::new(100, 100),
+        node,
+        policy,
+        source_name,
+        class,
+    };
+    [&receipt.encode()[..], &[10; 64]].concat()
+}
+
+fn again_receipt(bytes: &[u8]) -> Vec<u8> {
+    let (receipt, signature) = Receipt::decode(bytes).expect("a receipt");
+    [&receipt.encode()[..], &signature].concat()
+}
+
+fn expiry() -> Vec<u8> {
+    let snapshots = vec![SnapshotId([1; 16]), SnapshotId([2; 16])];
+    let expiry = Expiry { key: [9; 32], expired_secs: 7, snapshots };
+    [&expiry.encode()[..], &[10; 64]].concat()
+}
+
+fn again_expiry(bytes: &[u8]) -> Vec<u8> {
+    let (expiry, signature) = Expiry::decode(bytes).expect("an expiry");
+    [&expiry.encode()[..], &signature].concat()
 }
 
 fn chunk(byte: u8) -> ObjectId {

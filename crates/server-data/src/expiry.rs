@@ -23,8 +23,11 @@ pub(super) fn expire(
     let lease = domain.lease_to_free()?;
     let repository = &*domain.repository;
     let wanted: FxHashSet<_> = ids.iter().copied().collect();
-    let listed: Vec<_> =
-        repository.snapshots()?.into_iter().filter(|name| wanted.contains(&name.id)).collect();
+    let listed: Vec<_> = repository
+        .current_snapshots()?
+        .into_iter()
+        .filter(|name| wanted.contains(&name.id))
+        .collect();
     let locked: FxHashMap<_, _> =
         repository.locked(&listed)?.into_iter().map(|(name, until)| (name.id, until)).collect();
     let free: Vec<_> = listed.into_iter().filter(|name| !locked.contains_key(&name.id)).collect();

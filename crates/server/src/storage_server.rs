@@ -18,7 +18,7 @@ use api::Name;
 use api::commands::NodeCommand;
 use api::storage_servers::{
     AccessReply, AccessRequest, AdmitReply, ForgetRequest, GrantedReader, Heartbeat,
-    HeartbeatReply, NodeConnection,
+    HeartbeatReply, LabelsReply, LabelsRequest, NodeConnection,
 };
 use granted_readers::GrantedReaders;
 use ids::KeyId;
@@ -28,7 +28,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use server_contract::access_control::{
     Access, AccessControl, CONTROL_SERVER, FORGET_NAMED_MAX, ForgetQuery, JobEnd, JobNo, JobStatus,
-    Node, Peer, Refusal,
+    Labels, Node, Peer, Refusal,
 };
 use server_contract::folder::Folder;
 use server_data::receipts::Receipts;
@@ -129,6 +129,9 @@ impl StorageServer {
         self.nodes.apply_reply(&heartbeat.nodes, &told);
         self.jobs.apply_reply(&heartbeat.jobs, &told.jobs);
         self.readers.apply_reply(&heartbeat.readers, &told.withdrawn);
+        if let Err(error) = self.learn_labels() {
+            tracing::warn!(%error, "the control server does not say what receipts shall say");
+        }
         Ok(())
     }
 
@@ -150,6 +153,32 @@ impl StorageServer {
     ) -> Result<T, ControlServerError> {
         let _permit = self.queries.permit()?;
         self.query(path, body).inspect_err(|error| self.queries.failed(error))
+    }
+
+    /// The labels of a job; `None` if the control server does not know it, even after a heartbeat.
+    fn told_labels(&self, job: JobNo) -> Result<Option<Labels>, ControlServerError> {
+        if let Some(labels) = self.ask_labels(job)? {
+            return Ok(Some(labels));
+        }
+        // A backup may end before the next heartbeat tells of it.
+        self.heartbeat()?;
+        self.ask_labels(job)
+    }
+
+    fn ask_labels(&self, job: JobNo) -> Result<Option<Labels>, ControlServerError> {
+        let asked = LabelsRequest { run: self.run.clone(), number: job };
+        let told: LabelsReply = self.query("/storage-server/labels", &asked)?;
+        let LabelsReply { is_known: true, policy, source, class, lock_secs } = told else {
+            return Ok(None);
+        };
+        let labels = Labels { policy, source, class, lock_secs };
+        self.jobs.label(job, &labels);
+        Ok(Some(labels))
+    }
+
+    /// Asks for the labels of jobs that began: they are needed when the control server may be away.
+    fn learn_labels(&self) -> Result<(), ControlServerError> {
+        self.jobs.without_labels().into_iter().try_for_each(|job| self.ask_labels(job).map(drop))
     }
 
     fn admit_node(&self, facts: &pki::Facts, address: IpAddr) -> Result<Node, Refusal> {
@@ -228,6 +257,19 @@ impl AccessControl for StorageServer {
         let done: Result<api::status::Done, _> =
             self.query_for_node("/storage-server/forget", &asked);
         done.map(drop).map_err(|error| refusal(&error))
+    }
+
+    /// While nobody can say whether a policy wants a lock, there is no receipt: the node comes again. What the control
+    /// server said when the job began counts while it is away.
+    fn labels(&self, job: JobNo) -> Result<Labels, Refusal> {
+        match self.told_labels(job) {
+            Ok(Some(labels)) => Ok(labels),
+            Ok(None) => Err(Refusal::transient("the control server does not know this job")),
+            Err(error @ ControlServerError::Unreachable(_)) => {
+                self.jobs.labels(job).ok_or_else(|| refusal(&error))
+            }
+            Err(error) => Err(Refusal::transient(error.to_string())),
+        }
     }
 
     fn still_allows(&self, node: &Node, access: &Access) -> bool {

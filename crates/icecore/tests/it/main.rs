@@ -16,6 +16,7 @@ mod hardened;
 mod hooks;
 mod key_epochs;
 mod keyless;
+mod locking;
 mod looking;
 mod machine;
 mod measuring;

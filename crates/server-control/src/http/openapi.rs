@@ -41,7 +41,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         sites::objects, sites::object, sites::put, sites::remove, sites::export, sites::apply,
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,
-        storage_servers::forget, storage_servers::heartbeat,
+        storage_servers::forget, storage_servers::labels, storage_servers::heartbeat,
         upkeep::status, upkeep::start,
         server::status, server::audit
     ),

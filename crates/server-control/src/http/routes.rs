@@ -91,6 +91,7 @@ fn routes() -> Router<Server> {
         .route("/storage-server/admit", post(storage_servers::admit))
         .route("/storage-server/access", post(storage_servers::access))
         .route("/storage-server/forget", post(storage_servers::forget))
+        .route("/storage-server/labels", post(storage_servers::labels))
         .route(
             "/storage-server/heartbeat",
             post(storage_servers::heartbeat).layer(DefaultBodyLimit::max(HEARTBEAT_BYTES_MAX)),

@@ -11,9 +11,12 @@ use crate::node_activity::NodeActivity;
 use crate::open::Parts;
 use crate::permissions::Permissions;
 use api::Name;
-use api::storage_servers::{AccessReply, AccessRequest, AdmitReply, ForgetRequest, NodeConnection};
+use api::storage_servers::{
+    AccessReply, AccessRequest, AdmitReply, ForgetRequest, LabelsRequest, NodeConnection,
+};
 use catalog::Catalog;
 use ids::KeyId;
+use server_contract::access_control::JobNo;
 use std::sync::Arc;
 
 /// Replies to storage servers.
@@ -65,6 +68,13 @@ impl StorageServerRequests {
         let key = access.key.map(|key| KeyId(key).to_string());
         let settings = access.settings.unwrap_or_default();
         Ok(AccessReply { domain, may_write, may_read, may_init, key, settings })
+    }
+
+    /// The job that a storage server names, if a heartbeat of the same run has told of it.
+    pub(crate) fn job_of(&self, storage: &Name, asked: &LabelsRequest) -> Option<JobNo> {
+        let state = self.table.of(storage);
+        let state = state.lock();
+        (state.run == asked.run).then(|| state.jobs.get(&asked.number).copied()).flatten()
     }
 
     /// Whether the node that a storage server names may forget these snapshots. If so, the audit log has an entry

@@ -3,7 +3,7 @@
 use api::jobs::{JobState, Progress};
 use api::storage_servers::{JobReply, StorageJob, StorageJobEnd};
 use parking_lot::Mutex;
-use server_contract::access_control::{JobEnd, JobNo, JobStatus, Node};
+use server_contract::access_control::{JobEnd, JobNo, JobStatus, Labels, Node};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +30,7 @@ pub(super) struct Jobs {
 struct Job {
     told: StorageJob,
     cancelled: bool,
+    labels: Option<Labels>,
 }
 
 impl Jobs {
@@ -40,7 +41,7 @@ impl Jobs {
             let (kind, what) = (capped(kind).to_owned(), capped(what).to_owned());
             let (job, end, progress) = (None, None, Progress::default());
             let told = StorageJob { number, job, node, domain, kind, what, progress, end };
-            self.all.lock().insert(number, Job { told, cancelled: false });
+            self.all.lock().insert(number, Job { told, cancelled: false, labels: None });
         }
         number
     }
@@ -64,6 +65,31 @@ impl Jobs {
         {
             all.remove(&oldest);
         }
+    }
+
+    /// Backups that the control server knows and whose labels are not known here yet.
+    pub(super) fn without_labels(&self) -> Vec<JobNo> {
+        let all = self.all.lock();
+        let is_one = |job: &&Job| {
+            let told = &job.told;
+            told.kind == "backup"
+                && told.job.is_some()
+                && told.end.is_none()
+                && job.labels.is_none()
+        };
+        all.values().filter(is_one).map(|job| job.told.number).collect()
+    }
+
+    /// Remembers the labels of a job.
+    pub(super) fn label(&self, number: JobNo, labels: &Labels) {
+        if let Some(job) = self.all.lock().get_mut(&number) {
+            job.labels = Some(labels.clone());
+        }
+    }
+
+    /// The labels of a job, as they were told last.
+    pub(super) fn labels(&self, number: JobNo) -> Option<Labels> {
+        self.all.lock().get(&number).and_then(|job| job.labels.clone())
     }
 
     /// Whether its cancellation was requested.

@@ -84,10 +84,49 @@ fn the_end_of_a_job_is_told_until_it_was_heard() {
     asked.answers.lock().extend([Ok(told), Ok(json!({"revoked": [], "limits": [], "jobs": []}))]);
     storage_server.heartbeat().unwrap();
     storage_server.heartbeat().unwrap();
-    let jobs: Vec<Value> = asked.asked.lock().iter().map(|it| it.1["jobs"].clone()).collect();
+    let asked = asked.asked.lock();
+    let heartbeats = asked.iter().filter(|it| it.0 == "/storage-server/heartbeat");
+    let jobs: Vec<Value> = heartbeats.map(|it| it.1["jobs"].clone()).collect();
     assert_eq!(jobs[2][0]["job"], 9);
     assert_eq!(jobs[2][0]["end"]["state"], "complete");
     assert_eq!(jobs[3], json!([]), "{jobs:?}");
+}
+
+/// A receipt without the lock that a policy wants could not be made good later.
+#[test]
+fn there_is_no_receipt_before_the_control_server_said_what_it_says() {
+    let unknown =
+        json!({"is_known": false, "policy": "", "source": "", "class": "", "lock_secs": null});
+    let heard = json!({"revoked": [], "limits": [], "jobs": []});
+    let (_place, told, storage_server) = storage_server(vec![
+        unknown.clone(),
+        heard.clone(),
+        unknown.clone(),
+        unknown,
+        heard,
+        json!({"is_known": true, "policy": "p", "source": "s", "class": "c", "lock_secs": 60}),
+    ]);
+    assert!(
+        storage_server.labels(7).unwrap_err().is_transient,
+        "not known, even after a heartbeat"
+    );
+    let labels = storage_server.labels(7).unwrap();
+    assert_eq!((labels.policy.as_str(), labels.lock_secs), ("p", Some(60)));
+    let asked = told.asked.lock().last().cloned().unwrap();
+    assert_eq!((asked.0.as_str(), &asked.1["number"]), ("/storage-server/labels", &json!(7)));
+    assert!(storage_server.labels(7).unwrap_err().is_transient, "nobody answers");
+}
+
+#[test]
+fn a_backup_whose_control_server_goes_away_gets_the_lock_that_was_told_before() {
+    let heard = json!({"revoked": [], "limits": [], "jobs": [{"job": 9, "cancelled": false}]});
+    let labels =
+        json!({"is_known": true, "policy": "p", "source": "s", "class": "c", "lock_secs": 60});
+    let (_place, _, storage_server) = storage_server(vec![heard, labels]);
+    let node = Node { name: "web".into(), serial: "4a".into(), revoked: Arc::default() };
+    let job = storage_server.job_begins(&node, "web", "backup", "/");
+    storage_server.heartbeat().unwrap();
+    assert_eq!(storage_server.labels(job).unwrap().lock_secs, Some(60));
 }
 
 #[test]

@@ -4,12 +4,15 @@
 use crate::hostile::raw::{Raw, sealer, stolen_keys};
 use crate::hostile::server::{Machine, Whole};
 use api::enroll::Role;
+use clock::{Doubt, Reading};
 use crypto::{Signer, SlotSecret};
 use format::manifest::{Head, MANIFEST_CONTEXT};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};
 use format::record::RecordKind;
 use ids::SnapshotId;
+use pipeline::check::{self, CheckOptions};
 use pipeline::manifest::{ManifestBody, ManifestReader, Snapshot, source_id};
+use pipeline::progress::Progress;
 use pipeline::receipts::ReceiptStatus;
 use pipeline::retention::{self, CalendarTime, Keep, RetentionPolicy};
 use pipeline::select::{self, SelectBy, SnapshotFilter, SnapshotSelector};
@@ -21,9 +24,13 @@ use repository::local::LocalStorage;
 use repository::receipts::ReceiptKey;
 use repository::snapshots::SnapshotRef;
 use seal::{BlockCompressor, Level};
+use server_contract::{Expired, Repositories};
+use server_data::domains::Domains;
+use server_data::receipts::Receipts;
 use std::sync::Arc;
 
 const DAY: i64 = 86_400;
+const NOW: i64 = 20_000 * DAY;
 
 struct Scene {
     server: Whole,
@@ -164,6 +171,54 @@ async fn every_snapshot_gets_a_receipt_with_the_name_of_its_node_and_the_servers
     };
     assert_eq!(node, "web");
     assert!(begun <= at && (now - at.secs).abs() < 600, "{begun:?} {at:?} {now}");
+}
+
+/// The server has no key of the domain. What it says of it is signed, and readers take it for a word of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_lets_expire_is_gone_on_purpose_and_no_rebuild_brings_it_back() {
+    let scene = Scene::set().await;
+    let (first, second) = (scene.web.backup().await, scene.web.backup().await);
+    let data = scene.server.folder("data");
+    let expire = move || {
+        let receipts = Receipts::open(&data).unwrap();
+        let (domains, folder) =
+            (Domains::new(Some(Arc::new(receipts))), data.join("pool/domains/team"));
+        let doubtful = Reading { secs: NOW, doubt: Some(Doubt::Fast(DAY)) };
+        let nothing = domains.expire(&folder, &[first.id], doubtful).unwrap();
+        assert_eq!((nothing.removed.len(), nothing.refused.len()), (0, 1), "{nothing:?}");
+        let unknown = SnapshotId([9; 16]);
+        for _ in 0..2 {
+            let ids = [first.id, unknown];
+            let done = domains.expire(&folder, &ids, Reading::certain(NOW)).unwrap();
+            assert_eq!(done, Expired { removed: ids.to_vec(), refused: Vec::new() });
+        }
+        let known = domains.received(&folder, &[first, second]).unwrap();
+        assert!(known[0].is_err(), "{known:?}");
+        assert_eq!(known[1].as_ref().unwrap().receipt.as_ref().unwrap().node, "web");
+        let nobody = Domains::default().expire(&folder, &[second.id], Reading::certain(NOW));
+        assert!(matches!(nobody, Err(repository::Error::NoReceiptKey)), "{nobody:?}");
+    };
+    tokio::task::spawn_blocking(expire).await.unwrap();
+    let checked = |archive: &UnlockedRepository| {
+        let options = CheckOptions { read_data_percent: None, threads: 1, repair: false };
+        let report = check::run(archive, &options, &Progress::default()).unwrap();
+        (report.damages.len(), report.expired)
+    };
+    assert_eq!(scene.there(checked).await, (0, 1));
+    let (folder, secret) = (
+        scene.server.folder("data/pool/domains/team"),
+        scene.db.identity.slot_secret.clone().unwrap(),
+    );
+    let rebuild = move || {
+        let storage = Arc::new(LocalStorage::open(&folder).unwrap());
+        let report = pipeline::rebuild::run(storage, SlotSecret::Recovery(*secret), false).unwrap();
+        (report.snapshots, report.snapshots_restored)
+    };
+    assert_eq!(tokio::task::spawn_blocking(rebuild).await.unwrap(), (1, 0));
+    assert_eq!(scene.there(checked).await, (0, 1));
+    // Whose key nobody knows has let nothing expire.
+    std::fs::remove_file(scene.server.folder("data/pool/domains/team/receipts")).unwrap();
+    assert_eq!(scene.there(checked).await.1, 0);
 }
 
 /// `backup --node db` of a plain client. The server cannot look inside, and says who sent it.

@@ -3,17 +3,19 @@
 use crate::http::answer::{Answer, At, Body, work};
 use crate::http::topics::Topic;
 use crate::http::who::{Admin, Caller, FromStorageServer};
+use crate::retention::Retention;
 use crate::storage_servers;
 use crate::storage_servers::StorageServerRequests;
 use api::enroll::{RenewReply, RenewRequest};
 use api::status::Done;
 use api::storage_servers::{
     AccessReply, AccessRequest, AdmitReply, EnrollStorageServerReply, EnrollStorageServerRequest,
-    ForgetRequest, Heartbeat, HeartbeatReply, IssuedStorageServerToken, NewStorageServerToken,
-    NodeConnection, StorageServers,
+    ForgetRequest, Heartbeat, HeartbeatReply, IssuedStorageServerToken, LabelsReply, LabelsRequest,
+    NewStorageServerToken, NodeConnection, StorageServers,
 };
 use api::{Failure, Name};
 use axum::extract::State;
+use server_contract::access_control::Labels;
 
 /// Creates a token with which one storage server can enroll, once.
 #[utoipa::path(post, path = "/api/v1/storage-server-tokens", tag = "storage-servers",
@@ -108,6 +110,26 @@ pub(crate) async fn forget(
     Body(asked): Body<ForgetRequest>,
 ) -> Answer<Done> {
     work(requests, move |requests| requests.forget(&shown.name, &asked).map(|()| Done {})).await
+}
+
+/// Says what the receipt of the snapshot of a job on the calling storage server says.
+#[utoipa::path(post, path = "/api/v1/storage-server/labels", tag = "storage-servers", request_body = LabelsRequest,
+    security(("storage" = [])),
+    responses((status = 200, body = LabelsReply), (status = "4XX", body = Failure)))]
+pub(crate) async fn labels(
+    State(requests): Topic<StorageServerRequests>,
+    State(retention): Topic<Retention>,
+    FromStorageServer(shown): FromStorageServer,
+    Body(asked): Body<LabelsRequest>,
+) -> Answer<LabelsReply> {
+    work(requests, move |requests| {
+        let Some(job) = requests.job_of(&shown.name, &asked) else {
+            return Ok(LabelsReply::default());
+        };
+        let Labels { policy, source, class, lock_secs } = retention.labels(job)?;
+        Ok(LabelsReply { is_known: true, policy, source, class, lock_secs })
+    })
+    .await
 }
 
 /// Takes the heartbeat of a storage server, once a second.
