@@ -8,12 +8,16 @@
 pub mod commands;
 pub mod domains;
 pub mod enroll;
+pub mod events;
 pub mod failure;
+pub mod job_log;
 pub mod jobs;
 pub mod limits;
 pub mod name;
 pub mod nodes;
 pub mod options;
+pub mod protection;
+pub mod reports;
 pub mod retention;
 mod rfc3339;
 pub mod sites;

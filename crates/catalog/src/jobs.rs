@@ -2,7 +2,7 @@
 
 use crate::schedules::job_ended;
 use crate::sql::{Row, Sql, ToValue, Value, Word, values};
-use crate::{Catalog, Error, Result};
+use crate::{Catalog, Error, Result, backup_states, job_log, reports};
 use api::jobs::{Job, JobCause, JobFilter, JobPlan, JobState, Progress};
 
 const PAGE_DEFAULT: u32 = 100;
@@ -59,12 +59,14 @@ impl Catalog {
     /// [`Error::Database`].
     pub fn begin_job(&self, new: NewJob<'_>) -> Result<u64> {
         self.change(|change| {
-            change.one(
+            let id = change.one(
                 "INSERT INTO jobs (node, domain, kind, what, begun, state)
                  VALUES ($1, $2, $3, $4, $5, 'running') RETURNING id",
                 values![new.node, new.domain, new.kind, new.what, new.begun],
                 |row| row.get(0),
-            )
+            )?;
+            job_log::began(change, id, new.begun)?;
+            Ok(id)
         })
     }
 
@@ -108,14 +110,12 @@ impl Catalog {
     /// [`Error::Database`].
     pub fn lose_running_jobs(&self, now_secs: i64) -> Result<usize> {
         self.change(|change| {
-            let rows = change.execute(
-                "UPDATE jobs SET state = 'lost', ended = $1, error = 'the server stopped'
-                 WHERE state = 'running' AND NOT EXISTS (
+            let select = "SELECT id FROM jobs WHERE state = 'running' AND NOT EXISTS (
                      SELECT 1 FROM commands WHERE commands.id = jobs.command
-                     AND commands.state IN ('pending', 'taken'))",
-                values![now_secs],
-            )?;
-            Ok(rows as usize)
+                     AND commands.state IN ('pending', 'taken')) ORDER BY id";
+            let lost: Vec<u64> = change.rows(select, &[], |row| row.get(0))?;
+            lost.iter().try_for_each(|id| lose(change, *id, now_secs))?;
+            Ok(lost.len())
         })
     }
 
@@ -143,6 +143,29 @@ impl Catalog {
                 .ok_or_else(missing)
         })
     }
+}
+
+/// The server stopped while the job ran. Its schedule is not told: the node may come back and go on.
+fn lose(change: &Sql<'_>, id: u64, now_secs: i64) -> Result<()> {
+    let (state, error, cause) = (JobState::Lost, Some("the server stopped"), None);
+    let update = "UPDATE jobs SET state = 'lost', ended = $2, error = $3 WHERE id = $1";
+    change.execute(update, values![id, now_secs, error])?;
+    let (progress, snapshot, cancelled, report) = (&Progress::default(), None, false, "");
+    let end =
+        Ending { ended: now_secs, state, progress, snapshot, error, cause, cancelled, report };
+    end_is_shown(change, &whole(change, id)?, &end)
+}
+
+/// What people are shown of the end of a job.
+pub(crate) fn end_is_shown(change: &Sql<'_>, job: &Job, end: &Ending<'_>) -> Result<()> {
+    reports::keep_figures(change, job.id, end.report)?;
+    backup_states::ended(change, job, end)?;
+    job_log::ended(change, job.id, end)
+}
+
+/// A job that exists.
+pub(crate) fn whole(change: &Sql<'_>, id: u64) -> Result<Job> {
+    change.one(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), values![id], job)
 }
 
 /// Number of jobs on a page.

@@ -10,11 +10,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod audit;
+pub mod backup_states;
 pub mod certificates;
 pub mod commands;
 pub mod domains;
 mod error;
 pub mod grants;
+pub mod job_log;
 pub mod jobs;
 pub mod limits;
 mod location;
@@ -23,6 +25,7 @@ pub mod nodes;
 pub mod objects;
 mod old;
 pub mod options;
+pub mod reports;
 pub mod schedules;
 mod schema;
 mod settings;

@@ -1,4 +1,4 @@
-//! Deletes jobs and commands that ended long ago. The audit log stays complete.
+//! Deletes jobs with their logs, and commands, that ended long ago. The audit log stays complete.
 //!
 //! Numbers rise with time, so the old ones stand at the beginning: a look ends with the first that is young, and no
 //! index is needed. Each batch is one transaction: whoever begins a job meanwhile waits for one of them, not for all.
@@ -80,6 +80,11 @@ impl Catalog {
         self.change(|change| {
             let sql = format!("DELETE FROM {name} WHERE id > $2 AND id <= $3 AND {is_old}");
             let rows = change.execute(&sql, values![before, after, last])?;
+            if *name == JOBS.name {
+                let logs = "DELETE FROM job_log WHERE job > $1 AND job <= $2
+                     AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = job_log.job)";
+                change.execute(logs, values![after, last])?;
+            }
             note(change, by, action, name, &format!("{rows} from before {before}"))?;
             Ok(rows)
         })
@@ -138,6 +143,8 @@ mod tests {
         end(&catalog, young, 510);
         assert_eq!(catalog.delete_old(BY, 100).unwrap(), 1);
         assert_eq!(left(&catalog), [running, long, young]);
+        assert!(catalog.job_log(old).unwrap().is_empty(), "its log goes with it");
+        assert_eq!(catalog.job_log(long).unwrap().len(), 2);
         assert_eq!(catalog.delete_old(BY, 100).unwrap(), 0);
         assert_eq!(begin(&catalog, 700), young + 1, "a number is never given again");
         let audit = catalog.audit_entries(None, 10).unwrap();

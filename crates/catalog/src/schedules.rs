@@ -5,11 +5,11 @@
 
 use crate::audit::note;
 use crate::commands;
-use crate::jobs::{BEHIND, COLUMNS, Ending, job};
+use crate::jobs::{BEHIND, COLUMNS, Ending, end_is_shown, job, whole};
 use crate::sql::{Json, Row, Sql, Word, values};
-use crate::{By, Catalog, Result, settings};
+use crate::{By, Catalog, Result, job_log, settings};
 use api::commands::Task;
-use api::jobs::{Job, JobCause, JobPlan, JobState};
+use api::jobs::{Job, JobCause, JobPlan, JobState, Progress};
 
 /// A schedule of a policy for one source of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -207,6 +207,7 @@ impl Catalog {
                 "UPDATE jobs SET state = 'running', begun = $2, command = $3 WHERE id = $1",
                 values![id, by.now_secs, command],
             )?;
+            job_log::started(change, id, by.now_secs, command)?;
             Ok(Some(command))
         })
     }
@@ -231,6 +232,9 @@ impl Catalog {
             )?;
             if rows > 0 && is_cancelled {
                 note(change, by, "job.cancel", &id.to_string(), "")?;
+            }
+            if rows > 0 {
+                never_began(change, id, by.now_secs, (state, cause), error)?;
             }
             Ok(rows > 0)
         })
@@ -325,11 +329,27 @@ fn add_missed(change: &Sql<'_>, now_secs: i64, run: &NewRun) -> Result<()> {
     let update = "UPDATE jobs SET ended = $2, cause = $3, error = $4 WHERE id = $1";
     let why = "it did not start in its time";
     change.execute(update, values![id, now_secs, Word(JobCause::NotStarted), why])?;
-    Ok(())
+    never_began(change, id, now_secs, (JobState::Missed, JobCause::NotStarted), why)
 }
 
 fn add_queued(change: &Sql<'_>, now_secs: i64, run: &NewRun) -> Result<u64> {
-    add(change, now_secs, run, JobState::Queued)
+    let id = add(change, now_secs, run, JobState::Queued)?;
+    job_log::queued(change, id, now_secs, &run.plan)?;
+    Ok(id)
+}
+
+/// Shows the end of a job that never began.
+fn never_began(
+    change: &Sql<'_>,
+    id: u64,
+    ended: i64,
+    (state, cause): (JobState, JobCause),
+    error: &str,
+) -> Result<()> {
+    let (progress, snapshot, report) = (&Progress::default(), None, "");
+    let (error, cause, cancelled) = (Some(error), Some(cause), state == JobState::Cancelled);
+    let end = Ending { ended, state, progress, snapshot, error, cause, cancelled, report };
+    end_is_shown(change, &whole(change, id)?, &end)
 }
 
 fn add(change: &Sql<'_>, now_secs: i64, run: &NewRun, state: JobState) -> Result<u64> {
@@ -370,6 +390,7 @@ pub(crate) fn job_ended(change: &Sql<'_>, id: u64, end: &Ending<'_>) -> Result<(
     let run = change.one(&select, values![id], |row| {
         Ok(OpenRun { job: job(row)?, command: row.get(BEHIND)? })
     })?;
+    end_is_shown(change, &run.job, end)?;
     let Some(plan) = &run.job.plan else { return Ok(()) };
     match end.state {
         JobState::Complete | JobState::Partial => {

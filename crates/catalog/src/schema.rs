@@ -2,6 +2,7 @@
 //! changes.
 
 mod job_labels;
+mod looking;
 mod schedules;
 mod snapshots;
 mod tables;
@@ -22,6 +23,7 @@ pub(crate) const STEPS: &[&str] = &[
     tables::NODE_OPTIONS,
     schedules::STEP,
     job_labels::STEP,
+    looking::STEP,
     snapshots::STEP,
     upkeep::STEP,
 ];

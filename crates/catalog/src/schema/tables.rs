@@ -116,7 +116,7 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 24] = [
+pub(crate) const TABLES: [Table; 26] = [
     table("settings", "key"),
     table("storage_servers", "name"),
     table("domains", "name"),
@@ -135,6 +135,8 @@ pub(crate) const TABLES: [Table; 24] = [
     table("objects", "kind, name"),
     table("schedule_states", "policy, schedule, node, source"),
     table("source_states", "node, source"),
+    table("backup_states", "node, policy, source"),
+    numbered("job_log"),
     table("snapshots", "domain, id"),
     table("deleted_sources", "node, policy, source"),
     table("upkeep_jobs", "job"),

@@ -4,6 +4,7 @@
 use super::*;
 use crate::audit::note;
 use crate::testing::run;
+use api::reports::ReportFilter;
 use std::time::Instant;
 
 const NODES: i64 = 1_000;
@@ -101,6 +102,34 @@ fn filters() -> Vec<(&'static str, usize, JobFilter)> {
     ]
 }
 
+/// Of a million jobs in 400 days, as a server keeps them, 75,000 are of a month.
+const OF_A_MONTH: i64 = 75_000;
+
+fn reports(on: On, catalog: &Catalog) {
+    let sources = "INSERT INTO backup_states (node, policy, source, since, complete_begun,
+             complete_ended, complete_job, took_secs)
+         SELECT name, 'daily', '/etc', 1, 2, 3, 4, 5 FROM nodes";
+    run(catalog, sources);
+    let nodes = NODES as usize;
+    in_time(on, "sources", nodes, || catalog.backup_states().unwrap().len());
+    in_time(on, "durations", nodes, || catalog.durations().unwrap().len());
+    let page = |filter: &ReportFilter| catalog.backup_rows(filter, None).unwrap().0.len();
+    let none = ReportFilter::default();
+    in_time(on, "newest backups", 1_000, || page(&none));
+    let until = Some(all() / 2);
+    in_time(on, "older backups", 1_000, || page(&ReportFilter { until, ..none.clone() }));
+    let node = Some("node-77".to_owned());
+    let of_node = (all() / NODES) as usize;
+    in_time(on, "backups of a node", of_node, || {
+        page(&ReportFilter { node: node.clone(), ..none.clone() })
+    });
+    let since = (all() - OF_A_MONTH).max(0);
+    in_time(on, "costs of a month", nodes - 1, || catalog.costs(since, all()).unwrap().len());
+    in_time(on, "causes of a month", 1, || catalog.causes(since).unwrap().len());
+    in_time(on, "causes since ever", 1, || catalog.causes(0).unwrap().len());
+    in_time(on, "the log of a job", 0, || catalog.job_log(5_000).unwrap().len());
+}
+
 fn every_list_of_a_million_jobs_is_there_in_200_ms(on: On) {
     let (_folder, catalog) = on.catalog();
     add_nodes(&catalog);
@@ -116,6 +145,7 @@ fn every_list_of_a_million_jobs_is_there_in_200_ms(on: On) {
     in_time(on, "commands", 0, || catalog.commands(1_000).unwrap().len());
     in_time(on, "grants", 0, || catalog.grants().unwrap().len());
     in_time(on, "stale keys", 0, || catalog.stale_keys(5).unwrap().len());
+    reports(on, &catalog);
     in_time(on, "a job begins", 1, || usize::from(begin(&catalog, "web", all()) > 0));
 }
 
