@@ -69,6 +69,13 @@ SABOTAGES = {
         "crates/retention/src/evaluate.rs", "Some(until_secs) => State::Locked { until_secs },",
         "Some(until_secs) if !facts.is_named() => State::Locked { until_secs },\n            Some(_) => State::Expired,",
         test("retention", "a_lock_outlives_names")),
+    "a snapshot in the trash protects nothing": (
+        "crates/server-control/src/protection/snapshots.rs", " && facts.trashed.is_none()", "",
+        test("server-control", "only_a_snapshot_that_exists_and_is_good_protects")),
+    "what was never backed up is new for a time only": (
+        "crates/server-control/src/protection/decide.rs", "Some(until) if is_new && now <= until => {",
+        "Some(_) if is_new => {",
+        test("server-control", "what_was_never_backed_up_is_new")),
     "nothing expires while the clock is in doubt": (
         "crates/retention/src/evaluate.rs", "let Some(doubt) = now.doubt else {",
         "let Some(doubt) = now.doubt.filter(|_| false) else {",

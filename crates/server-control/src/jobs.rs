@@ -1,8 +1,10 @@
 //! Jobs: running ones are in memory, with their rates; the catalog has their starts and ends.
 
 use crate::{Error, Result, by, now_secs, random};
+use api::job_log::LogLevel;
 use api::jobs::{Job, JobCause, JobFilter, JobState, Progress};
 use catalog::Catalog;
+use catalog::job_log::NewEntry;
 use catalog::jobs::{Ending, NewJob, page};
 use parking_lot::Mutex;
 use server_contract::access_control::{JobEnd, JobNo, JobStatus};
@@ -205,6 +207,14 @@ impl Jobs {
         if let Some(job) = self.started.take(node, kind, what) {
             let id = job.id;
             self.running.add(Job { domain: domain.to_owned(), state: JobState::Running, ..job });
+            self.note(&[NewEntry {
+                job: id,
+                time: now_secs(),
+                level: LogLevel::Info,
+                code: "session",
+                message: "the node began its session",
+            }]);
+            self.have_changed();
             return id;
         }
         let id = self.enter(node, domain, kind, what);
@@ -241,7 +251,15 @@ impl Jobs {
             cancelled: false,
             report: None,
         });
+        self.have_changed();
         id
+    }
+
+    /// Adds entries to the logs of jobs. A log that cannot be written stops no job.
+    pub(crate) fn note(&self, entries: &[NewEntry<'_>]) {
+        if let Err(error) = self.catalog.note_jobs(entries) {
+            tracing::error!(%error, "cannot write the log of a job");
+        }
     }
 
     /// Records the progress of a job.
@@ -273,6 +291,7 @@ impl Jobs {
         }
         let (state, ended, error, report) = (JobState::Running, None, None, None);
         self.running.add(Job { state, ended, error, report, ..job });
+        self.have_changed();
     }
 
     /// Records the end of a job, if it runs.

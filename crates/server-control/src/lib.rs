@@ -22,6 +22,7 @@ mod domain_repository;
 mod domains;
 mod enroll;
 mod error;
+mod events;
 mod forget;
 mod grants;
 mod housekeeping;
@@ -36,8 +37,10 @@ pub mod offline;
 mod open;
 mod options;
 mod permissions;
+mod protection;
 mod refusal_log;
 mod remote_domain;
+mod reports;
 mod repositories;
 mod retention;
 mod scheduler;
@@ -60,6 +63,7 @@ use commands::Commands;
 use domain_repository::DomainRepositories;
 use domains::Domains;
 use enroll::Enrollment;
+use events::Events;
 use forget::ForgetPermissions;
 use grants::Grants;
 use housekeeping::Housekeeping;
@@ -70,6 +74,8 @@ use nodes::Nodes;
 use open::Parts;
 use options::ClientOptions;
 use permissions::Permissions;
+use protection::ProtectionView;
+use reports::Reports;
 use retention::Retention;
 use scheduler::Scheduler;
 use server_contract::Repositories;
@@ -111,6 +117,9 @@ pub struct Control {
     jobs: Arc<Jobs>,
     commands: Arc<Commands>,
     sites: Arc<Sites>,
+    protection: Arc<ProtectionView>,
+    reports: Arc<Reports>,
+    events: Arc<Events>,
     retention: Arc<Retention>,
     scheduler: Arc<Scheduler>,
     storage_servers: Arc<StorageServers>,
@@ -131,10 +140,11 @@ impl Control {
         let (attempts, refusals) = (parts.attempts.clone(), parts.refusals.clone());
         let administrator = Administrator::open(&parts.folder, attempts, refusals)?;
         parts.begin()?;
-        let sites = Arc::new(Sites::new(&parts));
         let commands = Arc::new(Commands::new(&parts));
         let scheduler = Scheduler::new(&parts, commands.clone());
         scheduler.resume()?;
+        let sites = Arc::new(Sites::new(&parts));
+        let retention = Arc::new(Retention::new(&parts, sites.clone()));
         Ok(Arc::new(Self {
             administrator: Arc::new(administrator),
             tokens: Arc::new(Tokens::new(&parts)),
@@ -143,7 +153,10 @@ impl Control {
             client_options: Arc::new(ClientOptions::new(&parts)),
             domains: Arc::new(Domains::new(&parts)),
             grants: Arc::new(Grants::new(&parts)),
-            retention: Arc::new(Retention::new(&parts, sites.clone())),
+            protection: Arc::new(ProtectionView::new(&parts, sites.clone(), retention.clone())),
+            reports: Arc::new(Reports::new(&parts)),
+            events: Arc::new(Events::new(&parts)?),
+            retention,
             sites,
             commands,
             scheduler: Arc::new(scheduler),

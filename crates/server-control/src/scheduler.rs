@@ -5,6 +5,7 @@
 //! whenever jobs have ended. One [`Scheduler::tick`] does everything that is due and never waits for a node.
 
 mod ends;
+mod estimate;
 mod lines;
 mod queue;
 
@@ -14,8 +15,11 @@ use crate::jobs::Jobs;
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::{Error, Result, SERVER};
+pub(crate) use lines::source_key;
+
 use api::Name;
 use api::jobs::{JobPlan, JobState, StartedJob, StartedPolicy};
+use catalog::backup_states::Expected;
 use catalog::objects::Objects;
 use catalog::schedules::{
     NewRun, OpenRun, ScheduleKey, ScheduleState, Settled, Settlement, SourceState,
@@ -59,6 +63,8 @@ struct Known {
     states: FxHashMap<ScheduleKey, ScheduleState>,
     /// By node and source.
     sources: FxHashMap<(String, String), SourceState>,
+    /// How long the newest run took, in seconds, by node, policy and source.
+    took: FxHashMap<(String, String, String), i64>,
     open: Vec<OpenRun>,
     /// Of [`Jobs::changes`], when the above was read.
     changes: Option<u64>,
@@ -126,7 +132,7 @@ impl Scheduler {
         let nodes_are_old = |at: i64| !(0..NODES_EVERY_SECS).contains(&(now_secs - at));
         let is_new = known.site_version != Some(self.catalog.site_version()?);
         if is_new || known.nodes_at_secs.is_none_or(nodes_are_old) {
-            self.refresh_lines(known)?;
+            self.refresh_lines(known, now_secs)?;
             known.nodes_at_secs = Some(now_secs);
         }
         let changes = self.jobs.changes();
@@ -137,8 +143,22 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Notes since when each source of a policy is expected, whether a schedule starts it or not.
+    fn expect_sources(&self, site: &Site, nodes: &[Member], now_secs: i64) -> Result<()> {
+        let all = |(name, policy)| lines::targets(site, name, policy, nodes);
+        let targets: Vec<_> =
+            site.policies.iter().flat_map(|(name, policy)| all((name.as_str(), policy))).collect();
+        let expected = |target: &'_ lines::Target| {
+            (target.member.name.to_string(), target.policy.clone(), target.source.clone())
+        };
+        let keys: Vec<_> = targets.iter().map(expected).collect();
+        let sources: Vec<_> =
+            keys.iter().map(|(node, policy, source)| Expected { node, policy, source }).collect();
+        Ok(self.catalog.expect_sources(now_secs, &sources)?)
+    }
+
     /// New lines when the policies or the nodes are others than before.
-    fn refresh_lines(&self, known: &mut Known) -> Result<()> {
+    fn refresh_lines(&self, known: &mut Known, now_secs: i64) -> Result<()> {
         let objects = self.catalog.objects()?;
         let nodes = self.catalog.nodes()?.into_iter().filter(|node| !node.revoked);
         let nodes: Vec<_> =
@@ -149,6 +169,7 @@ impl Scheduler {
         known.site_version = Some(objects.version);
         known.site = declared(objects);
         known.lines = lines::lines(&known.site, &nodes);
+        self.expect_sources(&known.site, &nodes, now_secs)?;
         known.nodes = nodes;
         known.changes = None;
         Ok(())
@@ -159,6 +180,7 @@ impl Scheduler {
         known.states = states.into_iter().map(|state| (state.key.clone(), state)).collect();
         let named = |source: SourceState| ((source.node.clone(), source.source.clone()), source);
         known.sources = self.catalog.source_states()?.into_iter().map(named).collect();
+        known.took = self.catalog.durations()?.into_iter().collect();
         known.open = self.catalog.open_runs()?;
         known.lines.iter_mut().for_each(|line| line.wake_secs = i64::MIN);
         self.drop_unwanted(known)
@@ -261,7 +283,7 @@ impl Scheduler {
         is_dry_run: bool,
     ) -> Result<StartedPolicy> {
         let known = &mut *self.known.lock();
-        self.refresh_lines(known)?;
+        self.refresh_lines(known, by.now_secs)?;
         let Some(found) = known.site.policies.get(policy) else {
             return Err(Error::Usage(format!(
                 "there is no policy '{policy}': icecore server policy list"
@@ -349,4 +371,4 @@ fn server(now_secs: i64) -> By<'static> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,9 +3,11 @@
 pub(crate) mod commands;
 pub(crate) mod domains;
 pub(crate) mod enroll;
+pub(crate) mod events;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod options;
+pub(crate) mod reports;
 pub(crate) mod retention;
 pub(crate) mod server;
 pub(crate) mod sites;

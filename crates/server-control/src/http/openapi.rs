@@ -1,8 +1,8 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
 use super::handlers::{
-    commands, domains, enroll, jobs, nodes, options, retention, server, sites, storage_servers,
-    upkeep,
+    commands, domains, enroll, events, jobs, nodes, options, reports, retention, server, sites,
+    storage_servers, upkeep,
 };
 use axum::body::Bytes;
 use std::sync::OnceLock;
@@ -35,6 +35,8 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel, jobs::start_policy,
+        events::events, reports::job_log, reports::protection, reports::backups, reports::costs,
+        reports::capacity, reports::causes,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,
         retention::snapshots, retention::snapshot, retention::delete, retention::undelete,
         retention::expire, retention::simulate, retention::delete_source, retention::confirm_clock,

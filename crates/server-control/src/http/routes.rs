@@ -2,8 +2,8 @@
 
 use super::Failed;
 use super::handlers::{
-    commands, domains, enroll, jobs, nodes, options, retention, server, sites, storage_servers,
-    upkeep,
+    commands, domains, enroll, events, jobs, nodes, options, reports, retention, server, sites,
+    storage_servers, upkeep,
 };
 use super::openapi;
 use super::topics::Server;
@@ -71,6 +71,13 @@ fn routes() -> Router<Server> {
         .route("/jobs", get(jobs::history))
         .route("/jobs/{id}", get(jobs::job))
         .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/jobs/{id}/log", get(reports::job_log))
+        .route("/events", get(events::events))
+        .route("/protection", get(reports::protection))
+        .route("/reports/backups", get(reports::backups))
+        .route("/reports/costs", get(reports::costs))
+        .route("/reports/capacity", get(reports::capacity))
+        .route("/reports/causes", get(reports::causes))
         .route("/policies/{policy}/start", post(jobs::start_policy))
         .route("/upkeep", get(upkeep::status))
         .route("/upkeep/{upkeep}/start", post(upkeep::start))

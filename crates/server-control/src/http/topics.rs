@@ -4,12 +4,15 @@ use crate::Control;
 use crate::commands::Commands;
 use crate::domains::Domains;
 use crate::enroll::Enrollment;
+use crate::events::Events;
 use crate::forget::ForgetPermissions;
 use crate::grants::Grants;
 use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::nodes::Nodes;
 use crate::options::ClientOptions;
+use crate::protection::ProtectionView;
+use crate::reports::Reports;
 use crate::retention::Retention;
 use crate::scheduler::Scheduler;
 use crate::sites::Sites;
@@ -42,11 +45,14 @@ topics! {
     commands: Commands,
     domains: Domains,
     enrollment: Enrollment,
+    events: Events,
     forget_permissions: ForgetPermissions,
     grants: Grants,
     jobs: Jobs,
     limits: Limits,
     nodes: Nodes,
+    protection: ProtectionView,
+    reports: Reports,
     retention: Retention,
     sites: Sites,
     scheduler: Scheduler,

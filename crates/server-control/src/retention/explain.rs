@@ -60,7 +60,7 @@ impl Retention {
     }
 
     /// Reads the repositories again that may have changed. Those that cannot be read are told.
-    pub(super) fn catch_up(&self, domain: Option<&str>) -> Result<Vec<UnreadDomain>> {
+    pub(crate) fn catch_up(&self, domain: Option<&str>) -> Result<Vec<UnreadDomain>> {
         self.jobs.take_domains().iter().for_each(|domain| self.has_changed(domain));
         let now_secs = now_secs();
         let age = now_secs - self.read_at.load(Ordering::Relaxed);

@@ -72,11 +72,16 @@ fn target(
         member: member.clone(),
         unit: policy.unit().to_owned(),
         priority: policy.priority.into(),
-        source: task.paths.join("\n"),
+        source: source_key(&task.paths),
         source_name: called.to_owned(),
         class: site.class_of(policy).to_owned(),
         task,
     }
+}
+
+/// What jobs call a source: its paths, one in a line.
+pub(crate) fn source_key(paths: &[String]) -> String {
+    paths.join("\n")
 }
 
 /// All lines of a site. A schedule whose time zone this machine does not know is reported and left out.

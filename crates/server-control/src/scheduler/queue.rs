@@ -1,9 +1,13 @@
 //! Jobs that wait for their turn.
 
+use super::estimate::starts;
 use super::{Known, Scheduler, server};
 use crate::Result;
+use api::job_log::LogLevel;
 use api::jobs::{Job, JobCause, JobState};
+use catalog::job_log::NewEntry;
 use catalog::schedules::OpenRun;
+use rustc_hash::FxHashMap;
 use schedule::queue::{Queued, Site, Slots, Turn, turns};
 use site::DEFAULT_UNIT;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +30,8 @@ impl Scheduler {
                 hindrances.insert(one.job, turn);
             }
         }
+        add_estimates(&mut waits, known, &queue, &hindrances, now_secs);
+        self.note_waits(&known.hindrances, &hindrances, &waits, now_secs);
         self.jobs.wait_for(waits);
         known.hindrances = hindrances;
         for (job, node) in started {
@@ -34,6 +40,24 @@ impl Scheduler {
             known.last_start.insert(node, known.starts);
         }
         Ok(())
+    }
+
+    /// Notes in the log of each job what it waits for, when that is something else than before.
+    fn note_waits(
+        &self,
+        before: &FxHashMap<u64, Turn>,
+        now: &FxHashMap<u64, Turn>,
+        waits: &BTreeMap<u64, String>,
+        time: i64,
+    ) {
+        let is_other = |(job, turn): &(&u64, &Turn)| before.get(*job).map(code) != Some(code(turn));
+        let entry = |(job, turn): (&u64, &Turn)| {
+            let message = waits.get(job).map_or("", String::as_str);
+            NewEntry { job: *job, time, level: LogLevel::Info, code: code(turn), message }
+        };
+        let mut entries: Vec<_> = now.iter().filter(is_other).map(entry).collect();
+        entries.sort_by_key(|entry| entry.job);
+        self.jobs.note(&entries);
     }
 
     fn site<'a>(&self, known: &'a Known, connected: &'a [String]) -> Site<'a> {
@@ -83,6 +107,58 @@ fn queued(run: &OpenRun) -> Option<Queued<'_>> {
     let plan = run.job.plan.as_ref().filter(|_| run.job.state == JobState::Queued)?;
     let (unit, priority, node) = (plan.unit.as_str(), plan.priority, run.job.node.as_str());
     Some(Queued { job: run.job.id, unit, priority, node })
+}
+
+/// What a job waits for, as its log says it.
+fn code(turn: &Turn) -> &'static str {
+    match turn {
+        Turn::Start => "starts",
+        Turn::Away => "waits-for-agent",
+        Turn::Busy => "waits-for-node",
+        Turn::Slot { .. } => "waits-for-slot",
+    }
+}
+
+/// How long jobs wait for a slot, where all that is before them has been measured.
+fn add_estimates(
+    waits: &mut BTreeMap<u64, String>,
+    known: &Known,
+    queue: &[Queued<'_>],
+    hindrances: &FxHashMap<u64, Turn>,
+    now_secs: i64,
+) {
+    let mut units: BTreeMap<&str, Vec<(usize, u64)>> = BTreeMap::new();
+    for one in queue {
+        if let Some(Turn::Slot { before }) = hindrances.get(&one.job) {
+            units.entry(one.unit).or_default().push((*before, one.job));
+        }
+    }
+    for (unit, mut waiting) in units {
+        waiting.sort_unstable();
+        let running = known.open.iter().filter(|run| run.job.state != JobState::Queued);
+        let running = running.filter(|run| run.job.plan.as_ref().is_some_and(|it| it.unit == unit));
+        let left: Vec<_> = running
+            .map(|run| Some((known.took_secs(run)? - (now_secs - run.job.begun)).max(0)))
+            .collect();
+        let find = |job: u64| known.open.iter().find(|run| run.job.id == job);
+        let took: Vec<_> = waiting.iter().map(|(_, job)| known.took_secs(find(*job)?)).collect();
+        let default = site::Unit::default();
+        let slots = known.site.units.get(unit).unwrap_or(&default).max_jobs as usize;
+        for ((_, job), secs) in waiting.iter().zip(starts(slots, &left, &took)) {
+            if let (Some(text), Some(secs)) = (waits.get_mut(job), secs) {
+                text.push_str(&format!(", about {} min", (secs + 59) / 60));
+            }
+        }
+    }
+}
+
+impl Known {
+    /// How long the last run of the same source took.
+    fn took_secs(&self, run: &OpenRun) -> Option<i64> {
+        let plan = run.job.plan.as_ref()?;
+        let key = (run.job.node.clone(), plan.policy.clone(), plan.source.clone());
+        self.took.get(&key).copied()
+    }
 }
 
 /// Why a job waits, for people.

@@ -96,7 +96,7 @@ impl Rig {
     }
 }
 
-fn enroll(catalog: &Catalog, node: &str) {
+pub(crate) fn enroll(catalog: &Catalog, node: &str) {
     let name: Name = node.parse().unwrap();
     let repository = None;
     let keys = api::enroll::KeyMode::Client;

@@ -130,3 +130,62 @@ async fn a_connection_has_so_many_requests_and_no_more() {
     let answers = send(one.repeat(10).as_bytes()).await;
     assert_eq!(answers.matches("HTTP/1.1 200").count() as u64, TIMES.requests);
 }
+
+/// Reads until `text` came.
+async fn read_until(stream: &mut DuplexStream, text: &str) -> String {
+    let mut all = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).await.unwrap();
+        all.extend_from_slice(&part[..count]);
+        let so_far = String::from_utf8_lossy(&all).into_owned();
+        if so_far.contains(text) {
+            return so_far;
+        }
+        assert!(count > 0, "the stream ended before '{text}': {so_far}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_events_outlives_the_time_of_a_request_and_is_resumed() {
+    let place = tempfile::tempdir().unwrap();
+    let control = Control::open(place.path(), &[]).unwrap();
+    let token = std::fs::read_to_string(place.path().join("admin-token")).unwrap();
+    let get = |after: &str| {
+        format!(
+            "GET /api/v1/events{after} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\r\n"
+        )
+    };
+    let follow = |after: &str| {
+        let (stream, other) = tokio::io::duplex(64 << 10);
+        let caller = Caller { address: Ipv4Addr::LOCALHOST.into(), peer: None, stranger: None };
+        tokio::spawn(serve_within(other, router(control.clone()), caller, TIMES));
+        (stream, get(after))
+    };
+    let (mut stream, request) = follow("");
+    let begun = Instant::now();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let head = read_until(&mut stream, "event: reset").await;
+    assert!(head.contains("text/event-stream") && head.contains(r#"{"reason":"start"}"#), "{head}");
+    let id = head.split("id: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    tokio::time::sleep(2 * TIMES.request).await;
+    control.catalog.audit_note(crate::by("test"), "test.first", "", "").unwrap();
+    read_until(&mut stream, "test.first").await;
+    assert!(begun.elapsed() > TIMES.request);
+    drop(stream);
+
+    control.catalog.audit_note(crate::by("test"), "test.second", "", "").unwrap();
+    let (mut stream, request) = follow(&format!("?after={id}"));
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let both = read_until(&mut stream, "test.second").await;
+    assert!(both.contains("test.first") && !both.contains("event: reset"), "{both}");
+    let (mut stream, request) = follow("?after=0000000000000001-5");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    read_until(&mut stream, r#"{"reason":"restart"}"#).await;
+}
+
+#[tokio::test]
+async fn events_are_for_administrators() {
+    let answer = send(b"GET /api/v1/events HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+}

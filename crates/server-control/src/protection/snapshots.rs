@@ -1,0 +1,119 @@
+//! Which snapshots protect: those that exist, are complete, not suspect and not in the trash. Pure.
+
+use ::retention::Facts;
+use api::retention::UnreadDomain;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A complete backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Complete {
+    /// When it began; when it was received, if no job says more.
+    pub(super) secs: i64,
+    pub(super) snapshot: Option<String>,
+}
+
+/// The snapshots that protect.
+pub(super) struct GoodSnapshots {
+    /// Domains whose repositories cannot be read.
+    unread: FxHashSet<String>,
+    ids: FxHashSet<String>,
+    /// By node, policy and source; of no policy, by node alone.
+    newest: FxHashMap<(String, String, String), Complete>,
+}
+
+impl GoodSnapshots {
+    pub(super) fn new(all: &BTreeMap<String, Arc<Vec<Facts>>>, unread: &[UnreadDomain]) -> Self {
+        let unread = unread.iter().map(|domain| domain.domain.clone()).collect();
+        let (mut ids, mut newest) = (FxHashSet::default(), FxHashMap::default());
+        for facts in all.values().flat_map(|facts| facts.iter()).filter(|facts| protects(facts)) {
+            let (secs, id) = (facts.received_secs, facts.id.to_string());
+            ids.insert(id.clone());
+            let source = if facts.policy.is_empty() { "" } else { &facts.source };
+            let key = (facts.node.clone(), facts.policy.clone(), source.to_owned());
+            let complete = Complete { secs, snapshot: Some(id) };
+            let known = newest.entry(key).or_insert_with(|| complete.clone());
+            if known.secs < secs {
+                *known = complete;
+            }
+        }
+        Self { unread, ids, newest }
+    }
+
+    /// The newest complete backup of a source: the one that its jobs tell of, if its snapshot is good, or else the
+    /// newest good one.
+    pub(super) fn newest(
+        &self,
+        domain: &str,
+        said: Option<Complete>,
+        (node, policy, source): (&str, &str, &str),
+    ) -> Option<Complete> {
+        let is_good =
+            |said: &Complete| said.snapshot.as_ref().is_some_and(|id| self.ids.contains(id));
+        if self.unread.contains(domain) || said.as_ref().is_some_and(is_good) {
+            return said;
+        }
+        let key = (node.to_owned(), policy.to_owned(), source.to_owned());
+        self.newest.get(&key).cloned()
+    }
+}
+
+fn protects(facts: &Facts) -> bool {
+    !facts.is_partial && facts.suspect.is_none() && facts.trashed.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::retention::{Trashed, TrashedBy};
+    use ids::SnapshotId;
+
+    fn facts(id: &str, received_secs: i64) -> Facts {
+        let [node, source, policy, class] = ["web", "main", "daily", "standard"].map(str::to_owned);
+        Facts {
+            id: SnapshotId::from_hex(&id.repeat(16)).unwrap(),
+            number: 1,
+            node,
+            source,
+            policy,
+            class,
+            received_secs,
+            is_partial: false,
+            suspect: None,
+            tags: None,
+            locked_until_secs: None,
+            has_deleted_objects: None,
+            source_deleted_secs: None,
+            trashed: None,
+        }
+    }
+
+    fn newest(all: Vec<Facts>, unread: &[UnreadDomain]) -> Option<i64> {
+        let all = BTreeMap::from([("web".to_owned(), Arc::new(all))]);
+        let said = Complete { secs: 90, snapshot: Some("5a".repeat(16)) };
+        let good = GoodSnapshots::new(&all, unread);
+        good.newest("web", Some(said), ("web", "daily", "main")).map(|it| it.secs)
+    }
+
+    #[test]
+    fn only_a_snapshot_that_exists_and_is_good_protects() {
+        let trash = Trashed { since_secs: 100, by: TrashedBy::Name };
+        assert_eq!(
+            newest(vec![facts("5a", 95), facts("0b", 50)], &[]),
+            Some(90),
+            "as its job said"
+        );
+        for bad in [
+            Facts { is_partial: true, ..facts("5a", 95) },
+            Facts { suspect: Some("the clock".into()), ..facts("5a", 95) },
+            Facts { trashed: Some(trash), ..facts("5a", 95) },
+        ] {
+            assert_eq!(newest(vec![bad.clone()], &[]), None, "{bad:?}");
+            assert_eq!(newest(vec![bad, facts("0b", 50)], &[]), Some(50), "an older one is good");
+        }
+        assert_eq!(newest(vec![], &[]), None, "it was deleted");
+        let (domain, error) = ("web".to_owned(), "it lies elsewhere".to_owned());
+        assert_eq!(newest(vec![], &[UnreadDomain { domain, error }]), Some(90), "nobody knows");
+    }
+}

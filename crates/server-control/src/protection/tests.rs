@@ -1,0 +1,148 @@
+//! Every kind of node there can be: each is listed, and none is called better than it is.
+
+use super::*;
+use crate::Control;
+use crate::scheduler::tests::enroll;
+use api::jobs::JobState;
+use catalog::jobs::{Ending, NewJob};
+use catalog::objects::ObjectChange;
+use serde_json::json;
+
+const NOW: i64 = 1_000_000;
+const HOUR: i64 = 3_600;
+
+const NODES: [&str; 9] =
+    ["bare", "cron", "good", "late", "broken", "fresh", "paused", "retired", "manual"];
+
+fn site() -> Vec<(&'static str, &'static str, serde_json::Value)> {
+    let promised = |nodes: &[&str], more: serde_json::Value| {
+        let mut body = json!({"nodes": nodes, "paths": ["/etc"], "promise": "26 hours", "schedules": ["daily"]});
+        let more = more.as_object().unwrap().clone();
+        body.as_object_mut().unwrap().extend(more);
+        body
+    };
+    let covered = ["good", "late", "broken", "fresh", "paused", "retired", "ghost"];
+    let logs = json!({"source": {"logs": {"paths": ["/var/log"]}}});
+    vec![
+        ("schedule", "daily", json!({"at": "22:00"})),
+        ("node", "paused", json!({"paused": {"reason": "it moves"}})),
+        ("group", "nobody", json!({"labels": {"role": "none"}})),
+        ("policy", "daily", promised(&covered, json!({}))),
+        ("policy", "empty", json!({"groups": ["nobody"], "paths": ["/etc"]})),
+        ("policy", "hand", json!({"nodes": ["manual"], "paths": ["/etc"]})),
+        ("policy", "two", promised(&["good"], logs)),
+    ]
+}
+
+/// A backup of a node: of a policy, if the catalog has a job for it, or of its own.
+fn back_up(control: &Control, node: &str, begun: i64, state: JobState) {
+    let new = NewJob { node, domain: node, kind: "backup", what: "", begun };
+    let id = control.catalog.begin_job(new).unwrap();
+    end(control, id, begun + 60, state);
+}
+
+fn end(control: &Control, id: u64, ended: i64, state: JobState) {
+    let progress = &api::jobs::Progress::default();
+    let (snapshot, error, cause, cancelled, report) = (Some("5a"), None, None, false, "{}");
+    let end = Ending { ended, state, progress, snapshot, error, cause, cancelled, report };
+    control.catalog.end_job(id, end).unwrap();
+}
+
+/// A backup of the policy `daily` that began then.
+fn by_policy(control: &Control, node: &str, begun: i64, state: JobState) {
+    let paths = vec!["/etc".to_owned()];
+    let task = api::commands::NewBackup::of(node.parse().unwrap(), paths);
+    let plan = serde_json::from_value(json!({
+        "policy": "daily", "source": "/etc", "unit": "default", "priority": 50,
+        "due": "1970-01-01T00:00:00Z", "attempt": 1, "late": false, "runs": 1,
+        "source_name": "main", "class": "standard"
+    }));
+    let run = catalog::schedules::NewRun {
+        node: node.into(),
+        domain: node.into(),
+        plan: plan.unwrap(),
+        task: api::commands::Task::Backup(task),
+    };
+    let by = catalog::By { who: "test", now_secs: begun };
+    let id = control.catalog.queue_run(by, &run).unwrap().unwrap();
+    control.catalog.start_run(by, id).unwrap().unwrap();
+    end(control, id, begun + 60, state);
+}
+
+fn control() -> (tempfile::TempDir, Arc<Control>) {
+    let folder = tempfile::tempdir().unwrap();
+    let control = Control::open(folder.path(), &[]).unwrap();
+    NODES.iter().for_each(|node| enroll(&control.catalog, node));
+    let put = |(kind, name, body)| ObjectChange::put(kind, name, body);
+    let changes: Vec<_> = site().into_iter().map(put).collect();
+    control.catalog.change_objects(crate::by("test"), 0, &changes).unwrap();
+    control.start_what_is_due_at(NOW).unwrap();
+    let retired = "retired".parse().unwrap();
+    control.catalog.revoke_node(crate::by("test"), &retired).unwrap();
+    (folder, control)
+}
+
+fn shown(control: &Control, filter: &ProtectionFilter) -> Vec<(String, ProtectionState)> {
+    let all = control.protection.at(NOW, filter).unwrap().sources;
+    let name = |one: &SourceProtection| {
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        format!("{} {} {}", text(&one.node), text(&one.policy), text(&one.source))
+    };
+    let mut shown: Vec<_> = all.iter().map(|one| (name(one), one.state)).collect();
+    shown.sort();
+    shown
+}
+
+#[test]
+fn nobody_is_left_out_and_nobody_is_called_better_than_it_is() {
+    use ProtectionState as State;
+    let (_folder, control) = control();
+    back_up(&control, "cron", NOW - HOUR, JobState::Complete);
+    by_policy(&control, "good", NOW - 2 * HOUR, JobState::Complete);
+    by_policy(&control, "late", NOW - 27 * HOUR, JobState::Complete);
+    by_policy(&control, "late", NOW - HOUR, JobState::Partial);
+    by_policy(&control, "broken", NOW - 3 * HOUR, JobState::Complete);
+    by_policy(&control, "broken", NOW - HOUR, JobState::Failed);
+    by_policy(&control, "retired", NOW - HOUR, JobState::Complete);
+    let expected = [
+        ("- empty -", State::AtRisk),
+        ("bare - -", State::Unprotected),
+        ("broken daily main", State::AtRisk),
+        ("cron - -", State::NoPromise),
+        ("fresh daily main", State::New),
+        ("ghost daily main", State::Unprotected),
+        ("good daily main", State::Protected),
+        ("good two logs", State::New),
+        ("good two main", State::New),
+        ("late daily main", State::Unprotected),
+        ("manual hand main", State::Unprotected),
+        ("paused daily main", State::Paused),
+        ("retired daily main", State::Unprotected),
+    ];
+    let expected = expected.map(|(name, state)| (name.to_owned(), state));
+    assert_eq!(shown(&control, &ProtectionFilter::default()), expected);
+    let filter = ProtectionFilter { node: Some("good".into()), ..ProtectionFilter::default() };
+    assert_eq!(shown(&control, &filter).len(), 3);
+    let filter = ProtectionFilter { state: Some(State::Paused), ..filter };
+    assert_eq!(shown(&control, &filter).len(), 0);
+}
+
+#[test]
+fn the_worst_come_first_and_hand_started_ones_say_so() {
+    let (_folder, control) = control();
+    let all = control.protection.at(NOW, &ProtectionFilter::default()).unwrap().sources;
+    let states: Vec<_> = all.iter().map(|one| one.state).collect();
+    assert!(states.is_sorted_by(|a, b| a >= b), "{states:?}");
+    let manual: Vec<_> = all.iter().filter(|one| one.is_manual).collect();
+    let names: Vec<_> = manual.iter().filter_map(|one| one.node.as_deref()).collect();
+    assert_eq!(names, ["bare", "cron", "manual"]);
+}
+
+/// Without it, everything that it names would be left out.
+#[test]
+fn a_site_that_is_not_understood_is_no_site_without_sources() {
+    let (_folder, control) = control();
+    let put = ObjectChange::put("policy", "new", json!({"from_the_future": 1}));
+    control.catalog.change_objects(crate::by("test"), 1, &[put]).unwrap();
+    assert!(control.protection.at(NOW, &ProtectionFilter::default()).is_err());
+}
