@@ -22,6 +22,8 @@ use zeroize::Zeroizing;
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const CALL_TIME: Duration = Duration::from_secs(90);
+/// A stream that says nothing for so long is dead: the server says that it lives more often.
+const QUIET_TIME: Duration = Duration::from_secs(45);
 /// The largest reply is a list of very many snapshots.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
@@ -135,6 +137,52 @@ impl Client {
                 // A server that closes after its answer: what came is here.
                 Ok(()) => talk.await,
             },
+        }
+    }
+
+    /// Follows the stream at `path` until it ends, or `with` wants no more of its parts.
+    ///
+    /// # Errors
+    /// As [`Client::get`]; also when the stream is silent for longer than a living one is.
+    pub async fn follow(&self, path: &str, with: impl FnMut(Bytes) -> bool) -> Result<()> {
+        let request = self.request(Method::GET, path, Bytes::new())?;
+        let stream = self.connect().await?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
+        let talk = async {
+            let response = timeout(self.call_time, sender.send_request(request)).await;
+            let response = response.map_err(|_| self.late("the answer"))?;
+            self.parts(response.map_err(|error| self.broken(&error))?, with).await
+        };
+        tokio::pin!(connection, talk);
+        tokio::select! {
+            done = &mut talk => done,
+            ended = &mut connection => match ended {
+                Err(error) => Err(self.broken(&error)),
+                Ok(()) => talk.await,
+            },
+        }
+    }
+
+    async fn parts(
+        &self,
+        response: Response<hyper::body::Incoming>,
+        mut with: impl FnMut(Bytes) -> bool,
+    ) -> Result<()> {
+        if !response.status().is_success() {
+            let (status, body) = self.read(response).await?;
+            let refused = serde_json::from_slice(&body).map(Error::Server);
+            return Err(refused.unwrap_or_else(|_| self.no_answer(format!("status {status}"))));
+        }
+        let mut body = response.into_body();
+        loop {
+            let part =
+                timeout(QUIET_TIME, body.frame()).await.map_err(|_| self.late("an event"))?;
+            let Some(part) = part else { return Ok(()) };
+            let part = part.map_err(|error| self.broken(&error))?;
+            if part.into_data().is_ok_and(|data| !with(data)) {
+                return Ok(());
+            }
         }
     }
 

@@ -21,12 +21,14 @@ pub(crate) enum Code {
     Unreachable = 16,
     DrillMismatch = 17,
     HookFailed = 18,
+    Unprotected = 19,
+    AtRisk = 20,
     Cancelled = 130,
 }
 
 impl Code {
     /// All of them, by number.
-    pub(crate) const ALL: [Code; 14] = [
+    pub(crate) const ALL: [Code; 16] = [
         Code::Complete,
         Code::Failed,
         Code::Usage,
@@ -40,6 +42,8 @@ impl Code {
         Code::Unreachable,
         Code::DrillMismatch,
         Code::HookFailed,
+        Code::Unprotected,
+        Code::AtRisk,
         Code::Cancelled,
     ];
 
@@ -64,6 +68,8 @@ impl Code {
             Code::Unreachable => "unreachable",
             Code::DrillMismatch => "drill-mismatch",
             Code::HookFailed => "hook-failed",
+            Code::Unprotected => "unprotected",
+            Code::AtRisk => "at-risk",
             Code::Cancelled => "cancelled",
         }
     }
@@ -84,6 +90,8 @@ impl Code {
             Code::Unreachable => "repository or server unreachable",
             Code::DrillMismatch => "restored data differs from the backup",
             Code::HookFailed => "a hook failed; before the backup: nothing was backed up",
+            Code::Unprotected => "something has no complete backup, or an older one than promised",
+            Code::AtRisk => "something is at risk, or nobody promises how old its backup may be",
             Code::Cancelled => "stopped by a signal; the next run continues with what was stored",
         }
     }

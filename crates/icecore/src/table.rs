@@ -69,6 +69,11 @@ impl Table {
         lines[1..].iter().try_for_each(|line| out.print(line))
     }
 
+    /// The heading and the rows, as they are printed.
+    pub(crate) fn shown(&self, out: &Out) -> Vec<String> {
+        self.lines(terminal::width(), |paint, text| out.paint(paint, text))
+    }
+
     /// The lines without colors, as wide as they need to be.
     #[cfg(test)]
     pub(crate) fn plain(&self) -> Vec<String> {

@@ -23,6 +23,16 @@ pub(crate) fn width() -> Option<usize> {
     columns(io::stdout())
 }
 
+/// Lines of the terminal that shows the output; `None` when it goes elsewhere, or cannot be drawn on again.
+pub(crate) fn height() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() || is_dumb() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(stdout.as_fd()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|lines| *lines > 0)
+}
+
 /// Columns of the terminal that shows errors and progress.
 pub(crate) fn error_width() -> Option<usize> {
     columns(io::stderr())

@@ -61,6 +61,11 @@ impl Reach {
         Ok(blocking::wait(self.client()?.get(path))?)
     }
 
+    /// Follows the stream at `path` of the API until it ends, or `with` wants no more.
+    pub(crate) fn follow(&self, path: &str, mut with: impl FnMut(&[u8]) -> bool) -> Result<()> {
+        Ok(blocking::wait(self.client()?.follow(path, |part| with(&part)))?)
+    }
+
     /// Sends `body` to `path` of the API.
     pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
         Ok(blocking::wait(self.client()?.post(path, body))?)

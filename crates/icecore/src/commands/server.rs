@@ -1,6 +1,7 @@
 //! `icecore server`.
 
 mod catalog;
+mod causes;
 mod domains;
 mod jobs;
 mod limits;
@@ -9,6 +10,8 @@ mod maintenance;
 mod node_commands;
 mod nodes;
 mod options;
+mod protection;
+mod report;
 mod retention;
 pub(crate) mod run;
 pub(crate) mod site;
@@ -16,6 +19,7 @@ mod start;
 mod storage_servers;
 mod token;
 mod upkeep;
+mod watch;
 
 use crate::codes::Code;
 use crate::commands::reach::Reach;
@@ -63,6 +67,8 @@ enum Action {
     Ungrant(domains::Ungrant),
     Sessions(jobs::Sessions),
     Jobs(jobs::JobsArgs),
+    Protection(protection::Protection),
+    Report(report::Report),
     Start(start::StartArgs),
     Cancel(jobs::Cancel),
     Limit(limits::LimitArgs),
@@ -119,6 +125,8 @@ impl Server {
             Some(Action::Ungrant(ungrant)) => ungrant.run(reach, context),
             Some(Action::Sessions(sessions)) => sessions.run(reach, context),
             Some(Action::Jobs(jobs)) => jobs.run(reach, context),
+            Some(Action::Protection(protection)) => protection.run(reach, context),
+            Some(Action::Report(report)) => report.run(reach, context),
             Some(Action::Start(start)) => start.run(reach, context),
             Some(Action::Cancel(cancel)) => cancel.run(reach, context),
             Some(Action::Limit(limit)) => limit.run(reach, context),

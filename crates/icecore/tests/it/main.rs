@@ -18,6 +18,7 @@ mod key_epochs;
 mod keyless;
 mod locking;
 mod looking;
+mod looking_at_the_site;
 mod machine;
 mod measuring;
 mod names;

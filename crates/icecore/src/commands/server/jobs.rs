@@ -76,12 +76,24 @@ fn running(jobs: &[Job]) -> Table {
 /// List jobs, newest first, or show one with its report.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server jobs --node web-01\n  icecore server jobs --state failed --limit 20\n  icecore server jobs 17 --json"
+    after_help = "Examples:\n  icecore server jobs --node web-01\n  icecore server jobs --state failed --limit 20\n  icecore server jobs 17 --json\n  icecore server jobs 17 --log\n  icecore server jobs --by-cause --since 7d\n  icecore server jobs --watch"
 )]
 pub(crate) struct JobsArgs {
     /// Show this job with its report.
     #[arg(value_name = "JOB")]
     id: Option<u64>,
+    /// Show what happened to the job, step by step.
+    #[arg(long, requires = "id")]
+    log: bool,
+    /// Group jobs that did not end well by cause, with what to do.
+    #[arg(long, conflicts_with_all = ["id", "node", "domain", "kind", "state", "before"])]
+    by_cause: bool,
+    /// Show jobs as they come and go, until it is stopped: a table on a terminal, else a line for each change.
+    #[arg(long, conflicts_with_all = ["id", "by_cause", "since", "domain", "kind", "state", "before"])]
+    watch: bool,
+    /// Only jobs that began since then: an age such as 7d, or a time.
+    #[arg(long, value_name = "TIME", value_parser = crate::time::parse_limit)]
+    since: Option<format::entry::Time>,
     /// Only jobs of this node.
     #[arg(long, value_name = "NODE")]
     node: Option<Name>,
@@ -104,8 +116,12 @@ pub(crate) struct JobsArgs {
 
 impl JobsArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        if let Some(id) = self.id {
-            return show(reach, context, id);
+        match self.id {
+            Some(id) if self.log => return super::causes::log(reach, context, id),
+            Some(id) => return show(reach, context, id),
+            None if self.by_cause => return super::causes::by_cause(reach, context, self.since()),
+            None if self.watch => return super::watch::jobs(reach, context, self.node.as_ref()),
+            None => {}
         }
         let Jobs { jobs, next } = reach.get(&self.path())?;
         jobs.iter().try_for_each(|job| context.out.record("job", job))?;
@@ -117,6 +133,12 @@ impl JobsArgs {
             context.out.line(&format!("Older jobs: icecore server jobs --before {next}"))?;
         }
         context.out.summary(Code::Complete, &Page { count: jobs.len(), next })
+    }
+
+    /// In whole seconds, as the API takes it.
+    fn since(&self) -> Option<String> {
+        let whole = |time| crate::time::json(format::entry::Time { nanos: 0, ..time });
+        self.since.map(whole)
     }
 
     /// Names, words and numbers: nothing that would need to be escaped.
@@ -132,6 +154,7 @@ impl JobsArgs {
         for (key, word) in words.iter().filter_map(|(key, word)| Some((key, word.as_ref()?))) {
             path.push_str(&format!("&{key}={word}"));
         }
+        self.since().iter().for_each(|since| path.push_str(&format!("&since={since}")));
         self.before.iter().for_each(|before| path.push_str(&format!("&before={before}")));
         path
     }
