@@ -1,7 +1,9 @@
 //! Node commands: what an administrator asks a node to do. A node does only what it could do by itself.
 
 use crate::Name;
+use crate::options::Options;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Asks a node to restore onto itself.
@@ -37,12 +39,56 @@ pub struct NewBackup {
     /// Whether all files are read, even if they seem unchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
+    /// Whether inode numbers say nothing about changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_inode: bool,
+    /// Files that changed at this time or later are read, even if they seem unchanged.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub since: Option<i64>,
+    /// The program whose output is backed up instead of paths: a name of the agent's own list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
+    /// Patterns of what is backed up and, behind a `!`, of what is not; the last one that fits counts. Everything when
+    /// empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    /// What tells its snapshots from others of the same paths: a class. Empty for those that bear the paths alone;
+    /// when missing, `only` tells them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// The job that it is for; the server sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+    /// Client options for this backup.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: Options,
+    /// Who says each of them, for people: `policy web`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<String, String>,
+    /// Whether `options` stand in place of those that the server sets for the node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_options: bool,
 }
 
 impl NewBackup {
     /// A backup of `paths`, or of the node's own list.
     pub fn of(node: Name, paths: Vec<String>) -> Self {
-        Self { node, paths, excludes: Vec::new(), full: false }
+        Self {
+            node,
+            paths,
+            excludes: Vec::new(),
+            full: false,
+            ignore_inode: false,
+            since: None,
+            stream: None,
+            only: Vec::new(),
+            series: None,
+            job: None,
+            options: Options::new(),
+            origins: BTreeMap::new(),
+            has_options: false,
+        }
     }
 }
 
@@ -57,6 +103,14 @@ pub fn command_of(what: &str) -> Option<u64> {
 }
 
 const WHAT: &str = "command ";
+
+/// How an agent names the end of a process that was killed.
+pub const KILLED: &str = "killed";
+
+/// Whether an agent's report of a command has this name: one of the exit codes, or [`KILLED`].
+pub fn is_named(report: &str, name: &str) -> bool {
+    report.contains(&format!("name \"{name}\""))
+}
 
 /// What a node is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -51,6 +51,12 @@ pub enum JobCause {
     NotDone,
     /// The backup failed.
     BackupFailed,
+    /// A hook before the backup failed, so it did not begin.
+    HookFailed,
+    /// The source was being backed up already, by somebody on the node.
+    SourceBusy,
+    /// The backup process on the node was killed.
+    Killed,
     /// The agent reported success, and no snapshot was received.
     NoSnapshot,
     /// The node did not come back.

@@ -66,6 +66,12 @@ pub struct OptionReport {
 pub struct SetOptions {
     /// By name.
     pub options: Options,
+    /// Who says each of them, for people: `policy web`; missing for those that were set for this node.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origins: BTreeMap<String, String>,
+    /// Options of which the policies of this node say different things, and these policies. None of them is set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub disputed: BTreeMap<String, Vec<String>>,
 }
 
 /// The options of a node, and what the node tells about them.

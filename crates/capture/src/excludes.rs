@@ -14,6 +14,7 @@ mod explain;
 mod gitignore;
 mod hits;
 mod nodump;
+mod only;
 mod rules;
 mod tag;
 
@@ -22,6 +23,7 @@ pub use explain::{ExcludeDecision, explain};
 pub(crate) use gitignore::GITIGNORE;
 pub use gitignore::{GitignoreStack, PatternVerdict};
 pub use nodump::nodump_above;
+pub use only::Only;
 use rules::RuleSet;
 pub use rules::{PatternError, Rule};
 use std::path::Path;

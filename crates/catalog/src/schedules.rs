@@ -201,7 +201,10 @@ impl Catalog {
         self.change(|change| {
             let select = "SELECT task FROM jobs WHERE id = $1 AND state = 'queued'";
             let task = change.row(select, values![id], |row| row.get::<Json<Task>>(0))?;
-            let Some(Json(task)) = task else { return Ok(None) };
+            let Some(Json(mut task)) = task else { return Ok(None) };
+            if let Task::Backup(backup) = &mut task {
+                backup.job = Some(id);
+            }
             let command = commands::insert(change, by, &task)?;
             change.execute(
                 "UPDATE jobs SET state = 'running', begun = $2, command = $3 WHERE id = $1",

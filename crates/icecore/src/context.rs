@@ -15,6 +15,7 @@ use crate::out::Out;
 use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
 use crate::signals::Signalled;
+use api::options::OptionReport;
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
 use pipeline::manifest::{ManifestReader, Snapshot};
@@ -36,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) profile: Profile,
     /// Every client option with its value, and where that comes from.
     pub(crate) resolved: Resolved,
+    /// Options of the server for this backup that this machine does not follow.
+    pub(crate) ignored: OptionReport,
     /// What command line, environment and config file say.
     given: Vec<Candidate>,
     pub(crate) out: Arc<Out>,
@@ -73,6 +76,7 @@ impl Context {
             global,
             profile,
             resolved,
+            ignored: OptionReport::default(),
             given,
             out,
             progress,
@@ -91,16 +95,19 @@ impl Context {
     /// Asks the server, if there is one, which options it sets. `check` says which values are good.
     pub(crate) fn ask_for_options(&mut self, check: Check) -> Result<()> {
         let Some(node) = self.node()? else { return Ok(()) };
-        match Received::exchange(&node, check) {
-            Ok(received) => self.follow(&received),
-            Err(failure) => {
-                let why = failure.message;
-                self.out.note(&format!(
-                    "cannot ask the server for options, so the last known ones count: {why}"
-                ));
-                Ok(())
-            }
-        }
+        let received = Received::exchange(&node, check).unwrap_or_else(|failure| {
+            let why = failure.message;
+            self.out.note(&format!(
+                "cannot ask the server for options, so the last known ones count: {why}"
+            ));
+            Received::load(&self.agent_folder())
+        });
+        let Some(json) = self.global.server.job_options.take() else {
+            return self.follow(&received);
+        };
+        let received = received.with_job(&self.agent_folder(), &json, check)?;
+        self.ignored = received.report().clone();
+        self.follow(&received)
     }
 
     /// Decides again, with the options of the server.

@@ -46,6 +46,9 @@ struct Hook {
     /// It is ended when it takes longer.
     #[serde(default)]
     time_limit: Option<String>,
+    /// The user of this machine as whom it runs; who runs the backup when missing.
+    #[serde(default)]
+    user: Option<String>,
 }
 
 impl Hook {
@@ -55,6 +58,14 @@ impl Hook {
             return Err("time-limit must be from 1s to 24h".to_owned());
         }
         Ok(limit)
+    }
+
+    /// User and group as whom it runs; `None` for ours.
+    fn user(&self) -> std::result::Result<Option<(u32, u32)>, String> {
+        let Some(name) = &self.user else { return Ok(None) };
+        let passwd = std::fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
+        let found = numbers_of(&passwd, name);
+        found.map(Some).ok_or_else(|| format!("there is no user '{name}' in /etc/passwd"))
     }
 
     fn check(&self) -> std::result::Result<(), String> {
@@ -131,21 +142,36 @@ impl<'a> Hooks<'a> {
     /// # Errors
     /// [`Code::HookFailed`] with the first that failed.
     pub(crate) fn run(&self, stage: Stage, code: Option<Code>) -> Result<Vec<HookReport>> {
+        let (reports, done) = self.run_all(stage, code);
+        done.map(|()| reports)
+    }
+
+    /// What runs after a backup that ended well, before it is told: how each hook ended, and the first that failed.
+    pub(crate) fn after_good(&self, code: Code) -> (Vec<HookReport>, Result<()>) {
+        let (reports, done) = self.run_all(Stage::Post, Some(code));
+        (reports, done.map_err(|failure| failure.hint("The backup itself ended well before that.")))
+    }
+
+    fn run_all(&self, stage: Stage, code: Option<Code>) -> (Vec<HookReport>, Result<()>) {
         let chosen = self.context.resolved.chosen(stage.option()).iter();
         let names: Vec<_> = chosen.flat_map(|candidate| &candidate.values).collect();
         if names.is_empty() {
-            return Ok(Vec::new());
+            return (Vec::new(), Ok(()));
         }
-        let listed = self.listed().map_err(|why| failed(&format!("cannot use hooks: {why}")))?;
+        let listed = match self.listed() {
+            Ok(listed) => listed,
+            Err(why) => return (Vec::new(), Err(failed(&format!("cannot use hooks: {why}")))),
+        };
         let (mut reports, mut first) = (Vec::new(), Ok(()));
         for name in names {
-            match self.one(&listed, &name.to_string_lossy(), stage, code) {
-                Ok(report) => reports.push(report),
-                Err(failure) if stage == Stage::Pre => return Err(failure),
-                Err(failure) => first = first.and(Err(failure)),
+            let (report, done) = self.one(&listed, &name.to_string_lossy(), stage, code);
+            reports.extend(report);
+            first = first.and(done);
+            if stage == Stage::Pre && first.is_err() {
+                break;
             }
         }
-        first.map(|()| reports)
+        (reports, first)
     }
 
     /// What runs after a backup: it ended as `done` says.
@@ -176,25 +202,31 @@ impl<'a> Hooks<'a> {
         name: &str,
         stage: Stage,
         code: Option<Code>,
-    ) -> Result<HookReport> {
+    ) -> (Option<HookReport>, Result<()>) {
         let file = self.folder.join(FILE);
-        let hook = listed
-            .hook
-            .get(name)
-            .ok_or_else(|| failed(&format!("there is no hook '{name}' in {}", file.display())))?;
-        let limit = hook.limit().map_err(|why| failed(&why))?;
+        let Some(hook) = listed.hook.get(name) else {
+            let why = format!("there is no hook '{name}' in {}", file.display());
+            return (None, Err(failed(&why)));
+        };
+        let (limit, user) = match (hook.limit(), hook.user()) {
+            (Ok(limit), Ok(user)) => (limit, user),
+            (Err(why), _) | (_, Err(why)) => {
+                return (None, Err(failed(&format!("hook {name}: {why}"))));
+            }
+        };
         // Those after a backup clean up, also when we are asked to stop.
         let is_stopped = || stage == Stage::Pre && self.context.is_cancelled();
-        let ended = run::run(&hook.command, limit, &environment(name, stage, code), is_stopped);
+        let ended =
+            run::run(&hook.command, user, limit, &environment(name, stage, code), is_stopped);
         let said = format!("hook {name} ({}): {ended}", stage.name());
         let report = HookReport { name: name.to_owned(), stage, ended };
         if report.ended.ending == Ending::Good {
             self.context.out.beside("hook", &report, &said);
-            return Ok(report);
+            return (Some(report), Ok(()));
         }
-        self.context.out.record("hook", &report)?; // people read it as the error
+        let told = self.context.out.record("hook", &report); // people read it as the error
         let code = if is_stopped() { Code::Cancelled } else { Code::HookFailed };
-        Err(Failure::new(code, said))
+        (Some(report), told.and(Err(Failure::new(code, said))))
     }
 
     fn listed(&self) -> std::result::Result<Listed, String> {
@@ -203,6 +235,17 @@ impl<'a> Hooks<'a> {
         };
         parse(&text).map_err(|why| format!("{}: {why}", self.folder.join(FILE).display()))
     }
+}
+
+/// User and group of a name. Not through NSS: a directory server may hang, and is not asked here.
+fn numbers_of(passwd: &str, name: &str) -> Option<(u32, u32)> {
+    let fields = |line: &str| -> Option<(u32, u32)> {
+        let mut fields = line.split(':');
+        fields.next().filter(|first| *first == name && !name.is_empty())?;
+        let mut numbers = fields.skip(1).map(|field| field.parse().ok());
+        Some((numbers.next()??, numbers.next()??))
+    };
+    passwd.lines().find_map(fields)
 }
 
 fn parse(text: &str) -> std::result::Result<Listed, String> {
@@ -288,6 +331,16 @@ mod tests {
             ("dump-shop_2".to_owned(), true),
         ] {
             assert_eq!(parse_name(&name).is_ok(), is_good, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_found_by_the_whole_name() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\npostgres:x:105:110::/:/bin/sh\nbad:x:no:1::/:/x\n";
+        assert_eq!(numbers_of(passwd, "postgres"), Some((105, 110)));
+        for name in ["post", "", "bad", "nobody"] {
+            assert_eq!(numbers_of(passwd, name), None, "{name}");
         }
     }
 

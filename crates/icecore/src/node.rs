@@ -10,6 +10,8 @@ pub(crate) mod network;
 pub(crate) mod policy;
 mod receipt_keys;
 pub(crate) mod renewal;
+pub(crate) mod source_lock;
+pub(crate) mod streams;
 
 use crate::client_options::resolve::Resolved;
 use crate::codes::Code;

@@ -71,6 +71,12 @@ pub(crate) struct ServerOptions {
     /// The number of the node command.
     #[arg(long, global = true, hide = true, value_name = "N", requires = "node_command")]
     pub(crate) command_number: Option<u64>,
+    /// The number of the job of the server.
+    #[arg(long, global = true, hide = true, value_name = "N", requires = "node_command")]
+    pub(crate) job_number: Option<u64>,
+    /// The client options of the server for this backup, in place of those for the node.
+    #[arg(long, global = true, hide = true, value_name = "JSON", requires = "node_command")]
+    pub(crate) job_options: Option<String>,
     /// Connections per job, 1 to 10 [default: as many as raise the throughput].
     #[arg(
         long,

@@ -1,5 +1,6 @@
 //! Waiting for a repository that somebody else writes to.
 
+use crate::codes::Code;
 use crate::context::Context;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,30 @@ impl Wait {
             }
             if !is_told {
                 context.out.note(&format!("in use by {holder}: waiting for it"));
+                is_told = true;
+            }
+            pause(context, end)?;
+        }
+    }
+}
+
+impl Wait {
+    /// Takes a lock, and tries again while somebody else holds it.
+    pub(crate) fn for_source<T>(
+        self,
+        context: &Context,
+        mut take: impl FnMut() -> crate::failure::Result<T>,
+    ) -> crate::failure::Result<T> {
+        let end = self.wait.map(|wait| Instant::now() + wait);
+        let mut is_told = false;
+        loop {
+            let taken = take();
+            let busy = taken.as_ref().err().filter(|failure| failure.code == Code::InUse);
+            let (Some(end), Some(busy)) = (end.filter(|end| Instant::now() < *end), busy) else {
+                return taken;
+            };
+            if !is_told {
+                context.out.note(&format!("{}: waiting for it", busy.message));
                 is_told = true;
             }
             pause(context, end)?;

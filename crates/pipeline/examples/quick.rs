@@ -73,6 +73,7 @@ fn back_up(repository: &UnlockedRepository, source: &str, progress: &Progress) {
             level => seal::Level::Fixed(level),
         },
         full: false,
+        read_since: None,
         ignore_inode: false,
         verify_blocks: number("VERIFY", 0) == 1,
         limits: Default::default(),

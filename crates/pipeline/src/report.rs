@@ -34,7 +34,7 @@ pub struct BackupReport {
     pub objects_expired: u64,
     /// Always 0: a backup never deletes sources.
     pub objects_deleted: u64,
-    /// Always 0: there are no management classes.
+    /// Objects of the previous snapshot that belong to another class now.
     pub objects_rebound: u64,
     /// Objects whose chunks were all stored already.
     pub objects_deduplicated: u64,

@@ -286,6 +286,14 @@ impl fmt::Display for Days {
 #[serde(try_from = "String", into = "String")]
 pub struct Day(pub Date);
 
+impl Day {
+    /// When it begins in a time zone, in seconds since 1970; `None` far beyond all years.
+    pub fn begins_secs(self, zone: &jiff::tz::TimeZone) -> Option<i64> {
+        let midnight = self.0.to_zoned(zone.clone()).ok()?;
+        Some(midnight.timestamp().as_second())
+    }
+}
+
 impl FromStr for Day {
     type Err = WordError;
 

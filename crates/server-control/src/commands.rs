@@ -93,6 +93,9 @@ impl Commands {
 fn check(task: &Task) -> Result<()> {
     let bad = |what: &str| Err(Error::Usage(what.to_owned()));
     let (paths, texts) = match task {
+        Task::Backup(backup) if backup.excludes.len() + backup.only.len() > PATHS_MAX => {
+            return bad("too many patterns");
+        }
         Task::Backup(backup) => (&backup.paths, vec![]),
         Task::Restore(restore) => (&restore.paths, vec![&restore.snapshot, &restore.target]),
     };

@@ -36,6 +36,8 @@ struct JobTable {
 
 struct Live {
     job: Job,
+    /// Set when its session is to end because nobody is left who could go on with it.
+    given_up: Option<(JobCause, String)>,
     samples: VecDeque<(Instant, u64, u64)>,
 }
 
@@ -69,7 +71,7 @@ impl Live {
 impl JobTable {
     fn add(&self, job: Job) {
         let samples = VecDeque::from([(Instant::now(), 0, 0)]);
-        self.running.lock().insert(job.id, Live { job, samples });
+        self.running.lock().insert(job.id, Live { job, samples, given_up: None });
     }
 
     fn is_at(&self, id: JobNo, status: &JobStatus) {
@@ -79,8 +81,14 @@ impl JobTable {
         }
     }
 
-    fn take(&self, id: JobNo) -> Option<Job> {
-        self.running.lock().remove(&id).map(|live| live.job)
+    fn take(&self, id: JobNo) -> Option<Live> {
+        self.running.lock().remove(&id)
+    }
+
+    fn give_up(&self, id: JobNo, cause: JobCause, why: &str) {
+        if let Some(live) = self.running.lock().get_mut(&id) {
+            live.given_up = Some((cause, capped(why).to_owned()));
+        }
     }
 
     fn all(&self) -> Vec<Job> {
@@ -105,7 +113,8 @@ impl JobTable {
     }
 
     fn is_cancelled(&self, id: JobNo) -> bool {
-        self.running.lock().get(&id).is_some_and(|live| live.job.cancelled)
+        let running = self.running.lock();
+        running.get(&id).is_some_and(|live| live.job.cancelled || live.given_up.is_some())
     }
 }
 
@@ -202,6 +211,11 @@ impl Jobs {
         self.running.one(id).is_some()
     }
 
+    /// The process that made the backup is gone: its session ends within a second, and with it the job.
+    pub(crate) fn give_up(&self, id: JobNo, cause: JobCause, why: &str) {
+        self.running.give_up(id, cause, why);
+    }
+
     /// Adds a job that runs from now on; or the session is that of a job which the server has started.
     pub(crate) fn begin(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
         if let Some(job) = self.started.take(node, kind, what) {
@@ -296,15 +310,20 @@ impl Jobs {
 
     /// Records the end of a job, if it runs.
     pub(crate) fn end(&self, id: JobNo, end: &JobEnd, report: &str) {
-        let Some(job) = self.running.take(id) else {
+        let Some(Live { job, given_up, .. }) = self.running.take(id) else {
             return;
         };
-        let (state, cause) = meaning(end, job.cancelled);
+        let (mut state, mut cause) = meaning(end, job.cancelled);
         let (snapshot, error) = match end {
             JobEnd::Complete { snapshot, .. } => (snapshot.as_deref(), None),
             JobEnd::Failed(why) => (None, Some(capped(why))),
             JobEnd::Lost => (None, Some("the node did not come back")),
         };
+        let mut error = error;
+        let is_over = !matches!(end, JobEnd::Complete { .. }) && !job.cancelled;
+        if let Some((why, said)) = given_up.as_ref().filter(|_| is_over) {
+            (state, cause, error) = (JobState::Failed, Some(*why), Some(said.as_str()));
+        }
         // A part of a report is no JSON.
         let report = if report.len() <= REPORT_BYTES_MAX { report } else { "" };
         let ending = Ending {
@@ -458,7 +477,7 @@ mod tests {
 
     #[test]
     fn who_tells_nothing_any_more_has_no_rate() {
-        let mut live = Live { job: running(), samples: VecDeque::new() };
+        let mut live = Live { job: running(), samples: VecDeque::new(), given_up: None };
         let ago = |secs: u64| Instant::now().checked_sub(Duration::from_secs(secs)).unwrap();
         live.samples = [(ago(2), 0, 0), (ago(1), 10, 1_000)].into();
         assert!(live.shown().bytes_per_sec.unwrap() > 900.0);

@@ -3,6 +3,7 @@
 
 use crate::error::parse_name;
 use crate::open::Parts;
+use crate::scheduler::declared;
 use crate::{Error, Result, by, now_secs};
 use api::Name;
 use api::options::{
@@ -10,18 +11,37 @@ use api::options::{
     SetOptions, TOTAL_BYTES_MAX, VALUE_BYTES_MAX, VALUES_MAX, total_bytes,
 };
 use catalog::Catalog;
+use parking_lot::Mutex;
 use server_contract::access_control::Node;
+use site::{Said, SaidOfNode, Site};
 use std::sync::Arc;
 
 /// The options of nodes.
 pub(crate) struct ClientOptions {
     catalog: Arc<Catalog>,
+    /// The site, and its version.
+    site: Mutex<Option<(u64, Arc<Site>)>>,
 }
 
 impl ClientOptions {
     /// The options of the nodes of this server.
     pub(crate) fn new(parts: &Parts) -> Self {
-        Self { catalog: parts.catalog.clone() }
+        Self { catalog: parts.catalog.clone(), site: Mutex::default() }
+    }
+
+    /// The site as it is now; read again only if it has changed.
+    fn site(&self) -> Result<Arc<Site>> {
+        let version = self.catalog.site_version()?;
+        if let Some((known, site)) = &*self.site.lock()
+            && *known == version
+        {
+            return Ok(site.clone());
+        }
+        let objects = self.catalog.objects()?;
+        let read = (objects.version, Arc::new(declared(objects)));
+        let site = read.1.clone();
+        *self.site.lock() = Some(read);
+        Ok(site)
     }
 
     /// The options of a node, and what it tells about them.
@@ -57,9 +77,25 @@ impl ClientOptions {
     pub(crate) fn exchange(&self, node: &Node, report: &OptionReport) -> Result<SetOptions> {
         check_report(report).map_err(Error::Usage)?;
         let name = parse_name(&node.name)?;
-        let options = self.catalog.note_option_report(&name, report, now_secs())?;
-        Ok(SetOptions { options })
+        let own = self.catalog.note_option_report(&name, report, now_secs())?;
+        Ok(together(own, self.site()?.options_by_hand(name.as_str())))
     }
+}
+
+/// What was set for the node itself stands above what its site says.
+fn together(own: Options, said: SaidOfNode) -> SetOptions {
+    let mut all = SetOptions { disputed: said.disputed, ..SetOptions::default() };
+    for (name, Said { option, origin }) in said.options {
+        let value = OptionValue { values: option.value.texts(), force: option.force };
+        all.options.insert(name.clone(), value);
+        all.origins.insert(name, origin);
+    }
+    for (name, value) in own {
+        all.origins.remove(&name);
+        all.disputed.remove(&name);
+        all.options.insert(name, value);
+    }
+    all
 }
 
 fn check(change: &OptionChange) -> std::result::Result<(), String> {

@@ -20,9 +20,11 @@ mod name;
 mod near;
 mod node;
 mod option;
+mod parts;
 mod plan;
 mod policy;
 mod rules;
+mod said;
 mod site;
 mod unit;
 mod upkeep;
@@ -37,12 +39,14 @@ pub use moment::{Moment, MomentError};
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use node::{Node, Paused};
 pub use option::{ClientOption, OptionValue};
+pub use parts::Part;
 pub use plan::{Change, KeyChange, Plan, What};
 pub use policy::{
     ChangeDetection, ClassRule, Compression, Hooks, MAIN_SOURCE, Policy, PolicyType, Source,
 };
 pub use retention::Retention;
 pub use rules::{DEFAULT_CLASS, RulesError};
+pub use said::{Said, SaidOfNode};
 pub use schedule::Schedule;
 pub use site::{OBJECTS_MAX, Site};
 pub use unit::{DEFAULT_UNIT, Unit};

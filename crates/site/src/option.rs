@@ -31,6 +31,16 @@ pub enum OptionValue {
     List(Vec<String>),
 }
 
+impl OptionValue {
+    /// As the flag of a backup takes it: several texts for a list.
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::List(list) => list.clone(),
+            one => vec![one.to_string()],
+        }
+    }
+}
+
 impl fmt::Display for OptionValue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

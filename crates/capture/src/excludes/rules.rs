@@ -69,6 +69,17 @@ impl RuleSet {
         self.rules.is_empty()
     }
 
+    /// The verdict of the last matching pattern, and its number.
+    pub(super) fn decide_numbered(
+        &self,
+        path: &[u8],
+        is_directory: bool,
+    ) -> Option<(PatternVerdict, usize)> {
+        let (verdict, rule) = self.decide(path, is_directory)?;
+        let number = self.rules.iter().position(|other| std::ptr::eq(other, rule))?;
+        Some((verdict, number))
+    }
+
     /// The verdict of the last matching pattern. `path` is relative to the base.
     pub(super) fn decide(
         &self,

@@ -2,7 +2,7 @@
 
 use super::batch::SkippedCounts;
 use super::row::Row;
-use crate::excludes::{ExcludeTag, Excludes};
+use crate::excludes::{ExcludeTag, Excludes, Only};
 use format::entry::{INODE_NODUMP, Kind, Time};
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ pub struct WalkOptions {
     pub one_file_system: bool,
     /// The patterns of the user.
     pub excludes: Arc<Excludes>,
+    /// Take only what these patterns name, and the directories that lead there.
+    pub only: Option<Arc<Only>>,
     /// Obey `.gitignore` files.
     pub gitignore: bool,
     /// Exclude directories that contain one of these files.
@@ -38,6 +40,7 @@ impl Default for WalkOptions {
             threads: 2,
             one_file_system: false,
             excludes: Arc::default(),
+            only: None,
             gitignore: false,
             tags: Vec::new(),
             larger_than: None,
@@ -52,7 +55,7 @@ impl Default for WalkOptions {
 impl WalkOptions {
     /// Whether anything may be excluded by its path.
     pub(super) fn look_at_paths(&self) -> bool {
-        self.gitignore || !self.excludes.is_empty()
+        self.gitignore || self.only.is_some() || !self.excludes.is_empty()
     }
 
     /// Whether this object is skipped because of its attributes; counts it if so.

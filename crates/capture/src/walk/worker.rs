@@ -155,7 +155,9 @@ impl Worker {
         let is_directory = listed == ListedType::Directory;
         let decision =
             excludes::decide(&self.options.excludes, gitignores, &self.path, is_directory);
-        decision.is_some_and(|(verdict, _)| verdict == PatternVerdict::Exclude)
+        let is_excluded = decision.is_some_and(|(verdict, _)| verdict == PatternVerdict::Exclude);
+        let only = self.options.only.as_deref().filter(|_| !is_excluded);
+        is_excluded || only.is_some_and(|only| !only.includes(&self.path, is_directory))
     }
 
     fn add(

@@ -112,7 +112,7 @@ mod tests {
     use clap::{Arg, ArgAction, Args, Command, Parser};
 
     /// Flags of one run, which nothing else can say: what is backed up now, and how it is shown.
-    const OF_ONE_RUN: [&str; 15] = [
+    const OF_ONE_RUN: [&str; 20] = [
         "files-from",
         "files-from-raw",
         "stdin",
@@ -127,6 +127,11 @@ mod tests {
         "quiet",
         "node-command",
         "command-number",
+        "job-options",
+        "job-number",
+        "only",
+        "series",
+        "read-since",
         "",
     ];
 

@@ -19,12 +19,14 @@ use crate::failure::{Failure, Result};
 use crate::hooks::{HookReport, Hooks, Stage};
 use crate::node::job::Job;
 use crate::node::memory::Memory;
+use crate::node::source_lock::SourceLock;
 use crate::node::{cache, network};
 use crate::options::Global;
 use crate::out::Out;
 use crate::progress::{self, Shown, Total};
 use crate::session_report::{self, Failed, Saved};
 use crate::units;
+use api::options::OptionReport;
 use capture::{CaptureOperation, CaptureProblem, priority};
 use format::entry::Entry;
 use pipeline::backup::{
@@ -46,6 +48,12 @@ impl Backup {
         let mut effective = self.clone();
         context.resolved.apply_to(&mut effective)?;
         tell_forced(context);
+        // Before hooks: those of another backup would get in the way of the one that runs. A list of paths on the
+        // standard input can be read only once.
+        let _lock = match effective.lists_paths() {
+            true => None,
+            false => effective.lock(context)?,
+        };
         if effective.dry_run || !Hooks::are_named(&context.resolved) {
             return effective.run_effective(context);
         }
@@ -54,9 +62,34 @@ impl Backup {
         let hooks = Hooks::new(context);
         let done = hooks.run(Stage::Pre, None).and_then(|hooks_run| {
             effective.hooks_run = hooks_run;
+            effective.runs_hooks = true;
             effective.run_effective(context)
         });
-        hooks.after(done)
+        if effective.has_run_hooks.get() { done } else { hooks.after(done) }
+    }
+
+    /// On a node of a server: nobody else backs up this source at the same time.
+    fn lock(&self, context: &Context) -> Result<Option<SourceLock>> {
+        if self.dry_run || context.node()?.is_none() {
+            return Ok(None);
+        }
+        self.check()?;
+        let (_, mut paths) = source::named(self, context)?;
+        paths.extend(source::marks(self));
+        SourceLock::take_patiently(context, self.wait, &paths).map(Some)
+    }
+
+    fn lists_paths(&self) -> bool {
+        !self.files_from.is_empty() || !self.files_from_raw.is_empty()
+    }
+
+    /// The hooks after a good backup, before it is told how it ended.
+    fn hooks_after(&self, context: &Context, code: Code) -> (Vec<HookReport>, Result<()>) {
+        if !self.runs_hooks {
+            return (Vec::new(), Ok(()));
+        }
+        self.has_run_hooks.set(true);
+        Hooks::new(context).after_good(code)
     }
 
     fn run_effective(&self, context: &Context) -> Result<Code> {
@@ -319,9 +352,12 @@ struct Summary<'a> {
     network: Option<Network>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chunk_cache: Option<CacheReport>,
-    /// Those that ran before.
+    /// Those that ran before and after.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     hooks: &'a [HookReport],
+    /// Options of the server that this machine did not follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignored_options: Option<&'a OptionReport>,
 }
 
 /// What the network did, where there was one.
@@ -349,6 +385,7 @@ impl<'a> Summary<'a> {
             network,
             chunk_cache,
             hooks: &[],
+            ignored_options: None,
         }
     }
 
@@ -411,10 +448,15 @@ impl Backup {
         saved.lines().iter().try_for_each(|line| context.out.line(line))?;
         let code = if done.partial { Code::Partial } else { Code::Complete };
         let summary = Summary::new(Some(id.to_owned()), &done.report, done.partial);
-        let (is_skipped, hooks) = (done.is_skipped, self.hooks_run.as_slice());
-        let summary = Summary { is_skipped, hooks, ..summary.over(wire, cache) };
+        let (after, hooks_done) = self.hooks_after(context, code);
+        let hooks = [self.hooks_run.clone(), after].concat();
+        let (is_skipped, hooks) = (done.is_skipped, hooks.as_slice());
+        let is_followed = context.ignored == OptionReport::default();
+        let ignored_options = (!is_followed).then_some(&context.ignored);
+        let summary = Summary { is_skipped, hooks, ignored_options, ..summary.over(wire, cache) };
         job.end(code, &summary);
-        context.out.summary(code, &summary)
+        let code = context.out.summary(code, &summary)?;
+        hooks_done.map(|()| code)
     }
 }
 

@@ -91,7 +91,14 @@ fn tell_ignored(context: &Context) -> Result<Option<OptionReport>> {
     if context.node()?.is_none() {
         return Ok(None);
     }
-    let report = Received::load(&context.agent_folder()).report().clone();
+    let received = Received::load(&context.agent_folder());
+    for (name, policies) in received.disputed() {
+        let policies = policies.join(" and ");
+        context.out.remark(&format!(
+            "{name}: {policies} say different things, so it is in effect only in their own backups"
+        ));
+    }
+    let report = received.report().clone();
     for name in &report.own {
         context.out.remark(&format!("{name}: the server sets it, but allow.toml keeps it (`own`)"));
     }

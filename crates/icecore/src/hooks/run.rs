@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::fmt;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,26 +63,26 @@ impl Tail {
 /// Runs `words` until it ends, until `limit` is over, or until `is_stopped`.
 pub(super) fn run(
     words: &[String],
+    user: Option<(u32, u32)>,
     limit: Duration,
     environment: &[(&str, String)],
     is_stopped: impl Fn() -> bool,
 ) -> Ended {
     let begun = Instant::now();
     let tail: Arc<Mutex<Tail>> = Arc::default();
-    let (ending, status) = wait(words, limit, environment, &tail, is_stopped);
+    let (ending, status) = wait(start(words, user, environment), limit, &tail, is_stopped);
     let output = String::from_utf8_lossy(&tail.lock().0).into_owned();
     Ended { ending, status, elapsed_secs: begun.elapsed().as_secs_f64(), output }
 }
 
 fn wait(
-    words: &[String],
+    started: std::io::Result<Running>,
     limit: Duration,
-    environment: &[(&str, String)],
     tail: &Arc<Mutex<Tail>>,
     is_stopped: impl Fn() -> bool,
 ) -> (Ending, String) {
     let end = Instant::now() + limit;
-    let mut running = match start(words, environment) {
+    let mut running = match started {
         Ok(running) => running,
         Err(error) => return (Ending::NotStarted, format!("cannot be started: {error}")),
     };
@@ -109,7 +110,12 @@ fn wait(
     }
 }
 
-fn start(words: &[String], environment: &[(&str, String)]) -> std::io::Result<Running> {
+/// As another user it has that user's group and no further ones.
+fn start(
+    words: &[String],
+    user: Option<(u32, u32)>,
+    environment: &[(&str, String)],
+) -> std::io::Result<Running> {
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidInput))?;
@@ -117,6 +123,9 @@ fn start(words: &[String], environment: &[(&str, String)]) -> std::io::Result<Ru
     command.args(arguments).env_clear().current_dir("/").stdin(Stdio::null());
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some((user, group)) = user {
+        command.uid(user).gid(group);
+    }
     Running::spawn(command)
 }
 
@@ -136,7 +145,7 @@ mod tests {
 
     fn sh(script: &str, limit: Duration) -> Ended {
         let words = ["/bin/sh", "-c", script].map(str::to_owned);
-        run(&words, limit, &[("GREETING", "hello".to_owned())], || false)
+        run(&words, None, limit, &[("GREETING", "hello".to_owned())], || false)
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -148,8 +157,18 @@ mod tests {
         assert!(ended.output.contains("hello") && ended.output.contains("bad"), "{ended}");
         assert!(ended.to_string().contains("exit status: 3"), "{ended}");
         assert_eq!(sh("true", LONG).ending, Ending::Good);
-        let ended = run(&["/no/such/program".to_owned()], LONG, &[], || false);
+        let ended = run(&["/no/such/program".to_owned()], None, LONG, &[], || false);
         assert_eq!(ended.ending, Ending::NotStarted);
+    }
+
+    #[test]
+    fn as_another_user_it_has_no_group_of_ours() {
+        if !rustix::process::geteuid().is_root() {
+            return skips::skip("only root may run a hook as another user");
+        }
+        let words = ["/bin/sh", "-c", "id -u; id -g; id -G"].map(str::to_owned);
+        let ended = run(&words, Some((12_345, 23_456)), LONG, &[], || false);
+        assert_eq!(ended.output, "12345\n23456\n23456\n", "{ended}");
     }
 
     #[test]
@@ -170,7 +189,7 @@ mod tests {
     fn it_ends_when_we_are_asked_to_stop() {
         let begun = Instant::now();
         let words = ["/bin/sleep", "600"].map(str::to_owned);
-        let ended = run(&words, LONG, &[], || begun.elapsed() > TICK * 5);
+        let ended = run(&words, None, LONG, &[], || begun.elapsed() > TICK * 5);
         assert_eq!(ended.ending, Ending::Failed);
         assert!(begun.elapsed() < Duration::from_secs(30));
     }

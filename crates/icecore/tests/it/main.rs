@@ -26,6 +26,7 @@ mod node_commands;
 mod output;
 mod parity;
 mod passwords;
+mod policies;
 mod postgres_catalog;
 mod profiles;
 mod renewing;

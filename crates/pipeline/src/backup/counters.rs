@@ -27,6 +27,7 @@ impl Counters {
         add(&mut sum.objects_incomplete, more.objects_incomplete);
         add(&mut sum.objects_skipped, more.objects_skipped);
         add(&mut sum.objects_vanished, more.objects_vanished);
+        add(&mut sum.objects_rebound, more.objects_rebound);
         add(&mut sum.objects_expired, more.objects_expired);
         add(&mut sum.objects_deduplicated, more.objects_deduplicated);
         add(&mut sum.objects_encrypted, more.objects_encrypted);

@@ -8,11 +8,12 @@ use super::options::BackupOptions;
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use capture::CaptureProblem;
+use capture::excludes::Only;
 use capture::owners::OwnerNames;
 use capture::walk::{Row, WalkEntry};
 use format::entry::{
     Attributes, Content, Entry, Kind, LinkGroup, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY,
-    Segment, compare_paths,
+    Segment, Time, compare_paths,
 };
 use format::inner::Child;
 use format::manifest::Head;
@@ -33,7 +34,10 @@ const WAIT_MIN: Duration = Duration::from_micros(20);
 /// The merge.
 pub(super) struct Merge<'a> {
     full: bool,
+    read_since: Option<Time>,
     ignore_inode: bool,
+    /// What the walk takes: what it takes no more is bound to another class.
+    only: Option<Arc<Only>>,
     previous: Option<Previous<'a>>,
     /// Set if chunks of the previous snapshot may be lost: then each is looked up.
     distrust: Option<&'a dyn WriteSession>,
@@ -74,7 +78,9 @@ impl<'a> Merge<'a> {
         });
         Self {
             full: options.full,
+            read_since: options.read_since,
             ignore_inode: options.ignore_inode,
+            only: options.walk.only.clone(),
             previous,
             distrust,
             missing: FxHashSet::default(),
@@ -104,7 +110,10 @@ impl<'a> Merge<'a> {
         let before = self.before(found.path, batch, monitor)?;
         match before {
             Some(before)
-                if !self.full && self.is_unchanged(&before, found) && self.is_there(&before) =>
+                if !self.full
+                    && !self.is_read_again(found)
+                    && self.is_unchanged(&before, found)
+                    && self.is_there(&before) =>
             {
                 self.unchanged(before, found.file_system, batch);
             }
@@ -132,8 +141,8 @@ impl<'a> Merge<'a> {
     /// Ends the merge: what is left of the previous snapshot no longer exists.
     pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         self.flush(batch);
-        while self.next_before(monitor)?.is_some() {
-            self.counters.report.objects_expired += 1;
+        while let Some(gone) = self.next_before(monitor)? {
+            self.gone(&gone);
         }
         Ok(())
     }
@@ -163,8 +172,9 @@ impl<'a> Merge<'a> {
                 Ordering::Greater => return Ok(None),
                 Ordering::Equal => return Ok(previous.waiting.pop_front()),
                 Ordering::Less => {
-                    previous.waiting.pop_front();
-                    self.counters.report.objects_expired += 1;
+                    if let Some(gone) = previous.waiting.pop_front() {
+                        self.gone(&gone);
+                    }
                     self.flush(batch);
                 }
             }
@@ -247,6 +257,23 @@ impl<'a> Merge<'a> {
         let has_more_names = row.kind == Kind::File && row.links > 1;
         let is_further_name = has_more_names && !self.linked.insert(group);
         batch.push(if is_further_name { Item::Link(job) } else { Item::Job(job) });
+    }
+
+    /// Counts an object of the previous snapshot that this one does not have.
+    fn gone(&mut self, before: &Entry) {
+        let is_directory = before.attributes.kind == Kind::Directory;
+        let is_ours = |only: &Arc<Only>| only.includes(&before.path, is_directory);
+        let report = &mut self.counters.report;
+        match self.only.as_ref().is_none_or(is_ours) {
+            true => report.objects_expired += 1,
+            false => report.objects_rebound += 1,
+        }
+    }
+
+    /// Whether a catch-up reads it, whatever the previous snapshot says.
+    fn is_read_again(&self, found: &WalkEntry<'_>) -> bool {
+        let row = found.row;
+        self.read_since.is_some_and(|since| row.mtime >= since || row.ctime >= since)
     }
 
     fn is_unchanged(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {

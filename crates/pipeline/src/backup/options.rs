@@ -30,6 +30,8 @@ pub struct BackupOptions {
     pub level: seal::Level,
     /// Read everything, without change detection.
     pub full: bool,
+    /// Read what changed at this time or later, even if it seems unchanged.
+    pub read_since: Option<Time>,
     /// Ignore inode numbers, for file systems on which they change.
     pub ignore_inode: bool,
     /// Open and verify every record before it is stored.

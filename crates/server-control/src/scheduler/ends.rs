@@ -4,6 +4,7 @@ use super::{Known, Scheduler, server};
 use crate::Result;
 use crate::domains::Domains;
 use crate::jobs::StartedEnd;
+use api::commands::{KILLED, is_named};
 use api::jobs::{Job, JobCause, JobState};
 use catalog::schedules::OpenRun;
 use schedule::queue::Turn;
@@ -69,6 +70,10 @@ impl Scheduler {
         };
         let Some(run) = open.into_iter().find(|run| run.command == Some(command)) else { return };
         if self.jobs.has_session(run.job.id) {
+            // A process that ends by itself ends its session. One that was killed leaves it behind.
+            if is_named(said, KILLED) {
+                self.jobs.give_up(run.job.id, JobCause::Killed, said);
+            }
             return;
         }
         let proof = proof(domains, &run.job, said);
@@ -80,13 +85,24 @@ impl Scheduler {
                 Some(JobCause::NoSnapshot),
                 Some("the agent reported success, and no snapshot was received"),
             ),
-            None => (JobState::Failed, Some(JobCause::NotDone), Some(said)),
+            None => (JobState::Failed, Some(cause_of(said)), Some(said)),
         };
         let snapshot = proof.as_ref().map(|(id, _)| id.as_str());
         let end = StartedEnd { state, cause, snapshot, error };
         self.jobs.end_started(run.job.id, command, &end);
         self.jobs.may_have_stored(&run.job.domain);
     }
+}
+
+/// Why a backup did not begin, as far as the agent says it.
+fn cause_of(said: &str) -> JobCause {
+    let known = [
+        (KILLED, JobCause::Killed),
+        ("hook-failed", JobCause::HookFailed),
+        ("in-use", JobCause::SourceBusy),
+    ];
+    let found = known.into_iter().find(|(name, _)| is_named(said, name));
+    found.map_or(JobCause::NotDone, |(_, cause)| cause)
 }
 
 /// Why a job was not started in its time.

@@ -3,10 +3,11 @@
 use api::Name;
 use api::commands::{NewBackup, Task};
 use api::jobs::JobPlan;
+use api::options::OptionValue;
 use catalog::schedules::{NewRun, ScheduleKey};
 use jiff::tz::TimeZone;
 use schedule::{Level, Occurrence, Schedule, Start, Timetable};
-use site::{ChangeDetection, Policy, PolicyType, Site, Source};
+use site::{ChangeDetection, Part, Policy, Said, Site, Source};
 
 /// A node that backups can be expected of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub(super) struct Target {
     pub(super) member: Member,
     pub(super) unit: String,
     pub(super) priority: i64,
-    /// The paths, one in a line: what the server calls the source.
+    /// The paths, one in a line: what the server calls the source. Of a stream `stream NAME`, and of a class that is
+    /// not the usual one with a last line `class NAME`.
     pub(super) source: String,
     /// What its policy calls it.
     pub(super) source_name: String,
@@ -36,52 +38,85 @@ pub(super) struct Line {
     pub(super) target: Target,
     pub(super) key: ScheduleKey,
     pub(super) timetable: Timetable,
+    /// From when on a catch-up reads what changed.
+    since_secs: Option<i64>,
     /// Nothing happens before this time, unless something else does.
     pub(super) wake_secs: i64,
 }
 
-/// All targets of a policy.
+/// All targets of a policy: one for each node, source and class.
 pub(super) fn targets(site: &Site, name: &str, policy: &Policy, nodes: &[Member]) -> Vec<Target> {
-    if policy.kind != PolicyType::Files {
-        return Vec::new();
-    }
     let enrolled = nodes.iter().map(|node| node.name.to_string()).collect();
     let chosen = site.members(policy, &enrolled);
-    let is_chosen = |member: &&Member| chosen.contains(member.name.as_str());
+    let members = nodes.iter().filter(|member| chosen.contains(member.name.as_str()));
+    let parts = policy.parts(site.class_of(policy));
     let of = |member: &Member| {
-        let sources = policy.sources();
-        let target = |(called, source): (&str, Source)| {
-            target(site, (name, policy), member, (called, source))
-        };
-        sources.into_iter().filter(|(_, source)| source.stream.is_none()).map(target).collect()
+        let base = Target::new(site, (name, policy), member);
+        let of_source = |(called, source): (&str, Source)| base.of_source(called, &source, &parts);
+        policy.sources().into_iter().flat_map(of_source).collect::<Vec<_>>()
     };
-    nodes.iter().filter(is_chosen).flat_map(|member| -> Vec<Target> { of(member) }).collect()
+    members.flat_map(of).collect()
 }
 
-fn target(
-    site: &Site,
-    (name, policy): (&str, &Policy),
-    member: &Member,
-    (called, source): (&str, Source),
-) -> Target {
-    let mut task = NewBackup::of(member.name.clone(), source.paths);
-    task.excludes = source.excludes;
-    task.full = policy.change_detection == ChangeDetection::Full;
-    Target {
-        policy: name.to_owned(),
-        member: member.clone(),
-        unit: policy.unit().to_owned(),
-        priority: policy.priority.into(),
-        source: source_key(&task.paths),
-        source_name: called.to_owned(),
-        class: site.class_of(policy).to_owned(),
-        task,
+impl Target {
+    /// What all sources of a policy on a node have in common.
+    fn new(site: &Site, (name, policy): (&str, &Policy), member: &Member) -> Self {
+        let mut task = NewBackup::of(member.name.clone(), Vec::new());
+        task.full = policy.change_detection == ChangeDetection::Full;
+        task.ignore_inode = policy.change_detection == ChangeDetection::IgnoreInode;
+        task.has_options = true;
+        let said = site.options_of_job(name, policy, member.name.as_str());
+        for (option, Said { option: value, origin }) in said {
+            let force = value.force;
+            let values = value.value.texts();
+            task.options.insert(option.clone(), OptionValue { values, force });
+            task.origins.insert(option, origin);
+        }
+        Self {
+            policy: name.to_owned(),
+            member: member.clone(),
+            unit: policy.unit().to_owned(),
+            priority: policy.priority.into(),
+            source: String::new(),
+            source_name: String::new(),
+            class: site.class_of(policy).to_owned(),
+            task,
+        }
+    }
+
+    /// One for each class that the source may have anything of. A stream is of the usual class.
+    fn of_source(&self, called: &str, source: &Source, parts: &[Part]) -> Vec<Self> {
+        let (source_name, key) = (called.to_owned(), source_key(source));
+        let mut whole = Self { source_name, source: key, ..self.clone() };
+        if let Some(stream) = &source.stream {
+            whole.task.stream = Some(stream.clone());
+            return vec![whole];
+        }
+        whole.task.paths.clone_from(&source.paths);
+        whole.task.excludes.clone_from(&source.excludes);
+        let parts = parts.iter().filter(|part| part.may_have(&source.paths));
+        parts.map(|part| whole.of_part(part)).collect()
+    }
+
+    fn of_part(&self, part: &Part) -> Self {
+        let mut target = self.clone();
+        if part.only.is_empty() {
+            return target;
+        }
+        target.task.only.clone_from(&part.only);
+        let is_usual = part.class == self.class;
+        target.task.series = Some(if is_usual { String::new() } else { part.class.clone() });
+        if !is_usual {
+            target.class.clone_from(&part.class);
+            target.source += &format!("\nclass {}", part.class);
+        }
+        target
     }
 }
 
-/// What jobs call a source: its paths, one in a line.
-pub(crate) fn source_key(paths: &[String]) -> String {
-    paths.join("\n")
+/// What jobs call a source: its paths, one in a line; a stream by its name.
+pub(crate) fn source_key(source: &Source) -> String {
+    source.stream.as_ref().map_or_else(|| source.paths.join("\n"), |name| format!("stream {name}"))
 }
 
 /// All lines of a site. A schedule whose time zone this machine does not know is reported and left out.
@@ -101,27 +136,35 @@ pub(super) fn lines(site: &Site, nodes: &[Member]) -> Vec<Line> {
     lines
 }
 
-fn timetable(name: &str, schedule: &Schedule) -> Option<Timetable> {
+fn timetable(name: &str, schedule: &Schedule) -> Option<(Timetable, Option<i64>)> {
     let zone = TimeZone::get(&schedule.zone.0);
     let zone = zone.inspect_err(|error| tracing::error!(%error, name, "the zone of a schedule"));
-    let timetable = Timetable::new(schedule.clone(), zone.ok()?);
-    timetable.inspect_err(|error| tracing::error!(%error, name, "a schedule")).ok()
+    let zone = zone.ok()?;
+    let since = schedule.since.and_then(|day| day.begins_secs(&zone));
+    let timetable = Timetable::new(schedule.clone(), zone);
+    let timetable = timetable.inspect_err(|error| tracing::error!(%error, name, "a schedule"));
+    Some((timetable.ok()?, since))
 }
 
-fn line(target: &Target, schedule: &str, timetable: &Timetable) -> Line {
+fn line(
+    target: &Target,
+    schedule: &str,
+    (timetable, since_secs): &(Timetable, Option<i64>),
+) -> Line {
     let key = ScheduleKey {
         policy: target.policy.clone(),
         schedule: schedule.to_owned(),
         node: target.member.name.to_string(),
         source: target.source.clone(),
     };
-    Line { target: target.clone(), key, timetable: timetable.clone(), wake_secs: i64::MIN }
+    let (target, timetable, since_secs) = (target.clone(), timetable.clone(), *since_secs);
+    Line { target, key, timetable, since_secs, wake_secs: i64::MIN }
 }
 
 impl Target {
     /// Its run, started by hand now.
     pub(super) fn by_hand(&self, now_secs: i64) -> NewRun {
-        self.run(self.plan(None, now_secs), Level::Incremental)
+        self.run(self.plan(None, now_secs), Level::Incremental, None)
     }
 
     fn plan(&self, schedule: Option<&str>, due: i64) -> JobPlan {
@@ -141,9 +184,12 @@ impl Target {
         }
     }
 
-    fn run(&self, plan: JobPlan, level: Level) -> NewRun {
+    fn run(&self, plan: JobPlan, level: Level, since: Option<i64>) -> NewRun {
         let mut task = self.task.clone();
         task.full |= level == Level::Complete;
+        task.since = since.filter(|_| level == Level::CatchUp);
+        // Without its day a catch-up would read too little.
+        task.full |= level == Level::CatchUp && since.is_none();
         let (node, domain) = (self.member.name.to_string(), self.member.domain.to_string());
         NewRun { node, domain, plan, task: Task::Backup(task) }
     }
@@ -158,7 +204,7 @@ impl Line {
             late: start.is_late,
             ..self.target.plan(Some(&self.key.schedule), start.due_secs)
         };
-        self.target.run(plan, start.level)
+        self.target.run(plan, start.level, self.since_secs)
     }
 
     /// Runs that were missed, as one entry: none if there are none.
@@ -169,7 +215,7 @@ impl Line {
             runs: u32::try_from(missed.len()).unwrap_or(u32::MAX),
             ..self.target.plan(Some(&self.key.schedule), first.due_secs)
         };
-        Some(self.target.run(plan, Level::Incremental))
+        Some(self.target.run(plan, Level::Incremental, None))
     }
 }
 

@@ -3,8 +3,12 @@
 
 use crate::context::Context;
 use crate::node::allow::{self, ALLOW, Allow};
+use crate::node::policy::JobOptions;
+use crate::node::streams;
 use api::commands::{NewBackup, NewRestore, NodeCommand, Task};
+use serde_json::Value;
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,7 +35,9 @@ pub(super) fn obey(context: &Context, command: &NodeCommand) -> Outcome {
         Err(text) => return Outcome::refused(text),
     };
     let arguments = match &command.task {
-        Task::Backup(backup) => of_backup(backup, &allow).map(|words| numbered(command.id, words)),
+        Task::Backup(backup) => {
+            of_backup(context, backup, &allow).map(|words| numbered(command.id, words))
+        }
         Task::Restore(restore) => of_restore(restore, &allow),
     };
     match arguments {
@@ -40,9 +46,49 @@ pub(super) fn obey(context: &Context, command: &NodeCommand) -> Outcome {
     }
 }
 
+/// A stream is of the machine's own list; which programs there are, the server does not say.
+fn of_backup(
+    context: &Context,
+    backup: &NewBackup,
+    allow: &Allow,
+) -> Result<Vec<OsString>, String> {
+    let Some(stream) = &backup.stream else { return of_paths(backup, allow) };
+    if !backup.paths.is_empty() || !backup.only.is_empty() {
+        return Err("the command names a stream and paths".to_owned());
+    }
+    let program = streams::find(&context.agent_folder(), stream)?;
+    let mut words = words_of(backup)?;
+    words.push(format!("--command={stream}").into());
+    words.push("--".into());
+    words.extend(program.into_iter().map(OsString::from));
+    Ok(words)
+}
+
+/// How a backup is made, whatever it is of.
+fn words_of(backup: &NewBackup) -> Result<Vec<OsString>, String> {
+    let mut words: Vec<OsString> =
+        ["backup", "--json", "--node-command"].map(OsString::from).into();
+    words.extend(backup.job.map(|job| format!("--job-number={job}").into()));
+    if backup.has_options {
+        let (options, origins) = (backup.options.clone(), backup.origins.clone());
+        let json = serde_json::to_string(&JobOptions { options, origins });
+        let json = json.map_err(|error| error.to_string())?;
+        words.push(format!("--job-options={json}").into());
+    }
+    words.extend(backup.full.then(|| "--full".into()));
+    words.extend(backup.ignore_inode.then(|| "--ignore-inode".into()));
+    words.extend(backup.since.map(|since| format!("--read-since={}", utc(since)).into()));
+    Ok(words)
+}
+
+/// As `--read-since` takes it.
+fn utc(secs: i64) -> String {
+    jiff::Timestamp::from_second(secs).unwrap_or(jiff::Timestamp::MIN).to_string()
+}
+
 /// The words of the machine's own list are allowed as they stand; those of a command below `backup_below`. Whether a
 /// link leads out of there the job looks itself, when it opens them.
-fn of_backup(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String> {
+fn of_paths(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String> {
     let is_own = backup.paths.is_empty();
     let paths = if is_own { &allow.backup } else { &backup.paths };
     if paths.is_empty() {
@@ -59,11 +105,11 @@ fn of_backup(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String>
             ));
         }
     }
-    let mut words: Vec<OsString> =
-        ["backup", "--json", "--node-command"].map(OsString::from).into();
+    let mut words = words_of(backup)?;
     words.extend(folders.iter().map(|folder| option("--within=", folder)));
     words.extend(backup.excludes.iter().map(|pattern| format!("--exclude={pattern}").into()));
-    words.extend(backup.full.then(|| "--full".into()));
+    words.extend(backup.only.iter().map(|pattern| format!("--only={pattern}").into()));
+    words.extend(backup.series.iter().map(|series| format!("--series={series}").into()));
     words.push("--".into());
     words.extend(paths.iter().map(OsString::from));
     Ok(words)
@@ -127,7 +173,10 @@ fn start(context: &Context, arguments: &[OsString]) -> Outcome {
     match output {
         Ok(output) => {
             let code = output.status.code();
-            let text = last_words(&output.stdout);
+            let text = match output.status.signal() {
+                Some(signal) => killed(signal),
+                None => last_words(&output.stdout),
+            };
             // 3: done, but some objects could not be read or written.
             Outcome { is_complete: matches!(code, Some(0 | 3)), text }
         }
@@ -135,17 +184,37 @@ fn start(context: &Context, arguments: &[OsString]) -> Outcome {
     }
 }
 
-/// The summary or error of a job, without what is too long to tell.
+/// It could not say anything itself. The server tells it by its name from other ends.
+fn killed(signal: i32) -> String {
+    format!(
+        "message \"the process was killed by signal {signal}\", name \"{}\"",
+        api::commands::KILLED
+    )
+}
+
+/// The summary or error of a job, and how its hooks ended, without what is too long to tell.
 fn last_words(stdout: &[u8]) -> String {
     let text = String::from_utf8_lossy(stdout);
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let value: serde_json::Value = serde_json::from_str(last).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let (mut last, mut hooks) = (Value::Null, Vec::new());
+    for line in lines {
+        match line["message_type"].as_str() {
+            Some("hook") => hooks.push(hook_words(&line)),
+            _ => last = line,
+        }
+    }
     let words = ["message", "snapshot_id", "name"];
-    let said: Vec<_> =
-        words.iter().filter_map(|word| Some(format!("{word} {}", value.get(word)?))).collect();
-    let mut said = said.join(", ");
+    let said = words.iter().filter_map(|word| Some(format!("{word} {}", last.get(word)?)));
+    let mut said = said.chain(hooks).collect::<Vec<_>>().join(", ");
     said.truncate(said.floor_char_boundary(WORDS_MAX));
     said
+}
+
+fn hook_words(line: &Value) -> String {
+    let word = |key: &str| line[key].as_str().unwrap_or_default().trim().to_owned();
+    let said = format!("hook {} ({}): {}", word("name"), word("stage"), word("status"));
+    let output = word("output");
+    if output.is_empty() { said } else { format!("{said}; {}", output.replace('\n', "; ")) }
 }
 
 #[cfg(test)]
@@ -190,7 +259,7 @@ mod tests {
         assert_eq!(words, expected.map(OsString::from));
         let backup = NewBackup::of("web".parse().unwrap(), vec!["--command".into()]);
         let all = Allow { backup_below: vec!["/".into()], ..Allow::default() };
-        assert!(of_backup(&backup, &all).is_err(), "only absolute paths");
+        assert!(of_paths(&backup, &all).is_err(), "only absolute paths");
     }
 
     #[test]
@@ -198,16 +267,16 @@ mod tests {
         let all = Allow { backup_below: vec!["/srv".into()], ..Allow::default() };
         let excludes = vec!["--full".to_owned(), "*.o".to_owned()];
         let backup = NewBackup { excludes, full: true, ..backup(&["/srv/a"]) };
-        let words = numbered(17, of_backup(&backup, &all).unwrap());
+        let words = numbered(17, of_paths(&backup, &all).unwrap());
         let expected = [
             "backup",
             "--command-number=17",
             "--json",
             "--node-command",
+            "--full",
             "--within=/srv",
             "--exclude=--full",
             "--exclude=*.o",
-            "--full",
             "--",
             "/srv/a",
         ];
@@ -224,24 +293,21 @@ mod tests {
         for allow in [Allow::default(), Allow { backup_below: vec!["".into()], ..Allow::default() }]
         {
             for path in ["/", "/etc", "/etc/passwd", "etc"] {
-                assert!(of_backup(&backup(&[path]), &allow).is_err(), "{path}");
+                assert!(of_paths(&backup(&[path]), &allow).is_err(), "{path}");
             }
         }
         let one = Allow { backup_below: vec!["/srv".into()], ..Allow::default() };
-        assert!(
-            of_backup(&backup(&["/srv/a", "/etc"]), &one).is_err(),
-            "one of two is not allowed"
-        );
-        assert!(of_backup(&backup(&["/srv/../etc"]), &one).is_err());
-        assert!(of_backup(&backup(&["/srv/a"]), &one).is_ok());
+        assert!(of_paths(&backup(&["/srv/a", "/etc"]), &one).is_err(), "one of two is not allowed");
+        assert!(of_paths(&backup(&["/srv/../etc"]), &one).is_err());
+        assert!(of_paths(&backup(&["/srv/a"]), &one).is_ok());
     }
 
     #[test]
     fn the_own_list_of_a_machine_is_allowed_without_another_word() {
         let own = Allow { backup: vec!["/etc".into()], ..Allow::default() };
-        let words = of_backup(&backup(&[]), &own).unwrap();
+        let words = of_paths(&backup(&[]), &own).unwrap();
         let expected = ["backup", "--json", "--node-command", "--within=/etc", "--", "/etc"];
         assert_eq!(words, expected.map(OsString::from));
-        assert!(of_backup(&backup(&["/etc/ssl"]), &own).is_err(), "a command's own words are not");
+        assert!(of_paths(&backup(&["/etc/ssl"]), &own).is_err(), "a command's own words are not");
     }
 }

@@ -70,6 +70,16 @@ pub(crate) struct Backup {
     /// Read all files, even if they seem unchanged.
     #[arg(long)]
     pub(crate) full: bool,
+    /// Also read files that changed at this time or later, even if they seem unchanged: an age (30d, 1y) or a time.
+    #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    pub(crate) read_since: Option<Time>,
+    /// Back up only what matches this pattern, as for --exclude; behind a `!`, what does not. The last one that matches
+    /// a path, or a directory above it, counts. Such snapshots are a source of their own.
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["stdin", "command"])]
+    pub(crate) only: Vec<String>,
+    /// What tells the snapshots from others of the same paths, in place of the patterns of --only.
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) series: Option<String>,
     /// List what would be read, and store nothing.
     #[arg(short = 'n', long, conflicts_with_all = ["stdin", "command"])]
     pub(crate) dry_run: bool,
@@ -114,6 +124,11 @@ pub(crate) struct Backup {
     /// How the hooks before this backup ended.
     #[arg(skip)]
     pub(crate) hooks_run: Vec<HookReport>,
+    /// Whether there are hooks around this backup, and whether those after it have run.
+    #[arg(skip)]
+    pub(crate) runs_hooks: bool,
+    #[arg(skip)]
+    pub(crate) has_run_hooks: std::cell::Cell<bool>,
     /// Ignore inode numbers: on some network file systems they do not last.
     #[arg(long)]
     pub(crate) ignore_inode: bool,

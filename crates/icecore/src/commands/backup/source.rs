@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::paths::absolute;
-use capture::excludes::{self, Excludes, ExcludesBuilder};
+use capture::excludes::{self, Excludes, ExcludesBuilder, Only};
 use capture::walk::SourceRoot;
 use pipeline::backup::BackupOptions;
 use pipeline::select::clean_path;
@@ -23,7 +23,12 @@ const AS_DISKS_LIKE: usize = 0;
 
 /// The options that the flags and the profile ask for.
 pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions> {
-    let (roots, paths) = named(flags, context)?;
+    let (mut roots, mut paths) = named(flags, context)?;
+    let only = only(flags)?;
+    if let Some(only) = &only {
+        keep_only(&mut roots, only)?;
+        paths.extend(marks(flags));
+    }
     super::within::check(&roots, &flags.within)?;
     let readers = flags.readers(&context.resolved);
     Ok(BackupOptions {
@@ -33,12 +38,14 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         tags: flags.tags.clone(),
         walk: capture::walk::WalkOptions {
             refuse_links_to_roots: !flags.within.is_empty(),
+            only: only.map(Arc::new),
             ..walk(&flags.choice, context, readers.unwrap_or_else(processors))?
         },
         read: Default::default(),
         threads: readers.unwrap_or(AS_DISKS_LIKE),
         level: flags.compression,
         full: flags.full,
+        read_since: flags.read_since,
         ignore_inode: flags.ignore_inode,
         verify_blocks: flags.verify_blocks,
         limits: ResourceLimits {
@@ -51,6 +58,45 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         time: flags.time,
         skip_if_unchanged: flags.skip_if_unchanged,
     })
+}
+
+/// What `--only` takes, if it was given.
+fn only(flags: &Backup) -> Result<Option<Only>> {
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let patterns: Vec<_> =
+        flags.only.iter().map(|pattern| excludes::anchored(pattern, &here)).collect();
+    Only::new(&patterns).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// What names a source of which only a part is taken. None of it is a path: those begin with a slash.
+pub(super) fn marks(flags: &Backup) -> Vec<String> {
+    match flags.series.as_deref() {
+        Some("") => Vec::new(),
+        Some(class) => vec![escape::escape(format!("class {class}").as_bytes())],
+        None => {
+            let mark = |pattern: &String| escape::escape(format!("only {pattern}").as_bytes());
+            let mut marks: Vec<_> = flags.only.iter().map(mark).collect();
+            marks.sort_unstable();
+            marks
+        }
+    }
+}
+
+/// Named paths are backed up whatever patterns exclude, but not what `--only` does not take.
+fn keep_only(roots: &mut Vec<SourceRoot>, only: &Only) -> Result<()> {
+    let is_directory = |path: &[u8]| {
+        let found =
+            std::fs::symlink_metadata(std::path::Path::new(std::ffi::OsStr::from_bytes(path)));
+        // What is not there is told later.
+        found.map_or(true, |found| found.is_dir())
+    };
+    roots.retain(|root| {
+        root.source == b"/" || only.includes(&root.source, is_directory(&root.source))
+    });
+    if roots.is_empty() {
+        return Err(Failure::usage("no PATH has anything that --only takes"));
+    }
+    Ok(())
 }
 
 /// Processors that we may use.
@@ -70,7 +116,7 @@ pub(crate) fn node_name(typed: Option<&str>, context: &Context) -> Result<String
 }
 
 /// Where to walk, and what the source is called.
-fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot>, Vec<String>)> {
+pub(super) fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot>, Vec<String>)> {
     if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
         return Ok((Vec::new(), vec![escape::escape(name.as_bytes())]));
     }
@@ -98,6 +144,7 @@ pub(crate) fn walk(
         threads: threads.max(WALK_THREADS_MIN),
         one_file_system: choice.one_file_system,
         excludes: Arc::new(excludes(choice, context)?),
+        only: None,
         gitignore: choice.gitignore,
         tags: choice.tag_files(),
         larger_than: choice.exclude_larger_than,

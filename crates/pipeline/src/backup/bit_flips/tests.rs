@@ -62,6 +62,7 @@ fn backed_up_with(
         threads: 1,
         level: seal::Level::Fixed(1),
         full: false,
+        read_since: None,
         ignore_inode: false,
         verify_blocks,
         limits: Default::default(),

@@ -41,6 +41,7 @@ fn options(source: &Path) -> BackupOptions {
         level: seal::Level::Fixed(1),
         full: false,
         is_partial: false,
+        read_since: None,
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),

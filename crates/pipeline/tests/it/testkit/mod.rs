@@ -217,6 +217,7 @@ pub(crate) fn options(source: &Path) -> backup::BackupOptions {
         threads: 2,
         level: seal::Level::Fixed(1),
         full: false,
+        read_since: None,
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),

@@ -241,6 +241,7 @@ pub(crate) fn options(source: &Path, node: &str) -> backup::BackupOptions {
         threads: 1,
         level: seal::Level::Fixed(1),
         full: false,
+        read_since: None,
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),

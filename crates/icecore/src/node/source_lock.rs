@@ -1,0 +1,132 @@
+//! One backup of a source at a time on this machine, whoever starts it: a lock in the agent state directory that ends
+//! with its process, however that ends.
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// The folder of the locks.
+const FOLDER: &str = "running";
+/// What holders write is short.
+const BYTES_MAX: u64 = 4096;
+
+/// Held while a source is backed up.
+#[derive(Debug)]
+pub(crate) struct SourceLock {
+    _file: File,
+}
+
+/// Who holds a lock. Only for people: the lock itself is the kernel's.
+#[derive(Debug, Serialize, Deserialize)]
+struct Holder {
+    process: u32,
+    since_secs: i64,
+    /// The job of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<u64>,
+}
+
+impl SourceLock {
+    /// Takes the lock of the source of these names, in the state directory `folder`. What is the same source is
+    /// decided by the caller.
+    ///
+    /// # Errors
+    /// [`Code::InUse`] with who holds it; files that cannot be written.
+    pub(crate) fn take(folder: &Path, source: &[String], job: Option<u64>) -> Result<Self> {
+        let path = file_of(folder, source);
+        let mut file = open(&path).map_err(|error| Failure::file(&path, &error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(held(&mut file)),
+            Err(error) => return Err(Failure::file(&path, &error.into())),
+        }
+        let since_secs = jiff::Timestamp::now().as_second();
+        let holder = Holder { process: std::process::id(), since_secs, job };
+        let text = serde_json::to_string(&holder).map_err(std::io::Error::from)?;
+        let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
+        written.map_err(|error| Failure::file(&path, &error))?;
+        Ok(Self { _file: file })
+    }
+
+    /// The same, and waits as long as the command may.
+    ///
+    /// # Errors
+    /// As [`SourceLock::take`].
+    pub(crate) fn take_patiently(
+        context: &Context,
+        wait: crate::wait::Wait,
+        source: &[String],
+    ) -> Result<Self> {
+        let (folder, job) = (context.agent_folder(), context.global.server.job_number);
+        wait.for_source(context, || Self::take(&folder, source, job))
+    }
+}
+
+/// A file of each source: names of any length and of any letters become one of hexadecimal digits.
+fn file_of(folder: &Path, source: &[String]) -> PathBuf {
+    let text = serde_json::to_vec(source).unwrap_or_default();
+    let digest = pki::fingerprint(&text);
+    let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    folder.join(FOLDER).join(name)
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+fn held(file: &mut File) -> Failure {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.take(BYTES_MAX).read_to_string(&mut text));
+    let holder = read.ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok());
+    let who = holder.map_or_else(
+        || "another process".to_owned(),
+        |holder| {
+            let job =
+                holder.job.map_or_else(String::new, |job| format!("job {job} of the server, "));
+            let since = crate::commands::server::when(holder.since_secs);
+            format!("{job}process {}, since {since}", holder.process)
+        },
+    );
+    Failure::new(Code::InUse, format!("this source is being backed up already: {who}"))
+        .hint("Nothing was changed. Wait for it: --wait 10m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_locked_once_and_others_are_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = |path: &str| vec!["web".to_owned(), path.to_owned()];
+        let take = |path: &str| SourceLock::take(folder.path(), &names(path), Some(17));
+        let first = take("/etc").unwrap();
+        let refused = take("/etc").unwrap_err();
+        assert_eq!(refused.code, Code::InUse);
+        assert!(refused.message.contains("job 17 of the server, process "), "{}", refused.message);
+        let other = take("/home").unwrap();
+        drop(first);
+        take("/etc").unwrap();
+        drop(other);
+    }
+
+    #[test]
+    fn what_a_holder_left_behind_does_not_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["web".to_owned()];
+        let path = file_of(folder.path(), &names);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "x".repeat(10_000)).unwrap();
+        drop(SourceLock::take(folder.path(), &names, None).unwrap());
+        assert!(std::fs::metadata(&path).unwrap().len() < 200);
+    }
+}

@@ -1,0 +1,295 @@
+//! What a policy says reaches the node of its job, and is carried out there.
+
+use crate::administration::govern;
+use crate::machine::{ended, random};
+use crate::node_commands::Ordered;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const ALLOW: &str = "backup_below = [\"{}\"]\nrestore_below = [\"{}/allowed\"]\n";
+const LONG: Duration = Duration::from_secs(180);
+
+/// A node with the site `site`, in which `{}` is the folder of its machine.
+fn with_site(site: &str) -> Ordered {
+    let ordered = Ordered::new(ALLOW);
+    apply(&ordered, site);
+    ordered
+}
+
+fn apply(ordered: &Ordered, site: &str) {
+    let machine = &ordered.machine;
+    let folder = machine.path("").to_str().unwrap().trim_end_matches('/').to_owned();
+    let file = machine.path("site.toml");
+    std::fs::write(&file, site.replace("{}", &folder)).unwrap();
+    govern(machine, &["apply", file.to_str().unwrap(), "--yes"]).ends(0);
+}
+
+/// A list of programs beside the identity of the agent.
+fn list(ordered: &Ordered, name: &str, text: &str) {
+    let file = ordered.machine.path(&format!("agent/{name}"));
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+fn jobs(ordered: &Ordered) -> Vec<Value> {
+    let jobs = govern(&ordered.machine, &["jobs", "--json"]).ends(0).lines();
+    jobs.into_iter().filter(|job| job["plan"].is_object()).collect()
+}
+
+/// Starts the policy and waits until as many jobs have ended as it starts; they, the first one first.
+fn run(ordered: &Ordered, policy: &str) -> Vec<Value> {
+    let started = govern(&ordered.machine, &["start", policy, "--json"]).ends(0).lines();
+    let numbers: Vec<_> = started.iter().filter_map(|job| job["job"].as_u64()).collect();
+    numbers.into_iter().map(|number| wait(ordered, number, |job| !is_open(job))).collect()
+}
+
+fn is_open(job: &Value) -> bool {
+    ["queued", "running"].contains(&job["state"].as_str().unwrap())
+}
+
+fn wait(ordered: &Ordered, number: u64, is_there: impl Fn(&Value) -> bool) -> Value {
+    let begun = Instant::now();
+    loop {
+        let found = jobs(ordered).into_iter().find(|job| job["id"] == number);
+        match found {
+            Some(job) if is_there(&job) => return job,
+            found => assert!(begun.elapsed() < LONG, "{found:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// The report of a job.
+fn report(ordered: &Ordered, job: &Value) -> Value {
+    let number = job["id"].to_string();
+    let shown = govern(&ordered.machine, &["jobs", &number, "--json"]).ends(0).lines();
+    let text = shown.iter().find_map(|line| line["report"].as_str()).unwrap().to_owned();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A command of the node, by hand.
+fn by_hand(ordered: &Ordered, words: &[&str]) -> Command {
+    let folder = ordered.machine.path("agent");
+    let mut command = ordered.machine.command(words);
+    command.args(["--agent-dir", folder.to_str().unwrap()]).env_remove("ICECORE_REPO");
+    command
+}
+
+/// The paths of a snapshot, below the source.
+fn paths(ordered: &Ordered, snapshot: &str) -> Vec<String> {
+    let lines = ended(&mut by_hand(ordered, &["ls", "--json", "-R", snapshot])).ends(0).lines();
+    let source = format!("{}/", ordered.machine.source().display());
+    let below = |line: &Value| Some(line["path"].as_str()?.strip_prefix(&source)?.to_owned());
+    lines.iter().filter_map(below).collect()
+}
+
+const OPTIONS: &str = r#"
+[node.web]
+options = { nice = { value = 3 } }
+
+[policy.source]
+nodes = ["web"]
+paths = ["{}/source"]
+compression = 9
+change_detection = "ignore-inode"
+hooks = { pre = "note", post = "note", on_failure = "note" }
+options = { limit-write = { value = "500M", force = true }, limit-cpu = { value = 90 }, tags = { value = ["of-policy"] } }
+"#;
+
+#[test]
+fn what_a_policy_says_is_carried_out_and_what_the_node_keeps_is_told() {
+    let ordered = with_site(OPTIONS);
+    let log = ordered.machine.path("log");
+    let script = format!("echo $ICECORE_HOOK_STAGE >> {}; echo noted", log.display());
+    let hook =
+        format!("[hook.note]\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\nuser = \"root\"\n");
+    list(&ordered, "hooks.toml", &hook);
+    list(
+        &ordered,
+        "allow.toml",
+        &format!("backup_below = [{:?}]\nown = [\"limit-cpu\"]\n", ordered.machine.path("")),
+    );
+    let job = run(&ordered, "source").remove(0);
+    assert_eq!(job["state"], "complete", "{job}");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "pre\npost\n");
+    let report = report(&ordered, &job);
+    let stages: Vec<_> = report["hooks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|hook| (&hook["stage"], &hook["output"]))
+        .collect();
+    let expected = ["pre", "post"].map(Value::from);
+    let output = Value::from("noted\n");
+    assert_eq!(stages, [(&expected[0], &output), (&expected[1], &output)]);
+    assert_eq!(report["ignored_options"]["own"], serde_json::json!(["limit-cpu"]));
+    let snapshots = ended(&mut by_hand(&ordered, &["snapshots", "--json"])).ends(0).lines();
+    assert_eq!(snapshots[0]["tags"], serde_json::json!(["of-policy"]));
+
+    let shown = ended(&mut by_hand(&ordered, &["options", "--refresh", "--set", "--json"])).ends(0);
+    let place = |name: &str| {
+        let line = shown.lines().into_iter().find(|line| line["option"] == name)?;
+        line["effective"][0]["place"].as_str().map(str::to_owned)
+    };
+    assert_eq!(place("limit-write").as_deref(), Some("policy source (forced)"));
+    assert_eq!(place("nice").as_deref(), Some("node web (suggested)"));
+    assert_eq!(place("compression"), None, "for backups of the policy only");
+    assert_eq!(place("hook-pre"), None, "for backups of the policy only");
+}
+
+#[test]
+fn a_hook_that_fails_before_ends_the_job_with_its_own_cause() {
+    let ordered = with_site(
+        "[policy.source]\nnodes = [\"web\"]\npaths = [\"{}/source\"]\nhooks = { pre = \"fails\" }\n",
+    );
+    list(&ordered, "hooks.toml", "[hook.fails]\ncommand = [\"/bin/false\"]\n");
+    let job = run(&ordered, "source").remove(0);
+    assert_eq!((&job["state"], &job["cause"]), (&"failed".into(), &"hook-failed".into()), "{job}");
+    std::fs::remove_file(ordered.machine.path("agent/hooks.toml")).unwrap();
+    let job = run(&ordered, "source").remove(0);
+    assert_eq!(
+        job["cause"], "hook-failed",
+        "a hook that is not there is none that succeeded: {job}"
+    );
+}
+
+const STREAMS: &str = r#"
+[policy.dumps]
+type = "stream"
+nodes = ["web"]
+
+[policy.dumps.source.shop]
+stream = "shop"
+
+[policy.dumps.source.other]
+stream = "other"
+"#;
+
+#[test]
+fn a_stream_is_what_the_machine_lists_and_nothing_else() {
+    let ordered = with_site(STREAMS);
+    let command = "[stream.shop]\ncommand = [\"/bin/echo\", \"all the goods\"]\n";
+    list(&ordered, "streams.toml", command);
+    let jobs = run(&ordered, "dumps");
+    let of = |name: &str| jobs.iter().find(|job| job["plan"]["source_name"] == name).unwrap();
+    assert_eq!(of("shop")["state"], "complete", "{}", of("shop"));
+    assert_eq!(of("other")["state"], "failed", "{}", of("other"));
+    assert!(
+        of("other")["error"].as_str().unwrap().contains("no stream 'other'"),
+        "{}",
+        of("other")
+    );
+    let shown = ended(&mut by_hand(&ordered, &["cat", "latest:shop"])).ends(0).text();
+    assert_eq!(shown, "all the goods\n");
+}
+
+const CLASSES: &str = r#"
+[retention.all.class.long]
+keep_last = "all"
+
+[retention.all.class.short]
+keep_last = 3
+
+[policy.source]
+nodes = ["web"]
+paths = ["{}/source"]
+retention = "all"
+class = "long"
+"#;
+
+const RULES: &str = r#"
+[[policy.source.classes]]
+include = ["{}/source/log/keep/**"]
+class = "long"
+
+[[policy.source.classes]]
+include = ["{}/source/log/**", "/**/*.tmp"]
+class = "short"
+"#;
+
+#[test]
+fn each_path_is_in_the_snapshot_of_its_class_and_in_no_other() {
+    let ordered = with_site(CLASSES);
+    for name in ["log/a", "log/keep/b", "x.tmp", "log/keep/y.tmp"] {
+        ordered.machine.write(name, name.as_bytes());
+    }
+    assert_eq!(run(&ordered, "source").len(), 1);
+    apply(&ordered, &format!("{CLASSES}{RULES}"));
+    let jobs = run(&ordered, "source");
+    let of = |class: &str| jobs.iter().find(|job| job["plan"]["class"] == class).unwrap();
+    let (long, short) = (of("long"), of("short"));
+    assert_eq!((&long["state"], &short["state"]), (&"complete".into(), &"complete".into()));
+    let files = |job: &Value| {
+        let all = paths(&ordered, job["snapshot"].as_str().unwrap());
+        let is_file = |path: &String| ordered.machine.source().join(path).is_file();
+        let mut files: Vec<_> = all.into_iter().filter(is_file).collect();
+        files.sort();
+        files
+    };
+    let kept = ["folder/large", "hello.txt", "log/keep/b", "log/keep/y.tmp"];
+    assert_eq!(
+        (files(long), files(short)),
+        (kept.map(str::to_owned).into(), vec!["log/a".to_owned(), "x.tmp".to_owned()])
+    );
+    assert_eq!(report(&ordered, long)["report"]["objects_rebound"], 2, "they changed their class");
+    assert_eq!(report(&ordered, long)["report"]["objects_expired"], 0);
+    let again = run(&ordered, "source");
+    let short = again.iter().find(|job| job["plan"]["class"] == "short").unwrap();
+    assert_eq!(
+        report(&ordered, short)["report"]["objects_backed_up"],
+        0,
+        "it follows its own last one"
+    );
+}
+
+/// A backup that takes its time: it reads slowly.
+const SLOW: &str = r#"
+[policy.slow]
+nodes = ["web"]
+paths = ["{}/source"]
+options = { limit-read = { value = "100K", force = true } }
+"#;
+
+/// The process of a backup of the agent: by the paths that it has open, and so of this test alone.
+fn process_of(ordered: &Ordered) -> u32 {
+    let begun = Instant::now();
+    loop {
+        let folder = ordered.machine.path("agent/running");
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let holder = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+        let found = holder
+            .filter_map(|text| serde_json::from_str::<Value>(&text).ok()?["process"].as_u64());
+        if let Some(process) = found.last() {
+            return process as u32;
+        }
+        assert!(begun.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_backup_that_is_killed_frees_its_slot_at_once_and_keeps_no_lock() {
+    let ordered = with_site(SLOW);
+    ordered.machine.write("much", &random(8 << 20));
+    let started = govern(&ordered.machine, &["start", "slow", "--json"]).ends(0).lines();
+    let number = started[0]["job"].as_u64().unwrap();
+    let is_reading = |job: &Value| job["progress"]["bytes_read"].as_u64() > Some(0);
+    wait(&ordered, number, is_reading);
+
+    let source = ordered.machine.source();
+    let backup = || by_hand(&ordered, &["backup", source.to_str().unwrap()]);
+    let refused = ended(&mut backup()).ends(11);
+    assert!(refused.stderr.contains(&format!("job {number} of the server")), "{}", refused.stderr);
+
+    let process = process_of(&ordered);
+    let begun = Instant::now();
+    Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
+    let job = wait(&ordered, number, |job| !is_open(job));
+    assert_eq!((&job["state"], &job["cause"]), (&"failed".into(), &"killed".into()), "{job}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    apply(&ordered, &SLOW.replace("100K", "100M"));
+    assert_eq!(run(&ordered, "slow")[0]["state"], "complete");
+    ended(&mut backup()).ends(0);
+}
