@@ -1,7 +1,9 @@
 //! Jobs: those that run, and those that ended.
 
 use crate::Name;
+use crate::options::Options;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// State of a job.
@@ -10,6 +12,8 @@ use utoipa::ToSchema;
 pub enum JobState {
     /// It waits in the queue of its storage unit.
     Queued,
+    /// An administrator wants it to wait until it is resumed.
+    Suspended,
     /// It is running.
     Running,
     /// It succeeded.
@@ -29,7 +33,7 @@ pub enum JobState {
 impl JobState {
     /// Whether it waits or runs.
     pub fn is_open(self) -> bool {
-        matches!(self, Self::Queued | Self::Running)
+        matches!(self, Self::Queued | Self::Suspended | Self::Running)
     }
 }
 
@@ -178,8 +182,38 @@ pub struct StartPolicy {
     /// Only on this node; on all nodes of the policy when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Name>,
+    /// Only on the nodes of this group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Client options, in place of those that the site and the server say; all of them are forced.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: Options,
+    /// Whether all files are read, even if they seem unchanged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub complete: bool,
+    /// Paths in place of those of the policy, for its source `main`; no other source starts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// The priority, from 0 to 100, in place of that of the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u32>,
     /// Only show what would start.
     pub dry_run: bool,
+}
+
+/// The priority of a job that waits.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobPriority {
+    /// From 0 to 100: jobs with a greater one start first.
+    pub priority: u32,
+}
+
+/// A job that does again what another one did.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RetriedJob {
+    /// Its number.
+    pub job: u64,
 }
 
 /// What a start comes to.

@@ -271,6 +271,15 @@ pub fn advice(state: JobState, cause: Option<JobCause>) -> &'static str {
         (Some(JobCause::NotDone), _) => {
             "see the error; allow.toml of the node must permit the paths (backup_below)"
         }
+        (Some(JobCause::HookFailed), _) => {
+            "see the error; hooks.toml of the node says what the hook is: run it there by hand"
+        }
+        (Some(JobCause::SourceBusy), _) => {
+            "somebody backed up the same paths on the node; the schedule tries again"
+        }
+        (Some(JobCause::Killed), _) => {
+            "look on the node who killed it: journalctl -k | grep -i oom; the schedule tries again"
+        }
         (Some(JobCause::NoSnapshot), _) => "look at the log of the agent on the node",
         (Some(JobCause::NodeLost), _) => "check the network and the power of the node",
         (Some(JobCause::Cancelled), _) | (None, JobState::Cancelled) => {

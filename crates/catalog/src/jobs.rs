@@ -1,5 +1,6 @@
 //! Jobs: written when they begin and when they end.
 
+use crate::queued::suspend_running;
 use crate::schedules::job_ended;
 use crate::sql::{Row, Sql, ToValue, Value, Word, values};
 use crate::{Catalog, Error, Result, backup_states, job_log, reports};
@@ -99,7 +100,11 @@ impl Catalog {
                     end.cause.map(Word),
                 ],
             )?;
-            if rows > 0 { job_ended(change, id, &end) } else { Ok(()) }
+            match end.state {
+                _ if rows == 0 => Ok(()),
+                JobState::Suspended => suspend_running(change, id),
+                _ => job_ended(change, id, &end),
+            }
         })
     }
 

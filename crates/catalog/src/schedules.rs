@@ -135,7 +135,7 @@ impl Catalog {
     pub fn open_runs(&self) -> Result<Vec<OpenRun>> {
         let select = format!(
             "SELECT {COLUMNS}, command FROM jobs
-             WHERE state IN ('queued', 'running') AND policy IS NOT NULL ORDER BY id"
+             WHERE state IN ('queued', 'suspended', 'running') AND policy IS NOT NULL ORDER BY id"
         );
         let open = |row: &Row| Ok(OpenRun { job: job(row)?, command: row.get(BEHIND)? });
         self.look_long(|look| look.rows(&select, &[], open))
@@ -230,7 +230,7 @@ impl Catalog {
             let is_cancelled = state == JobState::Cancelled;
             let rows = change.execute(
                 "UPDATE jobs SET ended = $2, state = $3, cause = $4, error = $5, cancelled = $6
-                 WHERE id = $1 AND state = 'queued'",
+                 WHERE id = $1 AND state IN ('queued', 'suspended')",
                 values![id, by.now_secs, Word(state), Word(cause), error, is_cancelled],
             )?;
             if rows > 0 && is_cancelled {
@@ -321,8 +321,8 @@ fn set_settled(change: &Sql<'_>, new: &Settlement<'_>) -> Result<()> {
     Ok(())
 }
 
-fn has_open_job(change: &Sql<'_>, node: &str, source: &str) -> Result<bool> {
-    let open = "SELECT 1 FROM jobs WHERE state IN ('queued', 'running') AND node = $1
+pub(crate) fn has_open_job(change: &Sql<'_>, node: &str, source: &str) -> Result<bool> {
+    let open = "SELECT 1 FROM jobs WHERE state IN ('queued', 'suspended', 'running') AND node = $1
          AND source = $2 AND policy IS NOT NULL";
     change.exists(open, values![node, source])
 }
@@ -419,7 +419,7 @@ fn has_backup(change: &Sql<'_>, node: &str, source: &str, end: &Ending<'_>) -> R
     Ok(())
 }
 
-fn close_command(change: &Sql<'_>, command: Option<u64>, state: JobState) -> Result<()> {
+pub(crate) fn close_command(change: &Sql<'_>, command: Option<u64>, state: JobState) -> Result<()> {
     let is_for_good = matches!(state, JobState::Lost | JobState::Cancelled);
     if let Some(command) = command.filter(|_| is_for_good) {
         let update = "UPDATE commands SET state = 'failed', message = 'its job has ended'

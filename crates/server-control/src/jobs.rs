@@ -2,7 +2,7 @@
 
 use crate::{Error, Result, by, now_secs, random};
 use api::job_log::LogLevel;
-use api::jobs::{Job, JobCause, JobFilter, JobState, Progress};
+use api::jobs::{Job, JobCause, JobFilter, JobState, Progress, RetriedJob};
 use catalog::Catalog;
 use catalog::job_log::NewEntry;
 use catalog::jobs::{Ending, NewJob, page};
@@ -38,6 +38,8 @@ struct Live {
     job: Job,
     /// Set when its session is to end because nobody is left who could go on with it.
     given_up: Option<(JobCause, String)>,
+    /// Whether it waits once its session has ended.
+    is_suspended: bool,
     samples: VecDeque<(Instant, u64, u64)>,
 }
 
@@ -71,7 +73,9 @@ impl Live {
 impl JobTable {
     fn add(&self, job: Job) {
         let samples = VecDeque::from([(Instant::now(), 0, 0)]);
-        self.running.lock().insert(job.id, Live { job, samples, given_up: None });
+        self.running
+            .lock()
+            .insert(job.id, Live { job, samples, given_up: None, is_suspended: false });
     }
 
     fn is_at(&self, id: JobNo, status: &JobStatus) {
@@ -83,6 +87,14 @@ impl JobTable {
 
     fn take(&self, id: JobNo) -> Option<Live> {
         self.running.lock().remove(&id)
+    }
+
+    /// Only a backup that a policy wants can begin again by itself.
+    fn suspend(&self, id: JobNo) -> Option<bool> {
+        let mut running = self.running.lock();
+        let live = running.get_mut(&id)?;
+        live.is_suspended = live.job.plan.is_some();
+        Some(live.is_suspended)
     }
 
     fn give_up(&self, id: JobNo, cause: JobCause, why: &str) {
@@ -114,7 +126,9 @@ impl JobTable {
 
     fn is_cancelled(&self, id: JobNo) -> bool {
         let running = self.running.lock();
-        running.get(&id).is_some_and(|live| live.job.cancelled || live.given_up.is_some())
+        let is_over =
+            |live: &Live| live.job.cancelled || live.is_suspended || live.given_up.is_some();
+        running.get(&id).is_some_and(is_over)
     }
 }
 
@@ -310,7 +324,7 @@ impl Jobs {
 
     /// Records the end of a job, if it runs.
     pub(crate) fn end(&self, id: JobNo, end: &JobEnd, report: &str) {
-        let Some(Live { job, given_up, .. }) = self.running.take(id) else {
+        let Some(Live { job, given_up, is_suspended, .. }) = self.running.take(id) else {
             return;
         };
         let (mut state, mut cause) = meaning(end, job.cancelled);
@@ -323,6 +337,9 @@ impl Jobs {
         let is_over = !matches!(end, JobEnd::Complete { .. }) && !job.cancelled;
         if let Some((why, said)) = given_up.as_ref().filter(|_| is_over) {
             (state, cause, error) = (JobState::Failed, Some(*why), Some(said.as_str()));
+        }
+        if is_over && is_suspended {
+            (state, cause) = (JobState::Suspended, None);
         }
         // A part of a report is no JSON.
         let report = if report.len() <= REPORT_BYTES_MAX { report } else { "" };
@@ -359,7 +376,8 @@ impl Jobs {
 
     /// Ends a job that was started and has no session.
     pub(crate) fn end_started(&self, id: JobNo, command: u64, end: &StartedEnd<'_>) {
-        self.started.forget(command, end.state == JobState::Cancelled);
+        let is_unwanted = matches!(end.state, JobState::Cancelled | JobState::Suspended);
+        self.started.forget(command, is_unwanted);
         let StartedEnd { state, cause, snapshot, error } = *end;
         let cancelled = state == JobState::Cancelled;
         let (ended, progress, report) = (now_secs(), &Progress::default(), "");
@@ -412,6 +430,7 @@ impl Jobs {
                 let wait = self.waits.lock().get(&job.id).cloned();
                 wait.or_else(|| self.upkeep_waits.lock().get(&job.id).cloned())
             }
+            JobState::Suspended => Some(format!("suspended: icecore server job resume {}", job.id)),
             JobState::Running if job.plan.is_some() => {
                 Some("waits for the agent to begin the backup".to_owned())
             }
@@ -431,6 +450,84 @@ impl Jobs {
         Ok(self.catalog.audit_note(by(who), "job.cancel", &id.to_string(), "")?)
     }
 
+    /// Suspends a job that waits or runs. One that runs ends its session: what it has stored in whole containers is
+    /// found again when it is resumed, and begins anew otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it has ended, or no policy wants it.
+    pub(crate) fn suspend(&self, who: &str, id: JobNo) -> Result<()> {
+        match self.running.suspend(id) {
+            Some(true) => {
+                Ok(self.catalog.audit_note(by(who), "job.suspend", &id.to_string(), "")?)
+            }
+            Some(false) => Err(Error::Usage(format!(
+                "no policy wants job {id}: it can only be canceled: icecore server cancel {id}"
+            ))),
+            None => self.suspend_without_session(who, id),
+        }
+    }
+
+    fn suspend_without_session(&self, who: &str, id: JobNo) -> Result<()> {
+        if self.catalog.suspend_queued(by(who), id)? {
+            self.have_changed();
+            return Ok(());
+        }
+        let job = self.catalog.job(id)?;
+        let Some(command) = self.started.command_of(id) else {
+            let state = if job.state == JobState::Suspended {
+                "is suspended already"
+            } else {
+                "is none of a policy that waits or runs"
+            };
+            return Err(Error::Usage(format!("job {id} {state}")));
+        };
+        self.catalog.audit_note(by(who), "job.suspend", &id.to_string(), "")?;
+        let (state, cause) = (JobState::Suspended, None);
+        self.end_started(id, command, &StartedEnd { state, cause, snapshot: None, error: None });
+        Ok(())
+    }
+
+    /// Lets a suspended job wait for its turn again.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it is not suspended.
+    pub(crate) fn resume_suspended(&self, who: &str, id: JobNo) -> Result<()> {
+        if self.catalog.resume_suspended(by(who), id)? {
+            self.have_changed();
+            return Ok(());
+        }
+        self.catalog.job(id)?;
+        Err(Error::Usage(format!("job {id} is not suspended")))
+    }
+
+    /// Does again what an ended job was to do; its number.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] if there is no such job that ended; [`Error::Usage`] if its source has an open job.
+    pub(crate) fn retry(&self, who: &str, id: JobNo) -> Result<RetriedJob> {
+        let Some(job) = self.catalog.retry(by(who), id)? else {
+            return Err(Error::Usage(format!(
+                "the source of job {id} has a job already that waits or runs: icecore server jobs"
+            )));
+        };
+        self.have_changed();
+        Ok(RetriedJob { job })
+    }
+
+    /// Sets the priority of a job that waits.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it does not wait, or for a wrong number.
+    pub(crate) fn set_priority(&self, who: &str, id: JobNo, priority: u32) -> Result<()> {
+        check_priority(priority)?;
+        if self.catalog.set_priority(by(who), id, priority)? {
+            self.have_changed();
+            return Ok(());
+        }
+        self.catalog.job(id)?;
+        Err(Error::Usage(format!("job {id} does not wait")))
+    }
+
     fn cancel_without_session(&self, who: &str, id: JobNo) -> Result<()> {
         let how = (JobState::Cancelled, JobCause::Cancelled);
         if self.catalog.end_queued(by(who), id, how, CANCELLED)? {
@@ -447,6 +544,15 @@ impl Jobs {
         self.end_started(id, command, &end);
         Ok(())
     }
+}
+
+/// Priorities are those of policies.
+pub(crate) fn check_priority(priority: u32) -> Result<()> {
+    let max = site::Policy::PRIORITY_MAX;
+    if priority > max {
+        return Err(Error::Usage(format!("a priority is a number from 0 to {max}")));
+    }
+    Ok(())
 }
 
 const CANCELLED: &str = "canceled by an administrator";
@@ -477,7 +583,8 @@ mod tests {
 
     #[test]
     fn who_tells_nothing_any_more_has_no_rate() {
-        let mut live = Live { job: running(), samples: VecDeque::new(), given_up: None };
+        let mut live =
+            Live { job: running(), samples: VecDeque::new(), given_up: None, is_suspended: false };
         let ago = |secs: u64| Instant::now().checked_sub(Duration::from_secs(secs)).unwrap();
         live.samples = [(ago(2), 0, 0), (ago(1), 10, 1_000)].into();
         assert!(live.shown().bytes_per_sec.unwrap() > 900.0);

@@ -138,7 +138,7 @@ impl<'a> Known<'a> {
         called: &str,
         source: &Source,
     ) -> SourceProtection {
-        let key = source_key(&source);
+        let key = source_key(source);
         let state = self.states.get(&(node, name, &*key)).copied();
         let complete = self.complete(node, state, (name, called));
         let promise_secs = policy.promise.map(clock::Span::signed_secs);

@@ -11,14 +11,13 @@ mod queue;
 
 use crate::agents::Agents;
 use crate::commands::Commands;
-use crate::jobs::Jobs;
+use crate::jobs::{Jobs, check_priority};
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::{Error, Result, SERVER};
 pub(crate) use lines::source_key;
 
-use api::Name;
-use api::jobs::{JobPlan, JobState, StartedJob, StartedPolicy};
+use api::jobs::{JobPlan, JobState, StartPolicy, StartedJob, StartedPolicy};
 use catalog::backup_states::Expected;
 use catalog::objects::Objects;
 use catalog::schedules::{
@@ -31,7 +30,7 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schedule::{Decision, Failed, Next, Situation, Waiting};
 use site::{Kind, Site};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -196,6 +195,20 @@ impl Scheduler {
         Ok(())
     }
 
+    /// The nodes of a group; `None` without one.
+    fn members_of(&self, known: &Known, group: Option<&str>) -> Result<Option<BTreeSet<String>>> {
+        let Some(group) = group else { return Ok(None) };
+        if !known.site.groups.contains_key(group) {
+            return Err(Error::Usage(format!(
+                "there is no group '{group}': icecore server group list"
+            )));
+        }
+        let groups = vec![group.to_owned()];
+        let all = site::Policy { groups, ..site::Policy::default() };
+        let enrolled = known.nodes.iter().map(|node| node.name.to_string()).collect();
+        Ok(Some(known.site.members(&all, &enrolled)))
+    }
+
     /// Settles what is due, and queues it.
     fn decide(&self, known: &mut Known, now: Reading) -> Result<()> {
         let open: FxHashSet<_> = known.open.iter().filter_map(source_of).collect();
@@ -279,9 +292,9 @@ impl Scheduler {
         &self,
         by: By<'_>,
         policy: &str,
-        node: Option<&Name>,
-        is_dry_run: bool,
+        wanted: &StartPolicy,
     ) -> Result<StartedPolicy> {
+        wanted.priority.map_or(Ok(()), check_priority)?;
         let known = &mut *self.known.lock();
         self.refresh_lines(known, by.now_secs)?;
         let Some(found) = known.site.policies.get(policy) else {
@@ -290,16 +303,23 @@ impl Scheduler {
             )));
         };
         let targets = lines::targets(&known.site, policy, found, &known.nodes);
-        let is_wanted =
-            |target: &&lines::Target| node.is_none_or(|node| *node == target.member.name);
+        let members = self.members_of(known, wanted.group.as_deref())?;
+        let is_wanted = |target: &&lines::Target| {
+            let name = &target.member.name;
+            wanted.node.as_ref().is_none_or(|node| node == name)
+                && members.as_ref().is_none_or(|all| all.contains(name.as_str()))
+        };
+        let targets = targets.iter().filter(is_wanted);
         let runs: Vec<_> =
-            targets.iter().filter(is_wanted).map(|target| target.by_hand(by.now_secs)).collect();
+            targets.filter_map(|target| target.by_hand_with(by.now_secs, wanted)).collect();
         if runs.is_empty() {
-            let of = node.map_or_else(String::new, |node| format!(" on the node '{node}'"));
+            let node = wanted.node.as_ref().map(|node| format!(" on the node '{node}'"));
+            let group = wanted.group.as_ref().map(|group| format!(" in the group '{group}'"));
+            let of: String = [node, group].into_iter().flatten().collect();
             return Err(Error::Usage(format!("the policy '{policy}' backs up nothing{of}")));
         }
         let queue = |run: NewRun| {
-            let job = if is_dry_run { None } else { self.catalog.queue_run(by, &run)? };
+            let job = if wanted.dry_run { None } else { self.catalog.queue_run(by, &run)? };
             let JobPlan { source, unit, .. } = run.plan;
             Ok(StartedJob { node: run.node, source, unit, job })
         };

@@ -11,12 +11,12 @@ use super::rules::{RuleSet, RuleSetBuilder, refuse_empty};
 #[derive(Debug)]
 pub struct Only {
     rules: RuleSet,
-    ways: Vec<Way>,
+    leads: Vec<Lead>,
 }
 
 /// Which directories lead to what one pattern takes.
 #[derive(Debug)]
-struct Way {
+struct Lead {
     /// Its number among the patterns.
     rule: usize,
     /// The directories on the way, one pattern for each of their depths.
@@ -35,17 +35,17 @@ impl Only {
             return Ok(None);
         }
         let mut rules = RuleSetBuilder::default();
-        let mut ways = Vec::new();
+        let mut leads = Vec::new();
         for (rule, pattern) in patterns.iter().enumerate() {
             refuse_empty(pattern)?;
             let escaped =
                 if pattern.starts_with('#') { format!("\\{pattern}") } else { pattern.clone() };
             rules.add(None, 0, &escaped)?;
             if !pattern.starts_with('!') {
-                ways.push(Way::new(rule, pattern)?);
+                leads.push(Lead::new(rule, pattern)?);
             }
         }
-        Ok(Some(Self { rules: rules.build()?, ways }))
+        Ok(Some(Self { rules: rules.build()?, leads }))
     }
 
     /// Whether `path`, absolute, is taken.
@@ -56,8 +56,8 @@ impl Only {
     /// Whether something below the directory `path`, which is not taken itself, may be.
     pub fn leads_from(&self, path: &[u8]) -> bool {
         let last = self.verdict(path, true).map(|(rule, _)| rule);
-        let mut later = self.ways.iter().filter(|way| last.is_none_or(|last| way.rule > last));
-        later.any(|way| way.leads_from(path))
+        let mut later = self.leads.iter().filter(|lead| last.is_none_or(|last| lead.rule > last));
+        later.any(|lead| lead.leads_from(path))
     }
 
     /// Whether a walk passes the object on.
@@ -76,7 +76,7 @@ impl Only {
     }
 }
 
-impl Way {
+impl Lead {
     fn new(rule: usize, pattern: &str) -> Result<Self, PatternError> {
         let names: Vec<&str> = pattern.trim_matches('/').split('/').collect();
         let is_anchored = pattern.starts_with('/') || names.len() > 1;

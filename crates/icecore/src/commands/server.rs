@@ -3,6 +3,7 @@
 mod catalog;
 mod causes;
 mod domains;
+mod job;
 mod jobs;
 mod limits;
 mod look;
@@ -69,6 +70,7 @@ enum Action {
     Jobs(jobs::JobsArgs),
     Protection(protection::Protection),
     Report(report::Report),
+    Job(job::JobArgs),
     Start(start::StartArgs),
     Cancel(jobs::Cancel),
     Limit(limits::LimitArgs),
@@ -127,6 +129,7 @@ impl Server {
             Some(Action::Jobs(jobs)) => jobs.run(reach, context),
             Some(Action::Protection(protection)) => protection.run(reach, context),
             Some(Action::Report(report)) => report.run(reach, context),
+            Some(Action::Job(job)) => job.run(reach, context),
             Some(Action::Start(start)) => start.run(reach, context),
             Some(Action::Cancel(cancel)) => cancel.run(reach, context),
             Some(Action::Limit(limit)) => limit.run(reach, context),

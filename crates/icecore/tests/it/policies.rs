@@ -252,6 +252,39 @@ paths = ["{}/source"]
 options = { limit-read = { value = "100K", force = true } }
 "#;
 
+#[test]
+fn a_job_is_suspended_resumed_and_done_again_with_other_words() {
+    let ordered = with_site(SLOW);
+    ordered.machine.write("much", &random(8 << 20));
+    let job = |words: &[&str]| govern(&ordered.machine, &[&["job"], words].concat());
+    let started = govern(&ordered.machine, &["start", "slow", "--json"]).ends(0).lines();
+    let number = started[0]["job"].as_u64().unwrap();
+    let id = number.to_string();
+    wait(&ordered, number, |job| job["progress"]["bytes_read"].as_u64() > Some(0));
+    job(&["suspend", &id]).ends(0);
+    let suspended = wait(&ordered, number, |job| job["state"] == "suspended");
+    assert!(suspended["waits"].as_str().unwrap().contains("job resume"), "{suspended}");
+    job(&["priority", &id, "90"]).ends(0);
+    assert_ne!(job(&["retry", &id]).code, 0, "it has not ended");
+    apply(&ordered, &SLOW.replace("100K", "100M"));
+    job(&["resume", &id]).ends(0);
+    wait(&ordered, number, |job| job["state"] == "running");
+    job(&["cancel", &id]).ends(0);
+    let ended = wait(&ordered, number, |job| job["state"] == "cancelled");
+    assert_eq!(ended["plan"]["priority"], 90);
+
+    let words = ["start", "slow", "--set", "limit-read=100M", "--level", "complete", "--json"];
+    let started = govern(&ordered.machine, &words).ends(0).lines();
+    let number = started[0]["job"].as_u64().unwrap();
+    let done = wait(&ordered, number, |job| !is_open(job) && job["state"] != "suspended");
+    assert_eq!(done["state"], "complete", "{done}");
+    let retried = job(&["retry", &number.to_string(), "--json"]).ends(0).last();
+    let number = retried["job"].as_u64().unwrap();
+    assert_eq!(wait(&ordered, number, |job| !is_open(job))["state"], "complete");
+    govern(&ordered.machine, &["start", "slow", "--set", "limit-read=fast"]).ends(2);
+    govern(&ordered.machine, &["start", "slow", "--group", "nobody"]).ends(2);
+}
+
 /// The process of a backup of the agent: by the paths that it has open, and so of this test alone.
 fn process_of(ordered: &Ordered) -> u32 {
     let begun = Instant::now();

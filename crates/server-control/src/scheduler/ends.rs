@@ -19,6 +19,7 @@ impl Scheduler {
         for run in &known.open {
             match run.job.state {
                 JobState::Queued => self.end_if_missed(known, run, now_secs)?,
+                JobState::Suspended => {}
                 _ => self.end_if_lost(run),
             }
         }

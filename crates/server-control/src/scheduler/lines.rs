@@ -2,12 +2,15 @@
 
 use api::Name;
 use api::commands::{NewBackup, Task};
-use api::jobs::JobPlan;
+use api::jobs::{JobPlan, StartPolicy};
 use api::options::OptionValue;
 use catalog::schedules::{NewRun, ScheduleKey};
 use jiff::tz::TimeZone;
 use schedule::{Level, Occurrence, Schedule, Start, Timetable};
-use site::{ChangeDetection, Part, Policy, Said, Site, Source};
+use site::{ChangeDetection, MAIN_SOURCE, Part, Policy, Said, Site, Source};
+
+/// Who says an option that was given with a start.
+const BY_HAND: &str = "the start of this job";
 
 /// A node that backups can be expected of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +168,25 @@ impl Target {
     /// Its run, started by hand now.
     pub(super) fn by_hand(&self, now_secs: i64) -> NewRun {
         self.run(self.plan(None, now_secs), Level::Incremental, None)
+    }
+
+    /// The same with what an administrator wants otherwise; `None` if other paths are wanted and this is another
+    /// source than the policy's own.
+    pub(super) fn by_hand_with(&self, now_secs: i64, wanted: &StartPolicy) -> Option<NewRun> {
+        let mut target = self.clone();
+        if !wanted.paths.is_empty() {
+            let is_whole = self.task.only.is_empty() && self.source_name == MAIN_SOURCE;
+            target.source = Some(wanted.paths.join("\n")).filter(|_| is_whole)?;
+            target.task.paths.clone_from(&wanted.paths);
+        }
+        target.task.full |= wanted.complete;
+        for (name, value) in &wanted.options {
+            let forced = OptionValue { force: true, ..value.clone() };
+            target.task.options.insert(name.clone(), forced);
+            target.task.origins.insert(name.clone(), BY_HAND.to_owned());
+        }
+        target.priority = wanted.priority.map_or(self.priority, i64::from);
+        Some(target.by_hand(now_secs))
     }
 
     fn plan(&self, schedule: Option<&str>, due: i64) -> JobPlan {

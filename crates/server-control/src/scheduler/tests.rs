@@ -97,7 +97,7 @@ impl Rig {
 }
 
 pub(crate) fn enroll(catalog: &Catalog, node: &str) {
-    let name: Name = node.parse().unwrap();
+    let name: api::Name = node.parse().unwrap();
     let repository = None;
     let keys = api::enroll::KeyMode::Client;
     let (sealed, storage, settings) = Default::default();
@@ -147,6 +147,57 @@ pub(crate) fn enroll(catalog: &Catalog, node: &str) {
         version,
     };
     catalog.enroll(crate::by("test"), new).unwrap();
+}
+
+fn wanted(node: Option<api::Name>, dry_run: bool) -> StartPolicy {
+    StartPolicy { node, dry_run, ..StartPolicy::default() }
+}
+
+#[test]
+fn a_suspended_job_waits_beside_nobody_and_goes_on_when_it_is_resumed() {
+    let mut rig = hourly("always");
+    rig.after(0).after(3600);
+    let command = rig.command("web").unwrap();
+    let job = rig.control().jobs.begin("web", "web", "backup", &what_of(command));
+    let jobs = rig.control().jobs.clone();
+    jobs.suspend("admin", job).unwrap();
+    assert!(jobs.is_cancelled(job), "its session ends");
+    jobs.end(job, &JobEnd::Failed("ended".into()), "");
+    assert_eq!((rig.states(), rig.command("web")), (vec![JobState::Suspended], None));
+    rig.after(3 * 3600);
+    rig.restart();
+    rig.control().agents.connected("web");
+    rig.after(10).after(10);
+    assert_eq!(rig.states().last(), Some(&JobState::Suspended), "its source has a job: this one");
+    let jobs = rig.control().jobs.clone();
+    assert!(jobs.retry("admin", job).is_err());
+    jobs.set_priority("admin", job, 100).unwrap();
+    assert!(jobs.set_priority("admin", job, 101).is_err());
+    jobs.resume_suspended("admin", job).unwrap();
+    assert!(jobs.resume_suspended("admin", job).is_err());
+    rig.after(10).after(10);
+    assert_eq!(rig.control().jobs.job(job).unwrap().state, JobState::Running);
+    rig.back_up("web", &complete());
+    assert_eq!(rig.control().jobs.job(job).unwrap().state, JobState::Complete);
+}
+
+#[test]
+fn a_session_whose_process_was_killed_ends_its_job_at_once() {
+    let mut rig = hourly("always");
+    rig.after(0).after(3600);
+    let command = rig.command("web").unwrap();
+    let jobs = rig.control().jobs.clone();
+    let job = jobs.begin("web", "web", "backup", &what_of(command));
+    let control = rig.control().clone();
+    let said = "message \"the process was killed by signal 9\", name \"killed\"";
+    control.scheduler.command_done(&control.domains, command, false, "name \"failed\"");
+    assert!(!jobs.is_cancelled(job), "who fails by itself ends its session");
+    control.scheduler.command_done(&control.domains, command, false, said);
+    assert!(jobs.is_cancelled(job));
+    jobs.end(job, &JobEnd::Failed("an administrator cancelled it".into()), "");
+    let ended = jobs.job(job).unwrap();
+    assert_eq!((ended.state, ended.cause), (JobState::Failed, Some(api::jobs::JobCause::Killed)));
+    assert!(ended.error.unwrap().contains("signal 9"));
 }
 
 fn complete() -> JobEnd {
@@ -229,7 +280,7 @@ fn a_start_by_hand_waits_its_turn_and_never_runs_beside_a_scheduled_one() {
     rig.after(0);
     let start = |rig: &Rig, dry| {
         let by = By { who: "admin", now_secs: rig.now };
-        rig.control().scheduler.start(by, "daily", None, dry).unwrap().jobs.remove(0).job
+        rig.control().scheduler.start(by, "daily", &wanted(None, dry)).unwrap().jobs.remove(0).job
     };
     assert_eq!(start(&rig, true), None);
     assert!(rig.jobs().is_empty(), "a dry run");
@@ -243,9 +294,9 @@ fn a_start_by_hand_waits_its_turn_and_never_runs_beside_a_scheduled_one() {
     rig.after(10).after(10);
     assert_eq!(rig.states(), [JobState::Cancelled, JobState::Running]);
     let by = By { who: "admin", now_secs: rig.now };
-    assert!(rig.control().scheduler.start(by, "nothing", None, false).is_err());
+    assert!(rig.control().scheduler.start(by, "nothing", &wanted(None, false)).is_err());
     let nobody = "nobody".parse().unwrap();
-    assert!(rig.control().scheduler.start(by, "daily", Some(&nobody), false).is_err());
+    assert!(rig.control().scheduler.start(by, "daily", &wanted(Some(nobody), false)).is_err());
 }
 
 #[test]
@@ -321,7 +372,7 @@ impl World {
                 let policy = ["one", "two", "same"][self.random.below(3)];
                 let by = By { who: "admin", now_secs: self.rig.now };
                 let node = Some(node.parse().unwrap());
-                let _ = self.rig.control().scheduler.start(by, policy, node.as_ref(), false);
+                let _ = self.rig.control().scheduler.start(by, policy, &wanted(node, false));
             }
             2 => {
                 let jobs = self.rig.jobs();

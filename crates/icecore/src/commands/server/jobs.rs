@@ -104,7 +104,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "KIND", value_parser = ["backup", "restore", "reclaim", "check"])]
     kind: Option<String>,
     /// Only jobs in this state.
-    #[arg(long, value_name = "STATE", value_parser = ["queued", "running", "complete", "partial", "failed", "cancelled", "missed", "lost"])]
+    #[arg(long, value_name = "STATE", value_parser = ["queued", "suspended", "running", "complete", "partial", "failed", "cancelled", "missed", "lost"])]
     state: Option<String>,
     /// Only jobs with lower numbers than this: the next page.
     #[arg(long, value_name = "JOB")]
@@ -188,7 +188,9 @@ fn listed(jobs: &[Job]) -> Table {
         ]);
         match job.state {
             JobState::Failed | JobState::Lost | JobState::Missed => table.paint(1, Paint::Red),
-            JobState::Partial | JobState::Cancelled => table.paint(1, Paint::Yellow),
+            JobState::Partial | JobState::Cancelled | JobState::Suspended => {
+                table.paint(1, Paint::Yellow)
+            }
             JobState::Complete | JobState::Running | JobState::Queued => {}
         }
     }

@@ -35,7 +35,7 @@ pub(crate) struct OptionsArgs {
 /// An option and a value.
 type Assignment = (String, String);
 
-fn assignment(text: &str) -> std::result::Result<Assignment, String> {
+pub(super) fn assignment(text: &str) -> std::result::Result<Assignment, String> {
     let parts = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     parts.ok_or_else(|| "write OPTION=VALUE, such as compression=9".to_owned())
 }

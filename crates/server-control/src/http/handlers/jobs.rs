@@ -7,7 +7,7 @@ use crate::http::who::Admin;
 use crate::jobs;
 use crate::scheduler::Scheduler;
 use api::Failure;
-use api::jobs::{Job, JobFilter, Jobs, StartPolicy, StartedPolicy};
+use api::jobs::{Job, JobFilter, JobPriority, Jobs, RetriedJob, StartPolicy, StartedPolicy};
 use api::status::Done;
 use axum::extract::State;
 
@@ -49,10 +49,7 @@ pub(crate) async fn start_policy(
     At(policy): At<String>,
     Body(start): Body<StartPolicy>,
 ) -> Answer<StartedPolicy> {
-    work(scheduler, move |scheduler| {
-        scheduler.start(by(Admin::WHO), &policy, start.node.as_ref(), start.dry_run)
-    })
-    .await
+    work(scheduler, move |scheduler| scheduler.start(by(Admin::WHO), &policy, &start)).await
 }
 
 /// Cancels a job that waits or runs.
@@ -65,4 +62,53 @@ pub(crate) async fn cancel(
     At(id): At<u64>,
 ) -> Answer<Done> {
     work(jobs, move |jobs| jobs.cancel(Admin::WHO, id).map(|()| Done {})).await
+}
+
+/// Suspends a job of a policy that waits or runs. One that runs begins anew when it is resumed.
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/suspend", tag = "jobs",
+    params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn suspend(
+    State(jobs): Topic<jobs::Jobs>,
+    _: Admin,
+    At(id): At<u64>,
+) -> Answer<Done> {
+    work(jobs, move |jobs| jobs.suspend(Admin::WHO, id).map(|()| Done {})).await
+}
+
+/// Lets a suspended job wait for its turn again.
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/resume", tag = "jobs",
+    params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn resume(
+    State(jobs): Topic<jobs::Jobs>,
+    _: Admin,
+    At(id): At<u64>,
+) -> Answer<Done> {
+    work(jobs, move |jobs| jobs.resume_suspended(Admin::WHO, id).map(|()| Done {})).await
+}
+
+/// Queues what an ended job of a policy was to do, once more.
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/retry", tag = "jobs",
+    params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
+    responses((status = 200, body = RetriedJob), (status = "4XX", body = Failure)))]
+pub(crate) async fn retry(
+    State(jobs): Topic<jobs::Jobs>,
+    _: Admin,
+    At(id): At<u64>,
+) -> Answer<RetriedJob> {
+    work(jobs, move |jobs| jobs.retry(Admin::WHO, id)).await
+}
+
+/// Sets the priority of a job that waits.
+#[utoipa::path(post, path = "/api/v1/jobs/{id}/priority", tag = "jobs", request_body = JobPriority,
+    params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn priority(
+    State(jobs): Topic<jobs::Jobs>,
+    _: Admin,
+    At(id): At<u64>,
+    Body(new): Body<JobPriority>,
+) -> Answer<Done> {
+    work(jobs, move |jobs| jobs.set_priority(Admin::WHO, id, new.priority).map(|()| Done {})).await
 }
