@@ -39,8 +39,16 @@ pub fn router(control: Arc<Control>) -> Router {
 }
 
 fn routes() -> Router<Server> {
-    Router::new()
+    let all = [nodes_and_data(), jobs_and_sites(), of_storage_servers()];
+    let own = Router::new()
         .route("/openapi.json", get(openapi::answer))
+        .route("/status", get(server::status))
+        .route("/audit", get(server::audit));
+    all.into_iter().fold(own, Router::merge)
+}
+
+fn nodes_and_data() -> Router<Server> {
+    Router::new()
         .route("/tokens", post(enroll::make_token))
         .route("/enroll", post(enroll::enroll))
         .route("/renew", post(enroll::renew))
@@ -67,6 +75,10 @@ fn routes() -> Router<Server> {
         .route("/retention/sources", post(retention::delete_source))
         .route("/retention/policies/{policy}/simulation", get(retention::simulate))
         .route("/clock/confirm", post(retention::confirm_clock))
+}
+
+fn jobs_and_sites() -> Router<Server> {
+    Router::new()
         .route("/sessions", get(jobs::sessions))
         .route("/jobs", get(jobs::history))
         .route("/jobs/{id}", get(jobs::job))
@@ -94,6 +106,10 @@ fn routes() -> Router<Server> {
             "/site",
             get(sites::export).post(sites::apply).layer(DefaultBodyLimit::max(SITE_BYTES_MAX)),
         )
+}
+
+fn of_storage_servers() -> Router<Server> {
+    Router::new()
         .route("/storage-server-tokens", post(storage_servers::make_token))
         .route("/storage-servers", get(storage_servers::storage_servers))
         .route("/storage-servers/{storage}/revoke", post(storage_servers::revoke))
@@ -107,6 +123,4 @@ fn routes() -> Router<Server> {
             "/storage-server/heartbeat",
             post(storage_servers::heartbeat).layer(DefaultBodyLimit::max(HEARTBEAT_BYTES_MAX)),
         )
-        .route("/status", get(server::status))
-        .route("/audit", get(server::audit))
 }
