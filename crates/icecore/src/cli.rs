@@ -28,7 +28,7 @@ pub(crate) struct Cli {
 
 /// The commands by what they are for, as the help lists them: one list of them all helps nobody.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Back up and restore", &["init", "backup", "restore"]),
+    ("Back up and restore", &["init", "backup", "restore", "run"]),
     ("Look into snapshots", &["snapshots", "ls", "find", "diff", "cat", "dump", "map"]),
     ("Maintain a repository", &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag"]),
     ("Servers and nodes", &["server", "agent", "storage", "net"]),

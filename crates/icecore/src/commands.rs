@@ -24,6 +24,7 @@ mod reach;
 pub(crate) mod rebuild;
 pub(crate) mod reclaim;
 pub(crate) mod restore;
+pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod snapshots;
 pub(crate) mod stats;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Dump(dump::Dump),
     Map(map::Map),
     Restore(Box<restore::Restore>),
+    Run(run::Run),
     Check(check::Check),
     Forget(Box<forget::Forget>),
     Reclaim(reclaim::Reclaim),
@@ -105,6 +107,7 @@ pub(crate) fn run(
         Command::Dump(dump) => dump.run(context),
         Command::Map(map) => map.run(context),
         Command::Restore(restore) => restore.run(context),
+        Command::Run(run) => run.run(context),
         Command::Check(check) => check.run(context),
         Command::Forget(forget) => forget.run(context),
         Command::Reclaim(reclaim) => reclaim.run(context),

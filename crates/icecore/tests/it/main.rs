@@ -33,6 +33,7 @@ mod renewing;
 mod restoring;
 mod retaining;
 mod round_trip;
+mod running;
 mod scheduled;
 mod stopping;
 mod storage_servers;

@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The units, and how exposed each may be by `systemd-analyze security`: ten times what it prints.
-const UNITS: [(&str, &str); 3] =
-    [("icecore-server", "20"), ("icecore-storage", "20"), ("icecore-agent", "60")];
+const UNITS: [(&str, &str); 4] = [
+    ("icecore-server", "20"),
+    ("icecore-storage", "20"),
+    ("icecore-agent", "60"),
+    ("icecore-run", "60"),
+];
 
 fn unit(name: &str) -> PathBuf {
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");

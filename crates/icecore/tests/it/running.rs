@@ -1,0 +1,158 @@
+//! `icecore run`: schedules and retention of a file, on one machine without a server.
+
+use crate::machine::{Machine, Ran};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// A file with one policy for the source of the machine. `more` stands in its tables.
+fn declare(machine: &Machine, schedule: &str, class: &str) -> PathBuf {
+    let text = format!(
+        "[schedule.due]\n{schedule}\n[retention.kept.class.standard]\n{class}\n\
+         [policy.home]\npaths = [\"{}\"]\nexcludes = [\"*.tmp\"]\nschedules = [\"due\"]\nretention = \"kept\"\n",
+        machine.source().display()
+    );
+    let file = machine.path("site.toml");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+fn run(machine: &Machine, flags: &[&str]) -> Ran {
+    let (file, state) = (machine.path("site.toml"), machine.path("state"));
+    let fixed = ["run", "--json", file.to_str().unwrap(), "--state", state.to_str().unwrap()];
+    machine.run([&fixed[..], flags].concat())
+}
+
+fn runs(ran: &Ran) -> Vec<Value> {
+    ran.lines().into_iter().filter(|line| line["message_type"] == "run").collect()
+}
+
+fn snapshots(machine: &Machine) -> usize {
+    let ran = machine.run(["snapshots", "--json"]).ends(0);
+    ran.lines().iter().filter(|line| line["message_type"] == "snapshot").count()
+}
+
+/// As if so many seconds had passed since what is settled.
+fn let_pass(machine: &Machine, secs: i64) {
+    let folder = std::fs::read_dir(machine.path("state")).unwrap();
+    let file = folder
+        .map(|one| one.unwrap().path())
+        .find(|path| path.extension() == Some("json".as_ref()));
+    let file = file.unwrap();
+    let mut state: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    for settled in state["schedules"].as_object_mut().unwrap().values_mut() {
+        settled["secs"] = (settled["secs"].as_i64().unwrap() - secs).into();
+        if let Some(ended) = settled["failed"].get("ended_secs").and_then(Value::as_i64) {
+            settled["failed"]["ended_secs"] = (ended - secs).into();
+        }
+    }
+    for since in state["trash"].as_object_mut().unwrap().values_mut() {
+        *since = (since.as_i64().unwrap() - secs).into();
+    }
+    std::fs::write(&file, state.to_string()).unwrap();
+}
+
+#[test]
+fn what_is_due_is_backed_up_once_and_what_passed_is_told() {
+    let machine = Machine::new();
+    machine.write("left.tmp", b"left out");
+    declare(&machine, "every = \"1 minute\"\nwindow = \"always\"", "keep_last = \"all\"");
+    let first = run(&machine, &[]).ends(0);
+    assert_eq!(runs(&first)[0]["is_due"], false, "a schedule applies from when it is first seen");
+    assert_eq!(snapshots(&machine), 0);
+
+    let_pass(&machine, 600);
+    let dry = run(&machine, &["--dry-run"]).ends(0);
+    assert_eq!((&runs(&dry)[0]["is_due"], snapshots(&machine)), (&true.into(), 0));
+    let second = run(&machine, &[]).ends(0);
+    let ran = &runs(&second)[0];
+    assert_eq!((&ran["result"], snapshots(&machine)), (&"complete".into(), 1), "{ran}");
+    let missed = ran["missed"].as_i64().unwrap();
+    assert!((8..=10).contains(&missed), "ten minutes passed: {ran}");
+    let listed = machine.run(["ls", "-R", "latest"]).ends(0).text();
+    assert!(listed.contains("hello.txt") && !listed.contains("left.tmp"), "{listed}");
+
+    let third = run(&machine, &[]).ends(0);
+    assert_eq!((&runs(&third)[0]["is_due"], snapshots(&machine)), (&false.into(), 1));
+}
+
+#[test]
+fn a_backup_that_failed_is_tried_again_and_its_code_is_the_end() {
+    let machine = Machine::new();
+    declare(&machine, "every = \"1 day\"\nwindow = \"always\"", "keep_last = 9");
+    run(&machine, &[]).ends(0);
+    let_pass(&machine, 2 * 86_400);
+    let source = machine.source();
+    let away = machine.path("away");
+    std::fs::rename(&source, &away).unwrap();
+    let failed = run(&machine, &[]);
+    assert_ne!(failed.code, 0, "{}", failed.text());
+    assert_eq!(snapshots(&machine), 0);
+    std::fs::rename(&away, &source).unwrap();
+    let too_early = run(&machine, &[]).ends(0);
+    assert_eq!(runs(&too_early)[0]["is_due"], false, "a retry waits five minutes");
+    let_pass(&machine, 301);
+    let again = run(&machine, &[]).ends(0);
+    assert_eq!(runs(&again)[0]["result"], "complete", "{}", again.text());
+}
+
+#[test]
+fn what_no_rule_keeps_lies_in_the_trash_and_then_goes() {
+    let machine = Machine::new();
+    declare(&machine, "at = \"00:00\"", "keep_last = 1\ntrash = \"7 days\"");
+    for text in ["one", "two", "three"] {
+        machine.write("changes", text.as_bytes());
+        let ran = run(&machine, &["--force", "home"]).ends(0);
+        assert_eq!(runs(&ran)[0]["result"], "complete", "{}", ran.text());
+    }
+    let last = run(&machine, &[]).ends(0).last();
+    assert_eq!(
+        (&last["kept"], &last["trash"], &last["expired"]),
+        (&1.into(), &2.into(), &0.into())
+    );
+    assert_eq!(snapshots(&machine), 3, "what lies in the trash can be restored");
+
+    // A policy that keeps more brings it back.
+    declare(&machine, "at = \"00:00\"", "keep_last = 2\ntrash = \"7 days\"");
+    let last = run(&machine, &[]).ends(0).last();
+    assert_eq!((&last["kept"], &last["trash"]), (&2.into(), &1.into()));
+
+    let_pass(&machine, 7 * 86_400 + 1);
+    let dry = run(&machine, &["--dry-run"]).ends(0).last();
+    assert_eq!((&dry["expired"], snapshots(&machine)), (&1.into(), 3));
+    let last = run(&machine, &[]).ends(0).last();
+    assert_eq!((&last["kept"], &last["expired"], snapshots(&machine)), (&2.into(), &1.into(), 2));
+    machine.run(["check", "--read-data"]).ends(0);
+}
+
+#[test]
+fn what_others_store_in_the_repository_is_not_judged() {
+    let machine = Machine::new();
+    declare(&machine, "at = \"00:00\"", "keep_last = 1\ntrash = \"0 days\"");
+    let source = machine.source();
+    for node in ["other", "other"] {
+        machine.write("changes", node.as_bytes());
+        machine.run(["backup", source.to_str().unwrap(), "--node", node]).ends(0);
+    }
+    let folder = source.join("folder");
+    machine.run(["backup", folder.to_str().unwrap()]).ends(0);
+    run(&machine, &["--force", "home"]).ends(0);
+    run(&machine, &[]).ends(0);
+    assert_eq!(snapshots(&machine), 4);
+}
+
+#[test]
+fn mistakes_are_told_with_their_line_and_nothing_runs() {
+    let machine = Machine::new();
+    let file = declare(&machine, "every = \"1 minute\"", "keep_last = 1");
+    let failed = run(&machine, &[]).ends(2);
+    assert!(
+        failed.text().contains("window") && failed.text().contains("\"line\":"),
+        "{}",
+        failed.text()
+    );
+    std::fs::write(&file, "[policy.a]\npaths = [\"/x\"]\n[policy.b]\npaths = [\"/x\"]\n").unwrap();
+    let failed = run(&machine, &[]).ends(2);
+    assert!(failed.text().contains("same paths"), "{}", failed.text());
+    let failed = run(&machine, &["--force", "c"]).ends(2);
+    assert!(failed.text().contains("no policy 'c'"), "{}", failed.text());
+}
