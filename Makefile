@@ -98,8 +98,9 @@ tested:
 second-reader: tested ## restore with the reader in Python, which was written from the documents alone
 	proof/reader/run $(TESTED)
 
-guides: tested ## every command that the documents show is one that the program has
+guides: tested ## every command that the documents show is one that the program has; those of the guide for servers run
 	demo/guides $(TESTED)
+	demo/walk $(TESTED)
 
 # A short run of each rig: kill -9, faults, power cuts, real file systems, full disks, frozen processes, little memory,
 # disconnects, many nodes. `prove` runs the long ones.
