@@ -131,7 +131,7 @@ fn fact(one: &Snapshot, time: &EffectiveTime, source: &PolicySource, state: &Sta
         received_secs,
         is_partial: one.body.partial,
         suspect,
-        tags: one.body.tags.clone(),
+        tags: Some(one.body.tags.clone()),
         locked_until_secs: None,
         has_deleted_objects: None,
         source_deleted_secs: None,
