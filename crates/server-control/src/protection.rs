@@ -193,6 +193,7 @@ impl<'a> Known<'a> {
                 promise_secs,
                 since_secs: state.map(|state| state.since),
                 complete_secs: complete.as_ref().map(|it| it.secs),
+                had_backup: state.is_some_and(|state| state.complete.is_some()),
                 last: state
                     .and_then(|state| state.last.as_ref())
                     .map(|last| (last.ended, last.state)),

@@ -21,6 +21,8 @@ pub(super) struct Facts<'a> {
     pub(super) since_secs: Option<i64>,
     /// When its newest complete backup began. Partial ones, and those whose snapshot is suspect, do not count.
     pub(super) complete_secs: Option<i64>,
+    /// Whether it ever had one.
+    pub(super) had_backup: bool,
     /// When its last run ended, and how.
     pub(super) last: Option<(i64, JobState)>,
 }
@@ -66,6 +68,10 @@ pub(super) fn decide(facts: &Facts<'_>, now: i64) -> Verdict {
 
 /// What is new has as much time as its promise gives it. Without a promise nobody gave it any.
 fn without_backup(facts: &Facts<'_>, now: i64) -> Verdict {
+    if facts.had_backup {
+        let reason = "the snapshots of its complete backups are gone, suspect or in the trash";
+        return Verdict::new(State::Unprotected, reason);
+    }
     let kept_until = facts.promise_secs.zip(facts.since_secs);
     let kept_until = kept_until.map(|(promise, since)| since.saturating_add(promise));
     let is_new = facts.since_secs.is_some_and(|since| since <= now.saturating_add(CLOCK_SECS));
@@ -125,6 +131,7 @@ mod tests {
         promise_secs: Some(PROMISE),
         since_secs: Some(0),
         complete_secs: Some(10_000),
+        had_backup: true,
         last: Some((10_100, JobState::Complete)),
     };
 
@@ -145,7 +152,8 @@ mod tests {
 
     #[test]
     fn what_was_never_backed_up_is_new_as_long_as_its_promise_and_then_unprotected() {
-        let new = Facts { complete_secs: None, since_secs: Some(500), last: None, ..GOOD };
+        let none = Facts { complete_secs: None, since_secs: Some(500), last: None, ..GOOD };
+        let new = Facts { had_backup: false, ..none };
         assert_eq!(state(new, 500), State::New);
         assert_eq!(state(new, 500 + PROMISE), State::New);
         assert_eq!(state(new, 501 + PROMISE), State::Unprotected);
@@ -154,6 +162,7 @@ mod tests {
             Facts { promise_secs: None, ..new },
             Facts { since_secs: None, ..new },
             Facts { since_secs: Some(9_000), ..new },
+            Facts { had_backup: true, ..new },
         ] {
             assert_eq!(state(wrong, 600), State::Unprotected, "{wrong:?}");
         }
