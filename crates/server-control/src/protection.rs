@@ -43,15 +43,20 @@ impl ProtectionView {
     /// [`crate::Error::Catalog`]; [`crate::Error::Object`] for an object that this program does not understand:
     /// without it, something would be left out.
     pub(crate) fn now(&self, filter: &ProtectionFilter) -> Result<Protection> {
-        self.at(now_secs(), filter)
-    }
-
-    fn at(&self, time: i64, filter: &ProtectionFilter) -> Result<Protection> {
-        let stored = self.sites.stored()?;
-        let (nodes, states) = (self.catalog.nodes()?, self.catalog.backup_states()?);
         let unread = self.retention.catch_up(None)?;
         let snapshots = GoodSnapshots::new(&self.table.all()?, &unread);
-        let mut sources = Known::new(&stored.site, &nodes, &states, (&snapshots, time)).all();
+        self.at(now_secs(), &snapshots, filter)
+    }
+
+    fn at(
+        &self,
+        time: i64,
+        snapshots: &GoodSnapshots,
+        filter: &ProtectionFilter,
+    ) -> Result<Protection> {
+        let stored = self.sites.stored()?;
+        let (nodes, states) = (self.catalog.nodes()?, self.catalog.backup_states()?);
+        let mut sources = Known::new(&stored.site, &nodes, &states, (snapshots, time)).all();
         sources.retain(|one| is_wanted(filter, one));
         sources.sort_by(|a, b| key(a).cmp(&key(b)));
         Ok(Protection { time, sources })

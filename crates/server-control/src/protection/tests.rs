@@ -4,6 +4,7 @@ use super::*;
 use crate::Control;
 use crate::scheduler::tests::enroll;
 use api::jobs::JobState;
+use api::retention::UnreadDomain;
 use catalog::jobs::{Ending, NewJob};
 use catalog::objects::ObjectChange;
 use serde_json::json;
@@ -77,13 +78,18 @@ fn control() -> (tempfile::TempDir, Arc<Control>) {
     let changes: Vec<_> = site().into_iter().map(put).collect();
     control.catalog.change_objects(crate::by("test"), 0, &changes).unwrap();
     control.start_what_is_due_at(NOW).unwrap();
-    let retired = "retired".parse().unwrap();
-    control.catalog.revoke_node(crate::by("test"), &retired).unwrap();
     (folder, control)
 }
 
+/// No repository can be read: what jobs said counts.
+fn unread() -> GoodSnapshots {
+    let error = String::new();
+    let unread = NODES.map(|node| UnreadDomain { domain: node.to_owned(), error: error.clone() });
+    GoodSnapshots::new(&Default::default(), &unread)
+}
+
 fn shown(control: &Control, filter: &ProtectionFilter) -> Vec<(String, ProtectionState)> {
-    let all = control.protection.at(NOW, filter).unwrap().sources;
+    let all = control.protection.at(NOW, &unread(), filter).unwrap().sources;
     let name = |one: &SourceProtection| {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         format!("{} {} {}", text(&one.node), text(&one.policy), text(&one.source))
@@ -104,6 +110,8 @@ fn nobody_is_left_out_and_nobody_is_called_better_than_it_is() {
     by_policy(&control, "broken", NOW - 3 * HOUR, JobState::Complete);
     by_policy(&control, "broken", NOW - HOUR, JobState::Failed);
     by_policy(&control, "retired", NOW - HOUR, JobState::Complete);
+    let retired = "retired".parse().unwrap();
+    control.catalog.revoke_node(crate::by("test"), &retired).unwrap();
     let expected = [
         ("- empty -", State::AtRisk),
         ("bare - -", State::Unprotected),
@@ -121,6 +129,10 @@ fn nobody_is_left_out_and_nobody_is_called_better_than_it_is() {
     ];
     let expected = expected.map(|(name, state)| (name.to_owned(), state));
     assert_eq!(shown(&control, &ProtectionFilter::default()), expected);
+    let empty = GoodSnapshots::new(&Default::default(), &[]);
+    let gone = control.protection.at(NOW, &empty, &ProtectionFilter::default()).unwrap();
+    let is_good = |one: &&SourceProtection| one.state <= State::NoPromise && one.snapshot.is_some();
+    assert_eq!(gone.sources.iter().find(is_good), None, "their repositories have no snapshot");
     let filter = ProtectionFilter { node: Some("good".into()), ..ProtectionFilter::default() };
     assert_eq!(shown(&control, &filter).len(), 3);
     let filter = ProtectionFilter { state: Some(State::Paused), ..filter };
@@ -130,7 +142,7 @@ fn nobody_is_left_out_and_nobody_is_called_better_than_it_is() {
 #[test]
 fn the_worst_come_first_and_hand_started_ones_say_so() {
     let (_folder, control) = control();
-    let all = control.protection.at(NOW, &ProtectionFilter::default()).unwrap().sources;
+    let all = control.protection.at(NOW, &unread(), &ProtectionFilter::default()).unwrap().sources;
     let states: Vec<_> = all.iter().map(|one| one.state).collect();
     assert!(states.is_sorted_by(|a, b| a >= b), "{states:?}");
     let manual: Vec<_> = all.iter().filter(|one| one.is_manual).collect();
@@ -144,5 +156,5 @@ fn a_site_that_is_not_understood_is_no_site_without_sources() {
     let (_folder, control) = control();
     let put = ObjectChange::put("policy", "new", json!({"from_the_future": 1}));
     control.catalog.change_objects(crate::by("test"), 1, &[put]).unwrap();
-    assert!(control.protection.at(NOW, &ProtectionFilter::default()).is_err());
+    assert!(control.protection.at(NOW, &unread(), &ProtectionFilter::default()).is_err());
 }
