@@ -25,9 +25,9 @@ const EXAMPLES: &str = "Examples:
   icecore run /etc/icecore/backups.toml
   icecore run /etc/icecore/backups.toml --force home
 
-Call it from a timer, as often as a schedule may be due: every five minutes is usual. Each call starts the backups that \
-are due, one after the other, then forgets what no rule keeps, and frees the space. What was missed while the machine was \
-off is made up for, as the schedule says.
+Call it from a timer, as often as a schedule may be due: every five minutes is usual. Each call starts the backups \
+that are due, one after the other, then forgets what no rule keeps, and frees the space. What was missed while the \
+machine was off is made up for, as the schedule says.
 
 The file has policies, schedules, retentions and holds as for a server (docs/SITE.md). A policy that names no nodes or \
 groups applies to this machine. On a node of a server, the server does all of this: icecore server apply.";
@@ -45,7 +45,8 @@ pub(crate) struct Run {
     /// Back up the sources of this policy now, whatever its schedules say. Can be given several times.
     #[arg(long, value_name = "POLICY")]
     force: Vec<String>,
-    /// Directory of what is remembered between calls [default: /var/lib/icecore/run for root, otherwise in the user's state directory].
+    /// Directory of what is remembered between calls [default: /var/lib/icecore/run for root, otherwise in the user's
+    /// state directory].
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 }
