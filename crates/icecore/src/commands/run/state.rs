@@ -24,7 +24,7 @@ pub(super) struct State {
 
 /// What the file holds.
 #[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Stored {
     clock: Option<Clock>,
     /// By policy, source and schedule.
