@@ -266,7 +266,7 @@ mod tests {
     fn a_job_knows_what_its_policy_calls_the_source_and_its_class() {
         let mut site = Site::default();
         let mut set = |kind, name: &str, body| site.set(kind, name, &body).unwrap();
-        set(Kind::Retention, "long", json!({"class": {"years": {}}}));
+        set(Kind::Retention, "long", json!({"class": {"years": {"keep_yearly": 3}}}));
         let logs = json!({"logs": {"paths": ["/var/log"]}});
         let body =
             json!({"nodes": ["web"], "paths": ["/etc"], "source": logs, "retention": "long"});

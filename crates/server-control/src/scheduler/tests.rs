@@ -165,6 +165,7 @@ fn a_suspended_job_waits_beside_nobody_and_goes_on_when_it_is_resumed() {
     jobs.end(job, &JobEnd::Failed("ended".into()), "");
     assert_eq!((rig.states(), rig.command("web")), (vec![JobState::Suspended], None));
     rig.after(3 * 3600);
+    drop(jobs);
     rig.restart();
     rig.control().agents.connected("web");
     rig.after(10).after(10);

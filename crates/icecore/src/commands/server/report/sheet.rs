@@ -113,6 +113,6 @@ mod tests {
         let row = "\"a,\"\"b\"\"\nc\",1048576,1970-01-13T03:16:16Z";
         assert_eq!(lines, ["name,bytes,time", row, "plain,,"]);
         let table = sheet.table(&[("plain", Some(1_048_576)), ("\u{1b}[2J", None)]).plain();
-        assert!(table[1].contains("1.0 MiB") && !table[2].contains('\u{1b}'), "{table:?}");
+        assert!(table[1].contains("1.00 MiB") && !table[2].contains('\u{1b}'), "{table:?}");
     }
 }
