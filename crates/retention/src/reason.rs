@@ -176,6 +176,9 @@ impl fmt::Display for Until {
             Self::NewestAfter(secs) => {
                 write!(formatter, "until the first snapshot after {}", shown(*secs))
             }
+            Self::Newer { count: 1, period: Period::Last } => {
+                formatter.write_str("until there is 1 newer snapshot")
+            }
             Self::Newer { count: 1, period } => {
                 write!(formatter, "until 1 newer {} has a snapshot", period.noun())
             }
