@@ -33,6 +33,12 @@ fn snapshots(machine: &Machine) -> usize {
 
 /// As if so many seconds had passed since what is settled.
 fn let_pass(machine: &Machine, secs: i64) {
+    let_pass_since(machine, secs, secs);
+}
+
+/// The same with another number of seconds since snapshots came into the trash.
+fn let_pass_since(machine: &Machine, settled_secs: i64, trash_secs: i64) {
+    let secs = settled_secs;
     let folder = std::fs::read_dir(machine.path("state")).unwrap();
     let file = folder
         .map(|one| one.unwrap().path())
@@ -51,7 +57,7 @@ fn let_pass(machine: &Machine, secs: i64) {
         }
     }
     for since in state["trash"].as_object_mut().unwrap().values_mut() {
-        *since = (since.as_i64().unwrap() - secs).into();
+        *since = (since.as_i64().unwrap() - trash_secs).into();
     }
     let text = state.to_string().replace("\"boot\":0", &format!("\"boot\":{boot}"));
     std::fs::write(&file, text).unwrap();
@@ -122,7 +128,7 @@ fn what_no_rule_keeps_lies_in_the_trash_and_then_goes() {
     let last = run(&machine, &[]).ends(0).last();
     assert_eq!((&last["kept"], &last["trash"]), (&2.into(), &1.into()));
 
-    let_pass(&machine, 7 * 86_400 + 1);
+    let_pass_since(&machine, 0, 7 * 86_400 + 1);
     let dry = run(&machine, &["--dry-run"]).ends(0).last();
     assert_eq!((&dry["expired"], snapshots(&machine)), (&1.into(), 3));
     let last = run(&machine, &[]).ends(0).last();
