@@ -56,6 +56,18 @@ SABOTAGES = {
         "crates/server-control/src/retention/expire.rs", "let (ids, others) = self.confirmed(domain, ids)?;",
         "let _ = Self::confirmed;\n        let (ids, others) = (ids.to_vec(), Vec::<SnapshotId>::new());",
         test("server-control", "what_the_catalog_says_of_a_snapshot")),
+    "an agent ends the commands of its own node": (
+        "crates/server-control/src/scheduler/ends.rs", " && run.job.node == node;", ";",
+        test("server", "a_node_ends_no_job_of_another")),
+    "a snapshot proves one job": (
+        "crates/server-control/src/scheduler/ends.rs",
+        ".filter(|(id, _)| self.is_new(&run.job, id));", ".filter(|(id, _)| self.is_new(&run.job, id) || true);",
+        test("server", "an_old_snapshot_proves_no_new_job")),
+    "a sum of what nodes said has a bound": (
+        "crates/catalog/src/backup_states.rs",
+        "CASE WHEN $6 > $7 - stored_bytes THEN $7 ELSE stored_bytes + $6 END",
+        "CASE WHEN $7 < 0 THEN $7 ELSE stored_bytes + $6 END",
+        test("catalog", "figures_that_a_node_made_up")),
     "nothing expires in a domain that cannot be read": (
         "crates/server-control/src/retention/expire.rs", "        self.reconcile(domain)?;\n",
         "        let _ = self.reconcile(domain);\n",

@@ -177,10 +177,12 @@ fn add_backup(change: &Sql<'_>, key: &SourceKey, job: &Job, end: &Ending<'_>) ->
     let figures = Figures::of_report(end.report);
     let took = u64::try_from(end.ended - job.begun).unwrap_or(0);
     let stored = figures.bytes_stored;
+    // The node says how much it was. A sum that no column can hold would keep the job from ending.
     change.execute(
         "UPDATE backup_states SET backups = backups + 1, took_secs = $4, measured = measured + $5,
-             stored_bytes = stored_bytes + $6 WHERE node = $1 AND policy = $2 AND source = $3",
-        values![node, policy, source, took, stored.is_some(), stored.unwrap_or(0)],
+             stored_bytes = CASE WHEN $6 > $7 - stored_bytes THEN $7 ELSE stored_bytes + $6 END
+         WHERE node = $1 AND policy = $2 AND source = $3",
+        values![node, policy, source, took, stored.is_some(), stored.unwrap_or(0), i64::MAX],
     )?;
     if end.state != JobState::Complete {
         return Ok(());
@@ -283,6 +285,23 @@ mod tests {
         assert_eq!((state.objects, state.bytes, state.backups, state.measured), (None, None, 1, 0));
     }
 
+    /// It must not keep its jobs from ending either, nor spoil the reports of others.
+    fn figures_that_a_node_made_up_are_summed_without_an_error(on: On) {
+        let (_folder, catalog) = on.catalog();
+        let lie = r#"{"report":{"objects_inspected":18446744073709551615,"bytes_processed":18446744073709551615,
+            "bytes_transferred":18446744073709551615,"cost":{"user_secs":1e300,"system_secs":1},"elapsed_secs":1e300}}"#;
+        let ids: Vec<_> =
+            (0..3).map(|at| back_up(&catalog, [at, at + 10], JobState::Complete, lie)).collect();
+        for id in ids {
+            assert_eq!(catalog.job(id).unwrap().state, JobState::Complete);
+        }
+        let state = catalog.backup_states().unwrap().remove(0);
+        assert_eq!((state.backups, state.stored_bytes), (3, i64::MAX as u64));
+        let costs = catalog.costs(0, 1000).unwrap();
+        assert!(costs[0].bytes_read > Some(1 << 62), "{costs:?}");
+        assert!(costs[0].cpu_ms > Some(1 << 62) && costs[0].elapsed_ms > Some(1 << 62));
+    }
+
     fn an_expected_source_keeps_the_time_at_which_it_was_first_expected(on: On) {
         let (_folder, catalog) = on.catalog();
         let source = Expected { node: "web", policy: "daily", source: "/etc" };
@@ -296,6 +315,7 @@ mod tests {
     on_both![
         a_source_has_its_newest_complete_backup_and_how_its_last_run_ended,
         what_no_report_says_stays_unknown,
+        figures_that_a_node_made_up_are_summed_without_an_error,
         an_expected_source_keeps_the_time_at_which_it_was_first_expected,
     ];
 }

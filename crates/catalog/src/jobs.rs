@@ -136,6 +136,15 @@ impl Catalog {
         })
     }
 
+    /// Whether a job of this domain has made the snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn has_snapshot(&self, domain: &str, snapshot: &str) -> Result<bool> {
+        let select = "SELECT 1 FROM jobs WHERE domain = $1 AND snapshot = $2 LIMIT 1";
+        self.look_long(|look| look.exists(select, values![domain, snapshot]))
+    }
+
     /// One job with its report.
     ///
     /// # Errors

@@ -13,6 +13,9 @@ const SEEN_MAX: u32 = 2 * ROWS_MAX;
 const FIGURES: &str = "seen_objects, failed_objects, incomplete_objects, seen_bytes, read_bytes,
     before_dedup_bytes, new_bytes, stored_bytes, cpu_ms, elapsed_ms, task";
 
+/// The highest sum that is shown.
+const SUM_MAX: &str = "9.0e18";
+
 /// The task, among the figures.
 const TASK: usize = 10;
 
@@ -85,12 +88,14 @@ impl Catalog {
     /// # Errors
     /// [`crate::Error::Database`].
     pub fn costs(&self, since: i64, until: i64) -> Result<Vec<CostRow>> {
-        let select = "SELECT node, count(*), count(cpu_ms), CAST(sum(cpu_ms) AS BIGINT),
-                CAST(sum(elapsed_ms) AS BIGINT), CAST(sum(read_bytes) AS BIGINT)
+        let [cpu_ms, elapsed_ms, read_bytes] = ["cpu_ms", "elapsed_ms", "read_bytes"].map(sum);
+        let select = format!(
+            "SELECT node, count(*), count(cpu_ms), {cpu_ms}, {elapsed_ms}, {read_bytes}
              FROM jobs WHERE begun >= $1 AND begun < $2 AND CASE WHEN kind = 'backup'
                 AND state IN ('complete', 'partial') THEN 1 ELSE 0 END = 1
-             GROUP BY node ORDER BY node";
-        self.look_long(|look| look.rows(select, values![since, until], cost_row))
+             GROUP BY node ORDER BY node"
+        );
+        self.look_long(|look| look.rows(&select, values![since, until], cost_row))
     }
 
     /// When the oldest job began.
@@ -120,6 +125,13 @@ impl Catalog {
             Ok(causes)
         })
     }
+}
+
+/// The sum of a column. Nodes say these numbers, and one that lies must not spoil the report of all: a sum that no
+/// column can hold would be an error of the database. Below 2^53 it is exact.
+fn sum(column: &str) -> String {
+    let sum = format!("sum(CAST({column} AS DOUBLE PRECISION))");
+    format!("CAST(CASE WHEN {sum} > {SUM_MAX} THEN {SUM_MAX} ELSE {sum} END AS BIGINT)")
 }
 
 /// Jobs that began in the time of the filter. What is no backup is passed over by who reads: with a condition for it,

@@ -94,7 +94,7 @@ impl AccessControl for Control {
     }
 
     fn command_done(&self, node: &Node, command: u64, is_complete: bool, report: &str) {
-        self.scheduler.command_done(&self.domains, command, is_complete, report);
+        self.scheduler.command_done(&self.domains, (&node.name, command), is_complete, report);
         let state = if is_complete { CommandState::Done } else { CommandState::Failed };
         let message = Some(report.to_owned()).filter(|report| !report.is_empty());
         if let Err(error) = self.commands.update(node, command, &CommandUpdate { state, message }) {

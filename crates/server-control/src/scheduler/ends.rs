@@ -53,12 +53,12 @@ impl Scheduler {
         }
     }
 
-    /// The agent says how a command ended. Most jobs have ended with their session by then; of the others, the snapshot
-    /// decides which the node names.
+    /// The agent of `node` says how its command ended; that of another node is none of its business. Most jobs have
+    /// ended with their session by then; of the others, the snapshot decides which the node names.
     pub(crate) fn command_done(
         &self,
         domains: &Domains,
-        command: u64,
+        (node, command): (&str, u64),
         is_complete: bool,
         said: &str,
     ) {
@@ -69,7 +69,8 @@ impl Scheduler {
                 return;
             }
         };
-        let Some(run) = open.into_iter().find(|run| run.command == Some(command)) else { return };
+        let is_meant = |run: &OpenRun| run.command == Some(command) && run.job.node == node;
+        let Some(run) = open.into_iter().find(is_meant) else { return };
         if self.jobs.has_session(run.job.id) {
             // A process that ends by itself ends its session. One that was killed leaves it behind.
             if is_named(said, KILLED) {
@@ -77,7 +78,7 @@ impl Scheduler {
             }
             return;
         }
-        let proof = proof(domains, &run.job, said);
+        let proof = proof(domains, &run.job, said).filter(|(id, _)| self.is_new(&run.job, id));
         let (state, cause, error) = match &proof {
             Some((_, true)) => (JobState::Partial, None, None),
             Some((_, false)) => (JobState::Complete, None, None),
@@ -92,6 +93,15 @@ impl Scheduler {
         let end = StartedEnd { state, cause, snapshot, error };
         self.jobs.end_started(run.job.id, command, &end);
         self.jobs.may_have_stored(&run.job.domain);
+    }
+
+    /// Whether no other job has made this snapshot. In doubt one has.
+    fn is_new(&self, job: &Job, snapshot: &str) -> bool {
+        let is_known = self.catalog.has_snapshot(&job.domain, snapshot);
+        let is_known = is_known.inspect_err(|error| {
+            tracing::error!(%error, job = job.id, "cannot look which job made a snapshot");
+        });
+        is_known.is_ok_and(|is_known| !is_known)
     }
 }
 

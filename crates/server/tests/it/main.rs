@@ -19,6 +19,7 @@ mod forget;
 mod forking;
 mod hostile;
 mod hostile_client;
+mod lying_nodes;
 mod owners;
 mod receipts;
 mod renewing;
