@@ -62,7 +62,12 @@ impl AccessControl for Control {
     }
 
     fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo {
-        self.jobs.begin(&node.name, domain, kind, what)
+        let job = self.jobs.begin(&node.name, domain, kind, what);
+        // What its policy promises now holds, even if the policy is removed before the snapshot comes.
+        if let Err(error) = self.retention.labels(job) {
+            tracing::error!(%error, job, "cannot say what the policy of a job promises");
+        }
+        job
     }
 
     fn job_is_at(&self, job: JobNo, status: &JobStatus) {

@@ -33,6 +33,7 @@ use api::Name;
 use api::retention::ConfirmedClock;
 use api::sites::{Mistake, SiteChange};
 use catalog::Catalog;
+use labels::PromisedLocks;
 use parking_lot::Mutex;
 use repositories::SnapshotStore;
 use std::collections::BTreeSet;
@@ -48,6 +49,7 @@ pub(crate) struct Retention {
     table: Arc<SnapshotTable>,
     gate: Arc<Gate>,
     store: Arc<dyn SnapshotStore>,
+    promised: PromisedLocks,
     /// Domains whose repositories have been read since they may have changed.
     read: Mutex<BTreeSet<Name>>,
     /// When all were to be read again, and when expiry last ran by itself, in seconds since 1970.
@@ -70,6 +72,7 @@ impl Retention {
             table: parts.snapshots.clone(),
             gate: parts.gate.clone(),
             store,
+            promised: PromisedLocks::default(),
             read: Mutex::default(),
             read_at: AtomicI64::new(0),
             expired_at: AtomicI64::new(0),

@@ -172,8 +172,7 @@ impl StorageServer {
             return Ok(None);
         };
         let labels = Labels { policy, source, class, lock_secs };
-        self.jobs.label(job, &labels);
-        Ok(Some(labels))
+        Ok(Some(self.jobs.label(job, labels)))
     }
 
     /// Asks for the labels of jobs that began: they are needed when the control server may be away.

@@ -4,8 +4,10 @@ use super::Retention;
 use crate::sites::Stored;
 use crate::{Error, Result};
 use api::jobs::JobPlan;
+use parking_lot::Mutex;
 use server_contract::access_control::{JobNo, Labels};
 use site::{Policy, Site};
+use std::collections::BTreeMap;
 
 impl Retention {
     /// The labels of the snapshot of `job`.
@@ -21,7 +23,36 @@ impl Retention {
         };
         let Some(plan) = plan else { return Ok(Labels::default()) };
         let stored = self.sites.stored()?;
-        Ok(of(&stored, &plan))
+        let labels = of(&stored, &plan);
+        let is_known = stored.site.policies.contains_key(&labels.policy);
+        let is_there = |job| self.jobs.has_session(job);
+        Ok(self.promised.labels(job, labels, (is_known, &is_there)))
+    }
+}
+
+/// The locks that policies wanted when jobs began: a policy that is removed meanwhile unlocks nothing.
+#[derive(Default)]
+pub(super) struct PromisedLocks(Mutex<BTreeMap<JobNo, u64>>);
+
+impl PromisedLocks {
+    /// The labels of `job`, with the lock that was promised if its policy is not known any more. Locks of jobs that
+    /// are not there any more are forgotten.
+    fn labels(
+        &self,
+        job: JobNo,
+        labels: Labels,
+        (is_known, is_there): (bool, &dyn Fn(JobNo) -> bool),
+    ) -> Labels {
+        let mut promised = self.0.lock();
+        match (is_known, labels.lock_secs) {
+            (true, Some(secs)) => {
+                promised.retain(|other, _| is_there(*other));
+                promised.insert(job, secs);
+            }
+            (true, None) => drop(promised.remove(&job)),
+            (false, _) => return Labels { lock_secs: promised.get(&job).copied(), ..labels },
+        }
+        labels
     }
 }
 

@@ -282,3 +282,13 @@ fn labels_are_those_of_the_policy_of_a_job() {
     let words = [labels.policy.as_str(), &labels.source, &labels.class];
     assert_eq!((words, labels.lock_secs), (["policy", "main", "standard"], Some(30 * 86_400)));
 }
+
+#[test]
+fn a_policy_that_is_removed_while_its_job_runs_unlocks_nothing() {
+    let rig = rig("keep_last = 1\nimmutable = \"30 days\"", &[]);
+    let of = |job| rig.retention().labels(job).unwrap().lock_secs;
+    let (begun, not_begun) = (rig.queue("policy"), 999);
+    assert_eq!(of(begun), Some(30 * 86_400), "as it was when the job began");
+    rig.remove("policy", "policy");
+    assert_eq!((of(begun), of(begun), of(not_begun)), (Some(30 * 86_400), Some(30 * 86_400), None));
+}

@@ -80,11 +80,15 @@ impl Jobs {
         all.values().filter(is_one).map(|job| job.told.number).collect()
     }
 
-    /// Remembers the labels of a job.
-    pub(super) fn label(&self, number: JobNo, labels: &Labels) {
+    /// Remembers the labels of a job; what they are now. A lock that was promised when it began holds, even if its
+    /// policy was removed since.
+    pub(super) fn label(&self, number: JobNo, mut labels: Labels) -> Labels {
         if let Some(job) = self.all.lock().get_mut(&number) {
+            let before = job.labels.as_ref().and_then(|labels| labels.lock_secs);
+            labels.lock_secs = labels.lock_secs.or(before);
             job.labels = Some(labels.clone());
         }
+        labels
     }
 
     /// The labels of a job, as they were told last.

@@ -129,6 +129,18 @@ fn a_backup_whose_control_server_goes_away_gets_the_lock_that_was_told_before() 
     assert_eq!(storage_server.labels(job).unwrap().lock_secs, Some(60));
 }
 
+/// Its policy was removed, or the control server started anew and does not know what it promised.
+#[test]
+fn a_lock_that_was_promised_when_a_job_began_holds_when_nobody_wants_it_any_more() {
+    let heard = json!({"revoked": [], "limits": [], "jobs": [{"job": 9, "cancelled": false}]});
+    let labels = |secs: Option<u64>| json!({"is_known": true, "policy": "p", "source": "s", "class": "c", "lock_secs": secs});
+    let (_place, _, storage_server) = storage_server(vec![heard, labels(Some(60)), labels(None)]);
+    let node = Node { name: "web".into(), serial: "4a".into(), revoked: Arc::default() };
+    let job = storage_server.job_begins(&node, "web", "backup", "/");
+    storage_server.heartbeat().unwrap();
+    assert_eq!(storage_server.labels(job).unwrap().lock_secs, Some(60));
+}
+
 #[test]
 fn only_the_control_server_has_its_permissions() {
     let (_place, _, storage_server) = storage_server(Vec::new());
