@@ -55,7 +55,8 @@ struct Outside {
 
 impl Outside {
     fn known(&self) -> Known<'_> {
-        Known { nodes: Some(&self.nodes), domains: Some(&self.domains), zones: Some(&zone) }
+        let (nodes, domains) = (Some(&self.nodes), Some(&self.domains));
+        Known { nodes, domains, zones: Some(&zone), are_tags_sealed: true }
     }
 }
 

@@ -31,14 +31,16 @@ pub struct Known<'a> {
     pub domains: Option<&'a BTreeSet<String>>,
     /// The time zones.
     pub zones: Option<Zones<'a>>,
+    /// Whether nobody who carries out the site can read tags: they are sealed.
+    pub are_tags_sealed: bool,
 }
 
 impl fmt::Debug for Known<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, domains, zones } = self;
+        let Self { nodes, domains, zones, are_tags_sealed } = self;
         let mut shown = formatter.debug_struct("Known");
         shown.field("nodes", nodes).field("domains", domains);
-        shown.field("zones", &zones.is_some()).finish()
+        shown.field("zones", &zones.is_some()).field("are_tags_sealed", are_tags_sealed).finish()
     }
 }
 

@@ -159,6 +159,17 @@ fn a_mistake_names_its_line_and_the_fix() {
     assert_eq!(wrong.join("\n"), "");
 }
 
+#[test]
+fn a_server_refuses_rules_that_need_tags_and_one_machine_takes_them() {
+    let site = "[retention.r.class.standard]\nkeep_last = 1\nkeep_tags = [[\"release\"]]\n";
+    assert!(file::read(site).is_ok());
+    let known = Known { are_tags_sealed: true, ..Known::default() };
+    let told = file::read_with(site, &known).unwrap_err();
+    assert_eq!((told.len(), told[0].line), (1, 3), "{told:?}");
+    assert!(told[0].to_string().contains("a server cannot read tags"), "{}", told[0]);
+    assert!(file::read_with("[retention.r.class.standard]\nkeep_last = 1\n", &known).is_ok());
+}
+
 /// One look at the file mends all of it.
 #[test]
 fn all_mistakes_are_told_in_the_order_of_lines() {
@@ -172,7 +183,12 @@ fn what_the_server_does_not_know_is_refused() {
     let site = "[unit.a]\ndomains = [\"x\"]\n[node.n]\n[group.g]\nnodes = [\"m\"]\n[schedule.s]\nzone = \"Mars\"\n";
     assert!(file::read(site).is_ok());
     let (nodes, domains) = (names(&["n", "mm"]), names(&["y"]));
-    let known = Known { nodes: Some(&nodes), domains: Some(&domains), zones: Some(&zone) };
+    let known = Known {
+        nodes: Some(&nodes),
+        domains: Some(&domains),
+        zones: Some(&zone),
+        ..Known::default()
+    };
     let told = file::read_with(site, &known).unwrap_err();
     let told: Vec<_> = told.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -185,7 +201,12 @@ fn what_the_server_does_not_know_is_refused() {
     );
     let nodes = names(&["web-01", "web-02", "db-1"]);
     let domains = names(&["shared"]);
-    let known = Known { nodes: Some(&nodes), domains: Some(&domains), zones: Some(&zone) };
+    let known = Known {
+        nodes: Some(&nodes),
+        domains: Some(&domains),
+        zones: Some(&zone),
+        ..Known::default()
+    };
     assert_eq!(file::read_with(FULL, &known).unwrap(), file::read(FULL).unwrap());
 }
 

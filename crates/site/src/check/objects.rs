@@ -22,8 +22,15 @@ impl Checker<'_> {
             let fix = format!("declare one: [retention.{}.class.standard]", self.name);
             self.note(&[], "it has no class, so it says nothing", fix);
         }
-        for name in retention.classes.keys() {
+        for (name, class) in &retention.classes {
             self.name(&["class", name], name);
+            if self.known.are_tags_sealed && !class.keep_tags.is_empty() {
+                let message =
+                    "a server cannot read tags, which are sealed: the class would keep everything";
+                let fix =
+                    "leave keep_tags out; to keep single snapshots: icecore server hold create";
+                self.note(&["class", name, "keep_tags"], message, fix);
+            }
         }
     }
 
