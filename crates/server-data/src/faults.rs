@@ -127,6 +127,15 @@ pub(super) fn source_of_another(node: &str) -> Packet {
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 
+/// The reply for a session of a source that another machine with the same identity backs up right now.
+pub(super) fn source_is_busy(node: &str, from: std::net::IpAddr) -> Packet {
+    let text = format!("the node '{node}' is backing up this source already, from {from}");
+    let hint = format!(
+        "Wait until that backup has ended. If two machines have the identity of '{node}', enroll one of them as a node of its own; on the server: icecore server token NODE"
+    );
+    fault(Code::NotAllowed, &text, &hint, &[])
+}
+
 /// The reply for a tombstone that no full key in use has signed.
 pub(super) fn forget_unsigned() -> Packet {
     let text = "the request to forget is not signed by a full key of this domain";

@@ -6,6 +6,7 @@ use super::receipts::{Receipts, Taken};
 use super::{faults, manifest};
 use format::manifest::{Head, snapshot_id};
 use format::record::{HEADER_BYTES, SealedRecord};
+use ids::ObjectId;
 use parking_lot::{Mutex, RwLock};
 use protocol::limits::{REQUESTS_MAX, STREAMS_MAX};
 use protocol::packet::SnapshotName;
@@ -16,10 +17,14 @@ use server_contract::access_control::{
     Access, AccessControl, JobEnd, JobNo, JobStatus, Labels, Node,
 };
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use transport::quota::Permit;
+
+/// A node that was heard so lately is at work: clients tell their progress once a second.
+const HEARD_WITHIN: Duration = Duration::from_secs(15);
 
 /// How long a session waits for its node.
 const DETACHED_MAX: Duration = Duration::from_secs(15 * 60);
@@ -50,6 +55,10 @@ pub struct Session {
     number: Mutex<Option<u64>>,
     /// When it began, by the clock of receipts.
     begun_secs: i64,
+    /// What it backs up, as far as the snapshot says that it builds on, and from where.
+    pub(super) source: Option<(ObjectId, IpAddr)>,
+    /// When its node was heard last.
+    heard: Mutex<Instant>,
     streams: Vec<Mutex<Stream>>,
     connections: AtomicUsize,
     detached_since: Mutex<Instant>,
@@ -113,6 +122,8 @@ impl Session {
             is_partial: AtomicBool::new(false),
             number: Mutex::default(),
             begun_secs: 0,
+            source: None,
+            heard: Mutex::new(Instant::now()),
             streams: (0..STREAMS_MAX).map(|_| Mutex::default()).collect(),
             connections: AtomicUsize::new(0),
             detached_since: Mutex::new(Instant::now()),
@@ -131,11 +142,31 @@ impl Session {
         self
     }
 
+    /// Sets what it backs up, and from where.
+    pub(super) fn of_source(mut self, source: Option<ObjectId>, from: IpAddr) -> Self {
+        self.source = source.map(|source| (source, from));
+        self
+    }
+
+    /// The address from which its node is backing up `source` of the same domain right now; `None` if it does not.
+    pub(super) fn is_backing_up(&self, other: &Self) -> Option<IpAddr> {
+        let (source, from) = self.source?;
+        let is_same = other.source.is_some_and(|(other, _)| other == source)
+            && self.node.name == other.node.name
+            && self.access.domain == other.access.domain
+            && self.token != other.token;
+        let is_active = self.connections.load(Ordering::Relaxed) > 0
+            && self.heard.lock().elapsed() < HEARD_WITHIN
+            && self.committed.lock().is_none();
+        (is_same && is_active).then_some(from)
+    }
+
     /// Attaches a connection to a stream, which the former connection loses. Returns how many records of
     /// the stream were taken.
     pub(super) fn attach(&self, stream: u8) -> Option<(StreamAttachment, u64)> {
         let mut state = self.streams.get(usize::from(stream))?.lock();
         state.generation += 1;
+        *self.heard.lock() = Instant::now();
         self.connections.fetch_add(1, Ordering::Relaxed);
         Some((StreamAttachment { stream, generation: state.generation }, state.applied))
     }
@@ -321,6 +352,7 @@ impl Session {
     pub(super) fn progress(&self, status: JobStatus, access_control: &dyn AccessControl) {
         let bytes_wire = self.stored_bytes.load(Ordering::Relaxed);
         let status = JobStatus { bytes_wire, ..status };
+        *self.heard.lock() = Instant::now();
         access_control.job_is_at(self.job, &status);
         *self.status.lock() = status;
     }
@@ -334,6 +366,7 @@ impl Session {
         if self.node.is_revoked() {
             return faults::revoked();
         }
+        *self.heard.lock() = Instant::now();
         let engine = self.engine.read();
         let Some(engine) = &*engine else { return faults::no_session() };
         let Some(stream) = self.streams.get(usize::from(attachment.stream)) else {

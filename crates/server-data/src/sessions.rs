@@ -4,13 +4,19 @@ pub use super::session::Session as LiveSession;
 use super::session::{Session, SessionPermit};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
 use transport::quota::Quota;
 
 /// Maximum number of sessions of one node. Those that wait for their node count, too: each holds memory,
 /// and the lease.
 pub(super) const NODE_SESSIONS_MAX: usize = 16;
+
+/// How long a session waits for another one of its source to end.
+const ENDED_WITHIN: Duration = Duration::from_secs(3);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Sessions by name.
 pub struct Sessions {
@@ -29,8 +35,23 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn insert(&self, session: Arc<Session>) {
-        self.all.lock().insert(session.token.0, session);
+    /// Adds a session; or says from where another one of its node backs up the same source right now. One that ends at
+    /// this moment, such as that of a process that was killed, is waited for.
+    pub(super) fn enter(&self, session: &Arc<Session>) -> Result<(), IpAddr> {
+        let begun = Instant::now();
+        loop {
+            let mut all = self.all.lock();
+            let busy = all.values().find_map(|other| other.is_backing_up(session));
+            let Some(from) = busy else {
+                all.insert(session.token.0, session.clone());
+                return Ok(());
+            };
+            drop(all);
+            if begun.elapsed() > ENDED_WITHIN {
+                return Err(from);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// A permit for one more session of `node`, if there is one left.

@@ -402,3 +402,19 @@ fn tokens_and_names_are_for_what_they_were_made() {
     site.node("own", &["agent", "enroll", &url, &again]).ends(0);
     site.govern(&["token", "own-2", "--domain", "own", "--on", "disk"]).ends(2);
 }
+
+/// Somebody has copied the directory of an agent.
+#[test]
+fn two_machines_with_one_identity_do_not_back_up_one_source_at_once() {
+    let site = Site::new();
+    site.enroll("web", &[]);
+    site.node("web", &["backup", &site.folder("source")]).ends(0);
+    let mut copy = Command::new("cp");
+    copy.args(["-a", &site.folder("web"), &site.folder("twin")]);
+    ended(&mut copy).ends(0);
+    let mut backup = site.begin_backup("web");
+    let refused = site.node("twin", &["backup", &site.folder("source")]).ends(13);
+    assert!(refused.stderr.contains("is backing up this source already"), "{}", refused.stderr);
+    assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
+    site.node("twin", &["backup", &site.folder("source")]).ends(0);
+}

@@ -9,7 +9,7 @@ use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;
 use protocol::packet::SnapshotName;
 use repository::snapshots::SnapshotRef;
-use server_contract::access_control::Refusal;
+use server_contract::access_control::{JobEnd, Refusal};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -34,16 +34,32 @@ impl RequestHandler {
         key_list::accept(&domain.repository, &record)?;
         let base = base.map(|name| SnapshotRef { sequence: name.sequence, id: name.id });
         let is_empty = domain.is_empty();
+        let source = base.and_then(|name| domain.repository.snapshot(name).ok());
+        let source = source.map(|stored| stored.head.source);
         let engine = domain.begin(base, record).map_err(|error| faults::of_engine(&error))?;
         let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
         let job = self.shared.access_control.job_begins(&node, &access.domain, "backup", what);
         let (access, domain) = (access.clone(), domain.clone());
         let session = Session::new(token, node, access, domain, engine, job, permit);
         let begun_secs = self.shared.receipts.as_deref().map_or(0, Receipts::now_secs);
-        let session = Arc::new(session.begun_at(begun_secs));
-        self.shared.sessions.insert(session.clone());
-        self.attach_stream(session, 0)?;
+        let session = session.begun_at(begun_secs).of_source(source, self.handle.address);
+        let session = Arc::new(session);
+        self.attach_stream(session.clone(), 0)?;
+        self.enter(&session)?;
         Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
+    }
+
+    /// Adds a session, unless another machine with the same identity backs up its source right now: each would
+    /// believe that the other's snapshots were its own.
+    fn enter(&mut self, session: &Arc<Session>) -> Result<(), Packet> {
+        let Err(from) = self.shared.sessions.enter(session) else { return Ok(()) };
+        let fault = faults::source_is_busy(&session.node.name, from);
+        self.session = None;
+        session.detach();
+        self.handle.job.store(0, Ordering::Relaxed);
+        let why = format!("the source was being backed up already, from {from}");
+        session.finish(&*self.shared.access_control, &JobEnd::Failed(why), "");
+        Err(fault)
     }
 
     pub(super) fn attach(&mut self, name: [u8; 16], secret: [u8; 16], stream: u8) -> Answer {
