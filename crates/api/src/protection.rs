@@ -100,10 +100,13 @@ pub struct SourceProtection {
 /// How well everything is backed up.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Protection {
-    /// When this was so.
+    /// When this was so, by the time that the server believes.
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub time: i64,
+    /// Why that time is in doubt, if it is: then ages are, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
     /// The worst first.
     pub sources: Vec<SourceProtection>,
 }

@@ -6,11 +6,12 @@
 mod decide;
 mod snapshots;
 
+use crate::Result;
+use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::retention::{Retention, SnapshotTable};
 use crate::scheduler::source_key;
 use crate::sites::Sites;
-use crate::{Result, now_secs};
 use api::protection::{EndedRun, Protection, ProtectionFilter, ProtectionState, SourceProtection};
 use catalog::Catalog;
 use catalog::backup_states::BackupState;
@@ -28,13 +29,14 @@ pub(crate) struct ProtectionView {
     sites: Arc<Sites>,
     retention: Arc<Retention>,
     table: Arc<SnapshotTable>,
+    clock: Arc<MachineClock>,
 }
 
 impl ProtectionView {
     /// Of this server.
     pub(crate) fn new(parts: &Parts, sites: Arc<Sites>, retention: Arc<Retention>) -> Self {
         let (catalog, table) = (parts.catalog.clone(), parts.snapshots.clone());
-        Self { catalog, sites, retention, table }
+        Self { catalog, sites, retention, table, clock: parts.clock.clone() }
     }
 
     /// How well everything is backed up that the filter names.
@@ -45,7 +47,9 @@ impl ProtectionView {
     pub(crate) fn now(&self, filter: &ProtectionFilter) -> Result<Protection> {
         let unread = self.retention.catch_up(None)?;
         let snapshots = GoodSnapshots::new(&self.table.all()?, &unread);
-        self.at(now_secs(), &snapshots, filter)
+        let now = self.clock.read()?;
+        let doubt = now.doubt.map(|doubt| doubt.to_string());
+        Ok(Protection { doubt, ..self.at(now.secs, &snapshots, filter)? })
     }
 
     fn at(
@@ -59,7 +63,7 @@ impl ProtectionView {
         let mut sources = Known::new(&stored.site, &nodes, &states, (snapshots, time)).all();
         sources.retain(|one| is_wanted(filter, one));
         sources.sort_by(|a, b| key(a).cmp(&key(b)));
-        Ok(Protection { time, sources })
+        Ok(Protection { time, doubt: None, sources })
     }
 }
 

@@ -158,3 +158,21 @@ fn a_site_that_is_not_understood_is_no_site_without_sources() {
     control.catalog.change_objects(crate::by("test"), 1, &[put]).unwrap();
     assert!(control.protection.at(NOW, &unread(), &ProtectionFilter::default()).is_err());
 }
+
+/// A clock that jumped makes nobody look worse or better without saying so.
+#[test]
+fn ages_are_counted_by_the_believed_clock_and_a_doubt_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Control::open(folder.path(), &[]).unwrap());
+    let year = 365 * 86_400;
+    let behind = clock::Tick { wall_secs: crate::now_secs() - year, boot: 1, up_secs: 5 };
+    let stopped = serde_json::to_string(&clock::Clock::start(behind, None)).unwrap();
+    let location = catalog::Location::file(folder.path().join("catalog.sqlite"));
+    Catalog::open(&location).unwrap().set_clock(&stopped).unwrap();
+    let control = Control::open(folder.path(), &[]).unwrap();
+    let told = control.protection.now(&ProtectionFilter::default()).unwrap();
+    assert!(told.doubt.is_some() && told.time < crate::now_secs() - 300 * 86_400, "{told:?}");
+    control.retention.confirm_clock("admin").unwrap();
+    let told = control.protection.now(&ProtectionFilter::default()).unwrap();
+    assert!(told.doubt.is_none() && told.time > crate::now_secs() - 60, "{told:?}");
+}

@@ -42,11 +42,17 @@ struct Counts {
 
 impl Protection {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let Shown { sources, .. } = reach.get(&self.path())?;
+        let Shown { sources, doubt, .. } = reach.get(&self.path())?;
         sources.iter().try_for_each(|one| context.out.record("source", one))?;
         table(&sources).print(&context.out)?;
         let counts = Counts { sources: sources.len(), states: count(&sources) };
         context.out.line(&last_line(&counts))?;
+        if let Some(doubt) = doubt {
+            let what = format!(
+                "ages are in doubt: {doubt}. If that clock is right: icecore server clock confirm"
+            );
+            context.out.note(&escape::text(&what));
+        }
         context.out.summary(code(&sources), &counts)
     }
 
