@@ -9,15 +9,15 @@ use api::retention::{DomainExpiry, Expire, Expiry};
 
 /// Carry out retention now: put into the trash what nothing keeps, and delete what its trash period is over for.
 ///
-/// The server does this by itself once a day. The space comes back with the next reclaim.
+/// The server does this by itself once a day, or as an upkeep with the task `expire` says. The space comes back with the next reclaim.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server expire --dry-run\n  icecore server expire --of web-01\n\nWhy a snapshot stays or goes: icecore server retention explain POLICY. What the days to come bring: icecore server retention simulate POLICY"
+    after_help = "Examples:\n  icecore server expire --dry-run\n  icecore server expire --domain web-01\n\nWhy a snapshot stays or goes: icecore server retention explain POLICY. What the days to come bring: icecore server retention simulate POLICY"
 )]
 pub(crate) struct ExpireArgs {
     /// Only in this domain.
-    #[arg(long = "of", value_name = "DOMAIN")]
-    of: Option<api::Name>,
+    #[arg(long, value_name = "DOMAIN", value_parser = crate::commands::server::domain_text)]
+    domain: Option<String>,
     /// Show what would happen, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -25,7 +25,8 @@ pub(crate) struct ExpireArgs {
 
 impl ExpireArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let domain = self.of.as_ref().map(ToString::to_string);
+        let domain = crate::commands::server::domain(self.domain.as_ref())?;
+        let domain = domain.map(|domain| domain.to_string());
         let done: Expiry =
             reach.post("/retention/expire", &Expire { domain, dry_run: self.dry_run })?;
         for one in &done.domains {

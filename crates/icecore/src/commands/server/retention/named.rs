@@ -52,8 +52,8 @@ struct List {
     #[arg(long, value_name = "POLICY")]
     policy: Option<api::Name>,
     /// Only of this domain.
-    #[arg(long = "of", value_name = "DOMAIN")]
-    of: Option<api::Name>,
+    #[arg(long, value_name = "DOMAIN", value_parser = crate::commands::server::domain_text)]
+    domain: Option<String>,
     /// Only in this state.
     #[arg(long, value_name = "STATE", value_parser = ["locked", "held", "kept", "trash", "expired"])]
     state: Option<String>,
@@ -117,7 +117,7 @@ impl List {
         let words = [
             ("node", text(&self.node)),
             ("policy", text(&self.policy)),
-            ("domain", text(&self.of)),
+            ("domain", self.domain.clone()),
             ("state", self.state.clone()),
         ];
         let mut path = format!("/retention/snapshots?limit={}", self.limit);
