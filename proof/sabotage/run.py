@@ -77,6 +77,23 @@ SABOTAGES = {
         "let rules = stored.site.rules(&zone).map_err(|error| Error::Usage(error.to_string()))?;",
         "let rules = stored.site.rules(&zone).unwrap_or_default();",
         test("server-control", "a_site_that_is_not_whole")),
+    "a storage server expires and keeps up for its control server only": (
+        "crates/server-data/src/request_handler.rs",
+        "        if !self.shared.access_control.is_control_server(&self.handle.node) {",
+        "        if false {",
+        test("server", "a_node_cannot_do_what_the_control_server_does")),
+    "an expiry on a storage server is signed": (
+        "crates/server-data/src/expiry.rs", "    (is_signed && expiry.snapshots.len()",
+        "    let _ = is_signed;\n    (expiry.snapshots.len()",
+        test("server-data", "an_expiry_that_nobody_signed")),
+    "a job for which nobody asks ends": (
+        "crates/server-data/src/upkeep.rs", "        state.was_left |= is_left;\n", "        let _ = is_left;\n",
+        test("server-data", "a_job_for_which_nobody_asks_ends")),
+    "a receipt that is read elsewhere is verified": (
+        "crates/repository/src/received.rs",
+        "let is_known = |one: &SignedReceipt| one.1 == Some(true) && self.keys.contains(&one.0.key);",
+        "let is_known = |_: &SignedReceipt| true;",
+        test("server", "what_is_read_of_a_snapshot_elsewhere")),
     "a lock stands above a name": (
         "crates/retention/src/evaluate.rs", "Some(until_secs) => State::Locked { until_secs },",
         "Some(until_secs) if !facts.is_named() => State::Locked { until_secs },\n            Some(_) => State::Expired,",
@@ -154,8 +171,8 @@ SABOTAGES = {
         test("repository", "a_locked_snapshot_goes_when_its_lock_has_ended")),
     "a lock has a signature": (
         "crates/repository/src/locks.rs",
-        "Some((Receipt { lock: Some(lock), .. }, None | Some(true))) => Held::By(lock),",
-        "Some((Receipt { lock: Some(lock), .. }, _)) => Held::By(lock),",
+        "Some((Receipt { lock: Some(lock), .. }, None | Some(true))) => Self::By(lock),",
+        "Some((Receipt { lock: Some(lock), .. }, _)) => Self::By(lock),",
         test("repository", "what_no_server_signed_for_this_snapshot_here")),
     "no wall clock ends a lock": (
         "crates/clock/src/lock_clock.rs", ".clamp(0, self.credit_secs)", ".max(0)",

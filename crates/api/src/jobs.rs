@@ -67,6 +67,8 @@ pub enum JobCause {
     NodeLost,
     /// An administrator canceled it.
     Cancelled,
+    /// The storage server of its domain was unreachable, or did not do it.
+    StorageServerAway,
 }
 
 /// What a policy wants of a job, and when it may start.

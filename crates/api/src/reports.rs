@@ -281,6 +281,9 @@ pub fn advice(state: JobState, cause: Option<JobCause>) -> &'static str {
             "look on the node who killed it: journalctl -k | grep -i oom; the schedule tries again"
         }
         (Some(JobCause::NoSnapshot), _) => "look at the log of the agent on the node",
+        (Some(JobCause::StorageServerAway), _) => {
+            "start the storage server, or check the network to it: icecore server storage-servers"
+        }
         (Some(JobCause::NodeLost), _) => "check the network and the power of the node",
         (Some(JobCause::Cancelled), _) | (None, JobState::Cancelled) => {
             "nothing: an administrator wanted it"

@@ -12,7 +12,7 @@ pub struct StartUpkeep {
     /// Only in this domain; in all that it covers when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<Name>,
-    /// Only this task: `reclaim` or `check`; all of its tasks when missing.
+    /// Only this task: `expire`, `reclaim` or `check`; all of its tasks when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Only show what would start.
@@ -31,7 +31,7 @@ pub struct StartedUpkeep {
 pub struct StartedUpkeepJob {
     /// The domain.
     pub domain: String,
-    /// `reclaim` or `check`.
+    /// `expire`, `reclaim` or `check`.
     pub task: String,
     /// Its job; missing in a dry run, and when the task has a job already that waits or runs in the domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct UpkeepStatus {
 pub struct DomainUpkeep {
     /// The domain.
     pub domain: String,
-    /// `reclaim` or `check`.
+    /// `expire`, `reclaim` or `check`.
     pub task: String,
     /// The upkeeps that do it.
     pub upkeeps: Vec<String>,
@@ -115,4 +115,54 @@ pub struct CheckReport {
     pub position: u64,
     /// Whether everything that was to be read was.
     pub is_done: bool,
+}
+
+/// What a job of upkeep does: as a control server asks a storage server for it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum UpkeepWork {
+    /// Frees the space that no snapshot needs.
+    Reclaim {
+        /// Unused bytes that may stay, in percent of all bytes.
+        max_waste_percent: f64,
+        /// The most bytes to read and write in a second; no limit when missing.
+        bytes_per_sec: Option<u64>,
+    },
+    /// Reads what is stored, and looks for damage.
+    Check {
+        /// Share of the containers to read, in percent; all when missing.
+        sample_percent: Option<f64>,
+        /// The container after which reading begins; 0 for the first.
+        position: u64,
+        /// The most bytes to read in a second; no limit when missing.
+        bytes_per_sec: Option<u64>,
+    },
+}
+
+/// How a job of upkeep on a storage server is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UpkeepProgress {
+    /// What is done now, in a word.
+    pub stage: String,
+    /// Bytes read and written since it began there.
+    pub bytes: u64,
+    /// What came of it, once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<UpkeepEnd>,
+}
+
+/// What came of a job of upkeep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpkeepEnd {
+    /// A reclaim was carried out, or ended early.
+    Reclaimed(ReclaimReport),
+    /// A check was carried out, or ended early.
+    Checked(CheckReport),
+    /// Another process holds the lease: it can be tried again.
+    Busy(String),
+    /// Something is in doubt, so nothing was removed.
+    Doubt(String),
+    /// It failed otherwise.
+    Failed(String),
 }

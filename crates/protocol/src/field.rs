@@ -169,6 +169,25 @@ impl Field for SnapshotName {
     }
 }
 
+/// Until when nobody can remove a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotLock {
+    /// The snapshot.
+    pub id: SnapshotId,
+    /// When its lock ends, in seconds since 1970.
+    pub until_secs: i64,
+}
+
+impl Field for SnapshotLock {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.id.put(out);
+        self.until_secs.put(out);
+    }
+    fn take(reader: &mut Reader<'_>) -> format::Result<Self> {
+        Ok(Self { id: SnapshotId::take(reader)?, until_secs: i64::take(reader)? })
+    }
+}
+
 /// A key slot: its id and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
@@ -213,6 +232,9 @@ impl Item for Option<RecordLocation> {
     const COUNT_MAX: usize = IDS_MAX;
 }
 impl Item for SnapshotName {
+    const COUNT_MAX: usize = SNAPSHOTS_MAX;
+}
+impl Item for SnapshotLock {
     const COUNT_MAX: usize = SNAPSHOTS_MAX;
 }
 impl Item for Slot {

@@ -2,7 +2,7 @@
 //! the state that it leads to, and its fields in order.
 
 use crate::field::Field;
-pub use crate::field::{PathBytes, Purpose, Slot, SnapshotName};
+pub use crate::field::{PathBytes, Purpose, Slot, SnapshotLock, SnapshotName};
 use crate::limits::{
     FORGET_BYTES_MAX, JSON_BYTES_MAX, KEY_LIST_BYTES_MAX, RECORD_PACKET_BYTES_MAX, SMALL_BYTES_MAX,
     SNAPSHOT_BYTES_MAX,
@@ -321,6 +321,20 @@ packets! {
         /// Session record of the key that sealed the tombstone, as a container has it.
         session: PathBytes,
     } tail tombstone
+    /// Removes the snapshots that an expiry names. Only from the control server, which signed it, to a storage server.
+    31 Expire Client FORGET_BYTES_MAX, [Open] {} tail expiry
+    /// Starts a job of upkeep unless it runs, and asks how it is. Only from the control server to a storage server.
+    32 Upkeep Client SMALL_BYTES_MAX, [Open] {
+        /// Number of the job on the control server.
+        job: u64,
+        /// Whether it is to go on; if not, it ends.
+        goes_on: bool,
+    } tail request
+    /// Requests what a server signed of snapshots that expired, one record after the other.
+    33 GetExpiry Client SMALL_BYTES_MAX, [Open] {
+        /// Which one, from 0.
+        number: u64,
+    }
 
     /// Reply to `Hello`.
     129 Welcome Server SMALL_BYTES_MAX, [] -> Greeted {
@@ -465,6 +479,15 @@ packets! {
         /// How many of them were listed.
         count: u32,
     }
+    /// Reply to `Expire`: the snapshots are gone, durably; or some are locked, and all stay.
+    152 Expired Server SMALL_BYTES_MAX, [] {
+        /// Those that are locked.
+        locked: Vec<SnapshotLock>,
+    }
+    /// Reply to `Upkeep`: how the job is, as JSON.
+    153 UpkeepStatus Server JSON_BYTES_MAX, [] {} tail status
+    /// Reply to `GetExpiry`; `NotFound` after the last one.
+    154 ExpiryRecord Server FORGET_BYTES_MAX, [] {} tail expiry
     /// The request failed. Answers any request, or ends the connection.
     255 Fault Server SMALL_BYTES_MAX, [] {
         /// Kind of error: see [`crate::fault::Code`].

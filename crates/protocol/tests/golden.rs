@@ -6,7 +6,7 @@
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation, SnapshotId};
 use protocol::Packet;
 use protocol::frame::{HEADER_BYTES, Header};
-use protocol::packet::{PathBytes, Purpose, RULES, Slot, SnapshotName, rule};
+use protocol::packet::{PathBytes, Purpose, RULES, Slot, SnapshotLock, SnapshotName, rule};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -166,6 +166,9 @@ fn of_clients() -> Vec<Packet> {
         Packet::RemoveSlot { id: KeyId([31; 8]) },
         Packet::PutKeyList { key_list: b"signers".to_vec() },
         Packet::Forget { session: bytes(b"session"), tombstone: b"a tombstone".to_vec() },
+        Packet::Expire { expiry: b"an expiry".to_vec() },
+        Packet::Upkeep { job: 34, goes_on: true, request: b"{}".to_vec() },
+        Packet::GetExpiry { number: 36 },
     ]
 }
 
@@ -210,6 +213,9 @@ fn of_servers() -> Vec<Packet> {
         Packet::Cancel { reason: text("an administrator") },
         Packet::Redirect { host: text("disk.example.com"), port: 8477 },
         Packet::Forgotten { count: 12 },
+        Packet::Expired { locked: vec![SnapshotLock { id: NAME.id, until_secs: -35 }] },
+        Packet::UpkeepStatus { status: b"{}".to_vec() },
+        Packet::ExpiryRecord { expiry: b"an expiry".to_vec() },
         Packet::Fault {
             code: 9,
             message: text("an object is missing"),

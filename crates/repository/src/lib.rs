@@ -13,6 +13,7 @@ pub mod container;
 mod container_numbers;
 mod duplicated_file;
 mod error;
+pub mod expiries;
 pub mod guard;
 pub mod index;
 pub mod keys;

@@ -9,6 +9,7 @@
 
 use crate::lease::Lease;
 use crate::lock_file::LockState;
+use crate::received::SignedReceipt;
 use crate::snapshots::SnapshotRef;
 use crate::{Error, Repository, Result};
 use clock::{LockClock, Tick};
@@ -27,6 +28,18 @@ pub(crate) enum Held {
 }
 
 impl Held {
+    /// What the receipt of `stored` says, of which `own` says what is signed.
+    pub(crate) fn of(stored: &StoredSnapshot, own: impl FnOnce() -> Option<SignedReceipt>) -> Self {
+        let Some(clear) = stored.receipt.as_deref() else { return Self::Free };
+        if matches!(Receipt::decode(clear), Err(format::Error::Version { .. })) {
+            return Self::Unknown;
+        }
+        match own() {
+            Some((Receipt { lock: Some(lock), .. }, None | Some(true))) => Self::By(lock),
+            _ => Self::Free,
+        }
+    }
+
     /// When it ends; the end of time where nobody knows.
     pub(crate) fn until_secs(self) -> Option<i64> {
         match self {
@@ -113,14 +126,7 @@ impl Repository {
 
     /// What the receipt of `stored` says. Who cannot verify it believes it.
     pub(crate) fn held(&self, stored: &StoredSnapshot) -> Held {
-        let Some(clear) = stored.receipt.as_deref() else { return Held::Free };
-        if matches!(Receipt::decode(clear), Err(format::Error::Version { .. })) {
-            return Held::Unknown;
-        }
-        match self.own_receipt(stored) {
-            Some((Receipt { lock: Some(lock), .. }, None | Some(true))) => Held::By(lock),
-            _ => Held::Free,
-        }
+        Held::of(stored, || self.own_receipt(stored))
     }
 
     /// The state of the lock clock at this moment: of its file, or else what the locks themselves prove. `None` when the

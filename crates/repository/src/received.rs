@@ -3,12 +3,13 @@
 //! The engine computes nothing secret and cannot verify a signature either: who opens the repository gives it a
 //! [`Verifier`]. Without one no receipt is believed.
 
+use crate::locks::Held;
 use crate::snapshots::SnapshotRef;
 use crate::{Repository, Result};
 use format::expiry::{EXPIRY_CONTEXT, Expiry};
 use format::manifest::Head;
 use format::receipt::{CLOCK_UNCERTAIN, RECEIPT_CONTEXT, Receipt, SIGNATURE_BYTES};
-use ids::SnapshotId;
+use ids::{RepositoryId, SnapshotId};
 use rustc_hash::FxHashMap;
 use store::{ReceiptKey, StoredSnapshot};
 
@@ -77,34 +78,72 @@ impl Repository {
     /// # Errors
     /// When the list of receipt keys cannot be read.
     pub fn expired(&self, expiries: &[Vec<u8>]) -> Result<FxHashMap<SnapshotId, i64>> {
-        let keys = self.readable_keys()?;
+        let (repository, keys) = (self.config.repository, self.readable_keys()?);
+        let Some(verifier) = self.verifier.get().copied() else { return Ok(FxHashMap::default()) };
+        Ok(RepositoryElsewhere { repository, keys, verifier }.expired(expiries))
+    }
+
+    /// The receipt beside a snapshot, if it is about this one, and whether the key that it names signed it for this
+    /// repository; `None` where nobody can verify that.
+    pub(crate) fn own_receipt(&self, stored: &StoredSnapshot) -> Option<SignedReceipt> {
+        own_receipt(self.config.repository, self.verifier.get().copied(), stored)
+    }
+}
+
+/// A receipt, and whether the key that it names signed it; `None` where nobody can verify that.
+pub(crate) type SignedReceipt = (Receipt, Option<bool>);
+
+fn own_receipt(
+    repository: RepositoryId,
+    verifier: Option<Verifier>,
+    stored: &StoredSnapshot,
+) -> Option<SignedReceipt> {
+    let clear = stored.receipt.as_deref()?;
+    let (receipt, signature) = Receipt::decode(clear).ok()?;
+    let (message, _) = clear.split_last_chunk::<SIGNATURE_BYTES>()?;
+    let message = [RECEIPT_CONTEXT, &repository.0, message].concat();
+    let is_signed = verifier.map(|verifier| verifier(&receipt.key, &message, &signature));
+    receipt.matches(stored.name.id, &stored.head).then_some((receipt, is_signed))
+}
+
+/// A repository elsewhere: what is read of its snapshots is verified here.
+#[derive(Clone, Debug)]
+pub struct RepositoryElsewhere {
+    /// Its id, which signatures name.
+    pub repository: RepositoryId,
+    /// The keys for receipts that it names.
+    pub keys: Vec<ReceiptKey>,
+    /// Verifies signatures.
+    pub verifier: Verifier,
+}
+
+impl RepositoryElsewhere {
+    /// As [`Repository::expired`].
+    pub fn expired(&self, expiries: &[Vec<u8>]) -> FxHashMap<SnapshotId, i64> {
         let signed = expiries.iter().filter_map(|clear| self.signed_expiry(clear));
-        let believed = signed.filter(|expiry| keys.contains(&expiry.key));
+        let believed = signed.filter(|expiry| self.keys.contains(&expiry.key));
         let times = |expiry: Expiry| {
             let secs = expiry.expired_secs;
             expiry.snapshots.into_iter().map(move |id| (id, secs))
         };
-        Ok(believed.flat_map(times).collect())
+        believed.flat_map(times).collect()
     }
 
     fn signed_expiry(&self, clear: &[u8]) -> Option<Expiry> {
         let (expiry, signature) = Expiry::decode(clear).ok()?;
         let (message, _) = clear.split_last_chunk::<SIGNATURE_BYTES>()?;
-        let message = [EXPIRY_CONTEXT, &self.config.repository.0, message].concat();
-        let verifier = self.verifier.get()?;
-        verifier(&expiry.key, &message, &signature).then_some(expiry)
+        let message = [EXPIRY_CONTEXT, &self.repository.0, message].concat();
+        (self.verifier)(&expiry.key, &message, &signature).then_some(expiry)
     }
 
-    /// The receipt beside a snapshot, if it is about this one, and whether the key that it names signed it for this
-    /// repository; `None` where nobody can verify that.
-    pub(crate) fn own_receipt(&self, stored: &StoredSnapshot) -> Option<(Receipt, Option<bool>)> {
-        let clear = stored.receipt.as_deref()?;
-        let (receipt, signature) = Receipt::decode(clear).ok()?;
-        let (message, _) = clear.split_last_chunk::<SIGNATURE_BYTES>()?;
-        let message = [RECEIPT_CONTEXT, &self.config.repository.0, message].concat();
-        let verify = |verifier: &Verifier| verifier(&receipt.key, &message, &signature);
-        let is_signed = self.verifier.get().map(verify);
-        receipt.matches(stored.name.id, &stored.head).then_some((receipt, is_signed))
+    /// What is known of a snapshot without any key: as [`Repository::received`] says it where it lies.
+    pub fn received(&self, stored: &StoredSnapshot) -> ReceivedSnapshot {
+        let own = || own_receipt(self.repository, Some(self.verifier), stored);
+        let is_known = |one: &SignedReceipt| one.1 == Some(true) && self.keys.contains(&one.0.key);
+        let receipt = own().filter(is_known).map(|(receipt, _)| receipt.into());
+        let locked_until_secs = Held::of(stored, own).until_secs();
+        let (name, head) = (stored.name, stored.head);
+        ReceivedSnapshot { name, head, receipt, locked_until_secs }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Writing to repositories, through the holder of their leases.
 
 use clock::Reading;
-use ids::{KeyId, SnapshotId};
+use ids::{KeyId, RepositoryId, SnapshotId};
 use repository::config::{self, Config};
 use repository::keys::Keys;
 use repository::local::LocalStorage;
 use repository::received::ReceivedSnapshot;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +20,17 @@ pub struct Expired {
     pub removed: Vec<SnapshotId>,
     /// Not removed, and why, for people.
     pub refused: Vec<(SnapshotId, String)>,
+}
+
+impl Expired {
+    /// All of `ids` were removed but those that are `locked` until a time, in seconds since 1970.
+    pub fn of<S: BuildHasher>(ids: &[SnapshotId], locked: &HashMap<SnapshotId, i64, S>) -> Self {
+        let why = |until: &i64| format!("locked until {}", clock::civil::utc(*until));
+        let (refused, removed): (Vec<_>, Vec<_>) =
+            ids.iter().partition(|id| locked.contains_key(*id));
+        let with_reason = |id: SnapshotId| Some((id, why(locked.get(&id)?)));
+        Self { removed, refused: refused.into_iter().filter_map(with_reason).collect() }
+    }
 }
 
 /// What the control plane needs of repositories.
@@ -76,6 +89,20 @@ pub trait Repositories: Send + Sync {
     /// [`Error::NoReceiptKey`] where nobody can sign the note; [`Error::InUse`]; those of the storage. Then some may have
     /// been removed: the call can be repeated.
     fn expire(&self, _folder: &Path, _ids: &[SnapshotId], _now: Reading) -> Result<Expired> {
+        Err(Error::NoReceiptKey)
+    }
+
+    /// The statement of this server, signed, that snapshots of a repository on a storage server expired: the clear part
+    /// of its record.
+    ///
+    /// # Errors
+    /// [`Error::NoReceiptKey`] where nobody can sign it.
+    fn sign_expiry(
+        &self,
+        _repository: RepositoryId,
+        _ids: &[SnapshotId],
+        _now_secs: i64,
+    ) -> Result<Vec<u8>> {
         Err(Error::NoReceiptKey)
     }
 }

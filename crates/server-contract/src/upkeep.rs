@@ -1,6 +1,6 @@
 //! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
 
-use api::upkeep::{CheckReport, ReclaimReport};
+use api::upkeep::{CheckReport, ReclaimReport, UpkeepEnd, UpkeepWork};
 use repository::watch::Watch;
 use std::path::Path;
 
@@ -61,4 +61,28 @@ pub trait DomainUpkeep: Send + Sync {
         request: &CheckRequest,
         watch: &dyn Watch,
     ) -> Result<CheckReport, UpkeepError>;
+}
+
+/// Has `worker` do this work in the repository of `folder`.
+pub fn carried_out(
+    worker: &dyn DomainUpkeep,
+    folder: &Path,
+    work: &UpkeepWork,
+    watch: &dyn Watch,
+) -> UpkeepEnd {
+    let done = match *work {
+        UpkeepWork::Reclaim { max_waste_percent, bytes_per_sec } => {
+            let request = ReclaimRequest { max_waste_percent, bytes_per_sec };
+            worker.reclaim(folder, &request, watch).map(UpkeepEnd::Reclaimed)
+        }
+        UpkeepWork::Check { sample_percent, position, bytes_per_sec } => {
+            let request = CheckRequest { sample_percent, position, bytes_per_sec };
+            worker.check(folder, &request, watch).map(UpkeepEnd::Checked)
+        }
+    };
+    done.unwrap_or_else(|error| match error {
+        UpkeepError::Busy(why) => UpkeepEnd::Busy(why),
+        UpkeepError::Doubt(why) => UpkeepEnd::Doubt(why),
+        UpkeepError::Failed(why) => UpkeepEnd::Failed(why),
+    })
 }

@@ -2,7 +2,7 @@
 
 use crate::certificate_issuer::CertificateIssuer;
 use crate::error::{missing, refused};
-use crate::remote_domain::RemoteDomain;
+use crate::remote_domain::{AwayServers, RemoteDomain};
 use crate::repositories::{self, Direct, Slot};
 use crate::{Error, Result};
 use api::Name;
@@ -34,6 +34,8 @@ pub(crate) struct DomainRepositories {
     issuer: Arc<CertificateIssuer>,
     /// Writes to those on this server.
     here: RwLock<Arc<dyn Repositories>>,
+    /// Storage servers that did not answer lately.
+    away: Arc<AwayServers>,
 }
 
 impl DomainRepositories {
@@ -43,7 +45,12 @@ impl DomainRepositories {
         folder: Arc<Folder>,
         issuer: Arc<CertificateIssuer>,
     ) -> Self {
-        Self { catalog, folder, issuer, here: RwLock::new(Arc::new(Direct)) }
+        Self { catalog, folder, issuer, here: RwLock::new(Arc::new(Direct)), away: Arc::default() }
+    }
+
+    /// A storage server has started: it is reachable again.
+    pub(crate) fn is_back(&self, storage: &Name) {
+        self.away.is_back(storage);
     }
 
     /// From now on repositories on this server are written through `here`, which holds their leases.
@@ -53,16 +60,15 @@ impl DomainRepositories {
 
     /// The repository of `domain`, on the storage server `storage` if there is one.
     pub(crate) fn of(&self, domain: &Name, storage: Option<&Name>) -> Result<DomainRepository> {
+        let here = self.here.read().clone();
         match storage {
             Some(storage) => {
                 let address = self.address_of_storage_server(storage)?;
-                let remote = RemoteDomain::new(&self.issuer, address, storage, domain)?;
+                let others = (self.away.clone(), here);
+                let remote = RemoteDomain::new(&self.issuer, address, (storage, domain), others)?;
                 Ok(DomainRepository::Remote(remote))
             }
-            None => {
-                let here = self.here.read().clone();
-                Ok(DomainRepository::Local(self.folder.domain(domain), here))
-            }
+            None => Ok(DomainRepository::Local(self.folder.domain(domain), here)),
         }
     }
 
@@ -90,12 +96,17 @@ impl DomainRepositories {
     }
 }
 
-/// What a storage server is not asked yet.
-fn far_away() -> Error {
-    Error::Usage("retention is not carried out yet for domains on storage servers".to_owned())
-}
-
 impl DomainRepository {
+    /// The command that checks the domain of this name where it lies.
+    pub(crate) fn check_command(&self, domain: &str) -> String {
+        match self {
+            Self::Local(..) => format!("icecore server check {domain}"),
+            Self::Remote(there) => {
+                format!("icecore storage check {domain}, on the machine of {}", there.storage())
+            }
+        }
+    }
+
     /// Its settings; `None` if there is no repository.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
         match self {
@@ -177,7 +188,7 @@ impl DomainRepository {
     ) -> Result<Vec<repository::Result<ReceivedSnapshot>>> {
         match self {
             Self::Local(folder, here) => Ok(here.received(folder, names)?),
-            Self::Remote(_) => Err(far_away()),
+            Self::Remote(there) => there.received(names),
         }
     }
 
@@ -185,7 +196,7 @@ impl DomainRepository {
     pub(crate) fn expire(&self, ids: &[SnapshotId], now: Reading) -> Result<Expired> {
         match self {
             Self::Local(folder, here) => Ok(here.expire(folder, ids, now)?),
-            Self::Remote(_) => Err(far_away()),
+            Self::Remote(there) => there.expire(ids, now),
         }
     }
 

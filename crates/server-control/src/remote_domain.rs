@@ -1,36 +1,38 @@
 //! The repository of a domain on a storage server, as the control server uses it: a few requests of the data
 //! protocol, each on its own connection with a certificate that is issued for it and saved nowhere.
 
+mod away;
+mod exchange;
+mod expiring;
+mod upkeep;
+
+pub(crate) use away::AwayServers;
+
 use crate::certificate_issuer::CertificateIssuer;
 use crate::repositories::Slot;
-use crate::{Error, Result, now_secs};
+use crate::{Result, now_secs};
 use api::Name;
+use exchange::Exchange;
 use ids::KeyId;
+use protocol::Packet;
 use protocol::fault::Code;
-use protocol::packet::{End, PathBytes, Purpose, Slot as SlotPacket, SnapshotName};
-use protocol::{Packet, VERSION_NEWEST};
+use protocol::packet::{PathBytes, Slot as SlotPacket, SnapshotName};
 use repository::config::Config;
 use repository::keys::Keys;
 use repository::snapshots::{SnapshotRef, StoredSnapshot, decode};
+use server_contract::Repositories;
 use server_contract::access_control::CONTROL_SERVER;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use transport::frames::FrameReader;
-use transport::rate::Rate;
 
-/// First version with packets for the key list.
-const VERSION_SLOTS: u16 = 3;
 /// More key slots than any domain has.
 const SLOTS_MAX: usize = 64 << 10;
 /// Time for connecting, TLS, and opening the domain.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Time for each reply.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Time for all replies to what is asked at once.
+const ANSWER_ALL_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// Requests in flight at once.
 const ASKED_AHEAD: usize = 64;
 /// Maximum number of snapshots of one domain in a list, and of the bytes of their files.
@@ -44,12 +46,10 @@ pub(crate) struct RemoteDomain {
     port: u16,
     domain: Name,
     tls: Arc<rustls::ClientConfig>,
-}
-
-/// An open connection.
-struct Exchange {
-    reader: FrameReader<ReadHalf<TlsStream<TcpStream>>>,
-    write: WriteHalf<TlsStream<TcpStream>>,
+    /// Storage servers that did not answer lately.
+    away: Arc<AwayServers>,
+    /// Signs what expires.
+    signer: Arc<dyn Repositories>,
 }
 
 impl RemoteDomain {
@@ -57,8 +57,8 @@ impl RemoteDomain {
     pub(crate) fn new(
         issuer: &CertificateIssuer,
         address: (String, u16),
-        storage: &Name,
-        domain: &Name,
+        (storage, domain): (&Name, &Name),
+        (away, signer): (Arc<AwayServers>, Arc<dyn Repositories>),
     ) -> Result<Self> {
         let key = pki::NodeKey::generate()?;
         let issued = issuer.ca().issue_node(&key.request_pem, CONTROL_SERVER, now_secs())?;
@@ -66,13 +66,17 @@ impl RemoteDomain {
         let tls = pki::client::client_config(issuer.pem(), identity, protocol::ALPN)?;
         let (host, port) = address;
         let (storage, domain, tls) = (storage.clone(), domain.clone(), Arc::new(tls));
-        Ok(Self { storage, host, port, domain, tls })
+        Ok(Self { storage, host, port, domain, tls, away, signer })
+    }
+
+    /// The storage server.
+    pub(crate) fn storage(&self) -> &Name {
+        &self.storage
     }
 
     /// The settings of the repository; `None` if there is none.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
-        let config = self.wait(async { self.connect().await.map(|(_, config)| config) })?;
-        self.decoded(config)
+        self.wait(async { self.connect().await?.config() })
     }
 
     /// Creates the repository.
@@ -86,7 +90,7 @@ impl RemoteDomain {
     /// The key slots.
     pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
         self.wait(async {
-            let (mut exchange, _) = self.connect().await?;
+            let mut exchange = self.connect().await?;
             let mut all: Vec<Slot> = Vec::new();
             loop {
                 let after = all.last().map(|(id, _)| *id);
@@ -104,7 +108,7 @@ impl RemoteDomain {
     /// The key list.
     pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
         self.wait(async {
-            let (mut exchange, _) = self.connect().await?;
+            let mut exchange = self.connect().await?;
             let (_, _, key_list) = self.slots_after(&mut exchange, None).await?;
             Ok(Some(key_list).filter(|key_list| !key_list.is_empty()))
         })
@@ -132,7 +136,7 @@ impl RemoteDomain {
     /// The names of the snapshots, oldest first.
     pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotRef>> {
         self.wait(async {
-            let (mut exchange, _) = self.connect().await?;
+            let mut exchange = self.connect().await?;
             let names = self.names(&mut exchange).await?.into_iter();
             Ok(names.map(|name| SnapshotRef { sequence: name.sequence, id: name.id }).collect())
         })
@@ -154,11 +158,8 @@ impl RemoteDomain {
         &self,
     ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
         self.wait(async {
-            let (mut exchange, config) = self.connect().await?;
+            let mut exchange = self.connect().await?;
             let mut found = Vec::new();
-            if config.is_empty() {
-                return Ok(found);
-            }
             let names = self.names(&mut exchange).await?;
             let mut bytes = 0;
             for some in names.chunks(ASKED_AHEAD) {
@@ -194,8 +195,12 @@ impl RemoteDomain {
         }
     }
 
+    /// The names of the snapshots; none while there is no repository.
     async fn names(&self, exchange: &mut Exchange) -> Result<Vec<SnapshotName>> {
         let (mut all, mut after) = (Vec::<SnapshotName>::new(), 0);
+        if exchange.config.is_empty() {
+            return Ok(all);
+        }
         loop {
             self.send(exchange, &[Packet::ListSnapshots { after }]).await?;
             match self.done(self.receive(exchange).await?)? {
@@ -211,100 +216,6 @@ impl RemoteDomain {
                 other => return Err(self.unexpected(&other)),
             }
         }
-    }
-
-    /// One request and its reply.
-    fn ask(&self, packet: Packet) -> Result<Packet> {
-        self.wait(async {
-            let (mut exchange, _) = self.connect().await?;
-            self.send(&mut exchange, &[packet]).await?;
-            self.done(self.receive(&mut exchange).await?)
-        })
-    }
-
-    /// Blocks until `work` ends.
-    fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.map_err(|error| self.failed(error))?.block_on(work)
-    }
-
-    /// Connects and opens the domain. Returns its settings, too.
-    async fn connect(&self) -> Result<(Exchange, Vec<u8>)> {
-        let connected = async {
-            let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
-            let stream = stream.map_err(|error| self.failed(error))?;
-            let name = rustls::pki_types::ServerName::try_from(self.host.clone());
-            let name = name.map_err(|error| self.failed(error))?;
-            let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await;
-            let (read, write) = tokio::io::split(stream.map_err(|error| self.failed(error))?);
-            let mut exchange = Exchange { reader: FrameReader::new(read, End::Server), write };
-            let config = self.open(&mut exchange).await?;
-            Ok((exchange, config))
-        };
-        let late = |_| self.failed(format!("no answer in {CONNECT_WITHIN:?}"));
-        tokio::time::timeout(CONNECT_WITHIN, connected).await.map_err(late)?
-    }
-
-    async fn open(&self, exchange: &mut Exchange) -> Result<Vec<u8>> {
-        let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
-        let (oldest, newest) = (VERSION_SLOTS, VERSION_NEWEST);
-        self.send(exchange, &[Packet::Hello { oldest, newest, program }]).await?;
-        self.done(self.receive(exchange).await?)?;
-        let domain = self.domain.to_string();
-        self.send(exchange, &[Packet::Open { domain, purpose: Purpose::Read }]).await?;
-        match self.done(self.receive(exchange).await?)? {
-            Packet::Opened { config, .. } => Ok(config.0),
-            other => Err(self.unexpected(&other)),
-        }
-    }
-
-    async fn send(&self, exchange: &mut Exchange, packets: &[Packet]) -> Result<()> {
-        let frames: Vec<u8> = packets.iter().flat_map(|packet| packet.frame(0)).collect();
-        let sent = async {
-            exchange.write.write_all(&frames).await?;
-            exchange.write.flush().await
-        };
-        sent.await.map_err(|error| self.failed(error))
-    }
-
-    /// The next reply.
-    async fn receive(&self, exchange: &mut Exchange) -> Result<Packet> {
-        let answer = async {
-            loop {
-                let header = exchange.reader.header().await?;
-                let body = exchange.reader.body(header, &Rate::default()).await?;
-                match Packet::decode(header.kind, body)? {
-                    Packet::Limits { .. } => {}
-                    packet => return Ok::<_, transport::Error>(packet),
-                }
-            }
-        };
-        let answer = tokio::time::timeout(ANSWER_WITHIN, answer).await;
-        let answer = answer.map_err(|_| self.failed(format!("no answer in {ANSWER_WITHIN:?}")))?;
-        answer.map_err(|error| self.failed(error))
-    }
-
-    fn done(&self, answer: Packet) -> Result<Packet> {
-        match answer {
-            Packet::Fault { message, .. } => Err(self.failed(message)),
-            answer => Ok(answer),
-        }
-    }
-
-    fn decoded(&self, config: Vec<u8>) -> Result<Option<Config>> {
-        if config.is_empty() {
-            return Ok(None);
-        }
-        Config::decode(&config).map(Some).map_err(|error| self.failed(error))
-    }
-
-    fn unexpected(&self, packet: &Packet) -> Error {
-        self.failed(format!("unexpected reply: {}", packet.name()))
-    }
-
-    fn failed(&self, why: impl ToString) -> Error {
-        let place = format!("{}:{}", self.host, self.port);
-        Error::StorageServer { storage: self.storage.to_string(), place, why: why.to_string() }
     }
 }
 

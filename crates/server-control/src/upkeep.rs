@@ -1,4 +1,4 @@
-//! Upkeep: what the server does to its domains by itself (reclaim, check), as jobs in the list of all jobs.
+//! Upkeep: what the server does to its domains by itself (expire, reclaim, check), as jobs in the list of all jobs.
 //!
 //! What is due, waits and runs is in the catalog. A job runs on a thread of its own; there are few at once, and one in
 //! a domain. A server that was killed starts its jobs again: what they did stays done.
@@ -6,9 +6,12 @@
 mod due;
 mod run;
 
-use crate::domain_repository::{DomainRepositories, DomainRepository};
+use crate::domain_repository::DomainRepositories;
+use crate::error::missing;
 use crate::jobs::Jobs;
+use crate::machine_clock::MachineClock;
 use crate::open::Parts;
+use crate::retention::Retention;
 use crate::{Error, Result};
 use api::Name;
 use api::jobs::{JobCause, JobState};
@@ -19,23 +22,28 @@ use due::{Line, lines, upkeeps};
 use parking_lot::{Mutex, RwLock};
 use server_contract::upkeep::DomainUpkeep as Worker;
 use site::UpkeepTask;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Jobs of upkeep that run at once.
+/// Jobs of upkeep that run at once, on this server and on each storage server.
 const JOBS_MAX: usize = 2;
 /// How often schedules are looked at.
 const LOOK_EVERY_SECS: i64 = 30;
+
+/// Storage servers by domain.
+type Domains = BTreeMap<String, Option<Name>>;
 
 /// Keeps up the domains.
 pub(crate) struct Upkeep {
     catalog: Arc<Catalog>,
     jobs: Arc<Jobs>,
     repositories: Arc<DomainRepositories>,
+    retention: Arc<Retention>,
+    clock: Arc<MachineClock>,
     /// Who does it; nobody on a server without a data plane.
     worker: RwLock<Option<Arc<dyn Worker>>>,
-    /// The domains in which a job runs.
-    busy: Mutex<BTreeSet<String>>,
+    /// The domains in which a job runs, with their storage servers.
+    busy: Mutex<Domains>,
     /// One tick at a time.
     ticking: Mutex<()>,
     looked_secs: Mutex<i64>,
@@ -43,11 +51,13 @@ pub(crate) struct Upkeep {
 
 impl Upkeep {
     /// Of this server.
-    pub(crate) fn new(parts: &Parts) -> Self {
+    pub(crate) fn new(parts: &Parts, retention: Arc<Retention>) -> Self {
         Self {
             catalog: parts.catalog.clone(),
             jobs: parts.jobs.clone(),
             repositories: parts.repositories.clone(),
+            retention,
+            clock: parts.clock.clone(),
             worker: RwLock::default(),
             busy: Mutex::default(),
             ticking: Mutex::default(),
@@ -106,21 +116,21 @@ impl Upkeep {
         Ok(())
     }
 
-    /// All schedules of all upkeeps, for each domain on this server.
+    /// All schedules of all upkeeps, for each domain.
     fn lines(&self) -> Result<Vec<Line>> {
         let site = crate::scheduler::declared(self.catalog.objects()?);
-        Ok(lines(&site, &self.domains()?))
+        Ok(lines(&site, &self.domains()?.into_keys().collect::<Vec<_>>()))
     }
 
-    /// The domains on this server that have a repository.
-    fn domains(&self) -> Result<Vec<String>> {
-        let here = self.catalog.domains()?.into_iter().filter(|domain| domain.storage.is_none());
-        Ok(here.map(|domain| domain.name.to_string()).collect())
+    /// The domains, with their storage servers.
+    fn domains(&self) -> Result<Domains> {
+        let all = self.catalog.domains()?.into_iter();
+        Ok(all.map(|domain| (domain.name.to_string(), domain.storage)).collect())
     }
 
     /// Starts jobs in domains that are free, and says why the others wait.
     fn start_jobs(self: &Arc<Self>, now_secs: i64) -> Result<()> {
-        let mut waits = BTreeMap::new();
+        let (mut waits, domains) = (BTreeMap::new(), self.domains()?);
         for open in self.catalog.open_upkeep_jobs()? {
             if open.job.state != JobState::Queued {
                 continue;
@@ -128,16 +138,28 @@ impl Upkeep {
             let (id, domain) = (open.job.id, open.wanted.domain.clone());
             if open.wanted.until.is_some_and(|until| until <= now_secs) {
                 self.miss(id, now_secs)?;
-            } else if self.busy.lock().contains(&domain) {
-                waits.insert(id, format!("waits for another job of the domain {domain}"));
-            } else if self.busy.lock().len() >= JOBS_MAX {
-                waits.insert(id, format!("waits for a slot: upkeep runs {JOBS_MAX} jobs at once"));
+            } else if let Some(why) = self.wait_of(&domain, domains.get(&domain)) {
+                waits.insert(id, why);
             } else {
-                self.start_job(open, now_secs)?;
+                let storage = domains.get(&domain).cloned().flatten();
+                self.start_job(open, storage, now_secs)?;
             }
         }
         self.jobs.upkeep_waits_for(waits);
         Ok(())
+    }
+
+    /// Why a job of a domain that lies there cannot start now.
+    fn wait_of(&self, domain: &str, storage: Option<&Option<Name>>) -> Option<String> {
+        let busy = self.busy.lock();
+        if busy.contains_key(domain) {
+            return Some(format!("waits for another job of the domain {domain}"));
+        }
+        let storage = storage.and_then(Option::as_ref);
+        let there = busy.values().filter(|other| other.as_ref() == storage).count();
+        let place = storage.map_or_else(String::new, |storage| format!(" on {storage}"));
+        let why = format!("waits for a slot: upkeep runs {JOBS_MAX} jobs at once{place}");
+        (there >= JOBS_MAX).then_some(why)
     }
 
     fn miss(&self, id: u64, now_secs: i64) -> Result<()> {
@@ -148,12 +170,17 @@ impl Upkeep {
         Ok(())
     }
 
-    fn start_job(self: &Arc<Self>, open: OpenUpkeepJob, now_secs: i64) -> Result<()> {
+    fn start_job(
+        self: &Arc<Self>,
+        open: OpenUpkeepJob,
+        storage: Option<Name>,
+        now_secs: i64,
+    ) -> Result<()> {
         let Some(worker) = self.worker.read().clone() else { return Ok(()) };
         if !self.catalog.start_upkeep_job(now_secs, open.job.id)? {
             return Ok(());
         }
-        self.busy.lock().insert(open.wanted.domain.clone());
+        self.busy.lock().insert(open.wanted.domain.clone(), storage);
         self.jobs.upkeep_runs(open.job.clone());
         let (this, domain) = (self.clone(), open.wanted.domain.clone());
         let run = move || {
@@ -197,11 +224,12 @@ impl Upkeep {
             )));
         }
         let task = how.task.as_deref().map(task_of).transpose()?;
-        if let Some(domain) = &how.domain {
-            self.is_here(domain)?;
+        let domains = self.domains()?;
+        if let Some(domain) = how.domain.as_ref().filter(|it| !domains.contains_key(it.as_str())) {
+            return Err(missing("domain", domain).into());
         }
         let mut jobs = Vec::new();
-        for domain in self.domains()? {
+        for domain in domains.into_keys() {
             let is_wanted = how.domain.as_ref().is_none_or(|only| only.as_str() == domain);
             for part in parts.iter().filter(|part| is_wanted && part.upkeep.covers(&domain)) {
                 jobs.extend(part.jobs(&domain, task));
@@ -213,16 +241,6 @@ impl Upkeep {
             )));
         }
         Ok(jobs)
-    }
-
-    /// Upkeep of a domain elsewhere is done there.
-    fn is_here(&self, domain: &Name) -> Result<()> {
-        match self.repositories.by_name(domain)? {
-            DomainRepository::Local(..) => Ok(()),
-            DomainRepository::Remote(_) => Err(Error::Usage(format!(
-                "the domain '{domain}' lies on a storage server, which has no upkeep of its own yet; on that machine: icecore storage reclaim {domain}"
-            ))),
-        }
     }
 
     /// Each task of each domain: what does it, when it is due, and how it went last.
@@ -269,7 +287,8 @@ fn row<'a>(
 }
 
 fn task_of(name: &str) -> Result<UpkeepTask> {
-    let unknown = || Error::Usage(format!("'{name}' is no task of upkeep; write reclaim or check"));
+    let unknown =
+        || Error::Usage(format!("'{name}' is no task of upkeep; write expire, reclaim or check"));
     UpkeepTask::from_name(name).ok_or_else(unknown)
 }
 

@@ -6,9 +6,10 @@ use super::expiry;
 use super::receipts::Receipts;
 use clock::Reading;
 use format::record::SealedRecord;
-use ids::{KeyId, ObjectId, SnapshotId};
+use ids::{KeyId, ObjectId, RepositoryId, SnapshotId};
 use parking_lot::{Mutex, MutexGuard};
 use repository::config::Config;
+use repository::expiries::SeenExpiries;
 use repository::keys::Keys;
 use repository::lease::{Lease, LeasePurpose};
 use repository::local::LocalStorage;
@@ -98,6 +99,16 @@ impl Repositories for Domains {
         let receipts = self.receipts.as_deref().ok_or(Error::NoReceiptKey)?;
         expiry::expire(&*self.open(folder)?, receipts, ids, now)
     }
+
+    fn sign_expiry(
+        &self,
+        repository: RepositoryId,
+        ids: &[SnapshotId],
+        now_secs: i64,
+    ) -> Result<Vec<u8>> {
+        let receipts = self.receipts.as_deref().ok_or(Error::NoReceiptKey)?;
+        Ok(receipts.expiry(repository, ids.to_vec(), now_secs))
+    }
 }
 
 /// A repository in use.
@@ -108,12 +119,15 @@ pub struct Domain {
     lease: Mutex<Weak<Lease>>,
     /// Locks by the first byte of a source's id.
     publishing: [Mutex<()>; 256],
+    /// Expiries of the containers that somebody has asked about.
+    expiries: Mutex<SeenExpiries>,
 }
 
 impl Domain {
     fn new(repository: Repository) -> Self {
         let publishing = std::array::from_fn(|_| Mutex::new(()));
-        Self { repository: Arc::new(repository), lease: Mutex::default(), publishing }
+        let (lease, expiries) = Default::default();
+        Self { repository: Arc::new(repository), lease, publishing, expiries }
     }
 
     /// The lease, shared with all writers in this process.
@@ -129,6 +143,11 @@ impl Domain {
         let held = self.repository.lease_for(HOLDER, purpose)?;
         *lease = Arc::downgrade(&held);
         Ok(held)
+    }
+
+    /// The clear parts of all expiries.
+    pub(super) fn expiries(&self) -> Result<Vec<Vec<u8>>> {
+        self.repository.expiries(&mut self.expiries.lock())
     }
 
     /// While this is held, no other node publishes a snapshot of `source`.

@@ -143,6 +143,18 @@ pub(super) fn forget_unsigned() -> Packet {
     fault(Code::NotAllowed, text, hint, &[])
 }
 
+/// The reply for an expiry that is not signed for this repository.
+pub(super) fn expiry_unsigned() -> Packet {
+    not_allowed(
+        "the request to expire is not signed for this repository, or names too many snapshots",
+    )
+}
+
+/// The reply for upkeep while another job has the domain, or too many run.
+pub(super) fn upkeep_busy(why: &str) -> Packet {
+    fault(Code::Busy, why, "The control server retries automatically.", &[])
+}
+
 /// The reply for a session in another key epoch than that of the key list.
 pub(super) fn other_epoch(sealed: KeyEpoch, epoch: KeyEpoch) -> Packet {
     let text = format!(

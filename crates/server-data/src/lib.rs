@@ -27,16 +27,19 @@ pub mod receipts;
 mod request_handler;
 mod session;
 pub mod sessions;
+mod upkeep;
 
 use body_memory::BodyMemory;
 use domains::Domains;
 use hub::Hub;
 use receipts::Receipts;
 use server_contract::access_control::{AccessControl, JobEnd};
+use server_contract::upkeep::DomainUpkeep;
 use sessions::Sessions;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use upkeep::UpkeepJobs;
 
 /// Memory for bodies of large packets, of all connections together: the shares of nodes, and the rest.
 const BODIES_BYTES: usize = 192 << 20;
@@ -67,6 +70,8 @@ pub struct Shared {
     refused: Semaphore,
     /// Issuer of receipts, if there is one.
     receipts: Option<Arc<Receipts>>,
+    /// Upkeep for the control server, on a storage server.
+    upkeep: UpkeepJobs,
     /// Name and version, for the other end.
     program: String,
 }
@@ -91,8 +96,14 @@ impl Shared {
             bodies: BodyMemory::new(BODIES_BYTES, MORE_BODIES_BYTES),
             refused: Semaphore::new(closing::REFUSED_MAX),
             receipts,
+            upkeep: UpkeepJobs::default(),
             program: concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned(),
         })
+    }
+
+    /// From now on `worker` does the upkeep that the control server asks for.
+    pub fn keep_up_with(&self, worker: Arc<dyn DomainUpkeep>) {
+        self.upkeep.work_with(worker);
     }
 
     /// Tells all connections that the server stops, and waits a short time until they are closed: a client

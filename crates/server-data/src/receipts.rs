@@ -11,7 +11,6 @@ use crypto::Signer;
 use format::expiry::{EXPIRY_CONTEXT, Expiry};
 use format::manifest::Head;
 use format::receipt::{CLOCK_UNCERTAIN, Lock, RECEIPT_CONTEXT, Receipt};
-use format::record::SealedRecord;
 use ids::{RepositoryId, SnapshotId};
 use parking_lot::Mutex;
 use repository::receipts::ReceiptKey;
@@ -115,18 +114,15 @@ impl Receipts {
         Ok(self.signed(RECEIPT_CONTEXT, taken.repository, receipt.encode()))
     }
 
-    /// The record that says that this server let `snapshots` of `repository` expire.
-    ///
-    /// # Errors
-    /// For more of them than a record holds.
+    /// The signed statement that this server let `snapshots` of `repository` expire.
     pub(super) fn expiry(
         &self,
         repository: RepositoryId,
         snapshots: Vec<SnapshotId>,
         expired_secs: i64,
-    ) -> format::Result<SealedRecord> {
+    ) -> Vec<u8> {
         let expiry = Expiry { key: self.key(), expired_secs, snapshots };
-        format::expiry::record(&self.signed(EXPIRY_CONTEXT, repository, expiry.encode()))
+        self.signed(EXPIRY_CONTEXT, repository, expiry.encode())
     }
 
     /// `message` and the signature over it.

@@ -7,7 +7,8 @@ mod writing;
 use super::connection_handle::ConnectionHandle;
 use super::domains::Domain;
 use super::session::{Session, StreamAttachment};
-use super::{Shared, faults, reading};
+use super::upkeep::Asked;
+use super::{Shared, expiry, faults, reading};
 use job::ReadCounters;
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
@@ -37,6 +38,8 @@ pub(super) struct RequestHandler {
     noise: u64,
     /// What was read without a job.
     reads: ReadCounters,
+    /// Expiries that the client asks for one after the other.
+    expiries: Vec<Vec<u8>>,
 }
 
 type Answer = Result<Option<Packet>, Packet>;
@@ -44,7 +47,8 @@ type Answer = Result<Option<Packet>, Packet>;
 impl RequestHandler {
     pub(super) fn new(shared: Arc<Shared>, handle: Arc<ConnectionHandle>) -> Self {
         let (state, version, open, session, job, noise, reads) = Default::default();
-        Self { shared, handle, state, version, open, session, job, noise, reads }
+        let expiries = Vec::new();
+        Self { shared, handle, state, version, open, session, job, noise, reads, expiries }
     }
 
     /// The reply to a packet that is allowed now; `None` for packets without a reply.
@@ -109,7 +113,10 @@ impl RequestHandler {
                 self.administer(|domain| domain.put_key_list(&key_list))
             }
             Packet::RemoveSlot { id } => self.administer(|domain| domain.remove_slot(id)),
+            Packet::Expire { expiry } => self.expire(&expiry),
+            Packet::Upkeep { job, goes_on, request } => self.upkeep(job, goes_on, &request),
             Packet::Forget { session, tombstone } => self.forget(&session.0, &tombstone),
+            Packet::GetExpiry { number } => self.expiry_record(number),
             Packet::Ping {} => Ok(Some(Packet::Pong {})),
             Packet::Bye {} => {
                 self.state = State::Over;
@@ -147,12 +154,41 @@ impl RequestHandler {
 
     /// Does what only the control server may request.
     fn administer(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
+        let (_, domain) = self.administered()?;
+        work(domain).map_err(|error| faults::of_engine(&error))?;
+        Ok(Some(Packet::Done {}))
+    }
+
+    /// The open domain, for the control server alone.
+    fn administered(&self) -> Result<(&Access, &Arc<Domain>), Packet> {
         if !self.shared.access_control.is_control_server(&self.handle.node) {
             return Err(faults::not_allowed("only the control server may do this"));
         }
-        let (_, domain) = self.with_repository()?;
-        work(domain).map_err(|error| faults::of_engine(&error))?;
-        Ok(Some(Packet::Done {}))
+        self.with_repository()
+    }
+
+    fn expire(&self, expiry: &[u8]) -> Answer {
+        let (_, domain) = self.administered()?;
+        expiry::carry_out(domain, expiry).map(Some)
+    }
+
+    /// An expiry by its number. A client that begins anew gets those of this moment.
+    fn expiry_record(&mut self, number: u64) -> Answer {
+        let (access, domain) = self.with_repository()?;
+        if !access.may_read {
+            return Err(faults::not_allowed("this node may not read"));
+        }
+        if number == 0 {
+            self.expiries = domain.expiries().map_err(|error| faults::of_engine(&error))?;
+        }
+        let found = usize::try_from(number).ok().and_then(|at| self.expiries.get(at)).cloned();
+        Ok(Some(found.map_or(Packet::NotFound {}, |expiry| Packet::ExpiryRecord { expiry })))
+    }
+
+    fn upkeep(&self, job: JobNo, goes_on: bool, request: &[u8]) -> Answer {
+        let (access, _) = self.administered()?;
+        let asked = Asked { folder: &access.path, job, goes_on };
+        self.shared.upkeep.ask(&asked, request).map(Some)
     }
 
     fn read(&mut self, packet: &Packet) -> Answer {

@@ -13,6 +13,7 @@ mod granted_readers;
 mod jobs;
 mod query_limiter;
 
+use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
 use api::Name;
 use api::commands::NodeCommand;
@@ -31,6 +32,7 @@ use server_contract::access_control::{
     Labels, Node, Peer, Refusal,
 };
 use server_contract::folder::Folder;
+use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -94,12 +96,15 @@ impl StorageServer {
         Ok(Arc::new(Self { folder, control_server, run, port, nodes, jobs, queries, readers }))
     }
 
-    /// The issuer of receipts for snapshots stored here.
+    /// Its data plane, which gives receipts and does the upkeep that the control server asks for.
     ///
     /// # Errors
     /// Those of [`Receipts::open`].
-    pub fn receipts(&self) -> std::io::Result<Receipts> {
-        Receipts::open(&self.folder.file(""))
+    pub fn data_plane(self: &Arc<Self>) -> std::io::Result<Arc<Shared>> {
+        let receipts = Receipts::open(&self.folder.file(""))?;
+        let shared = Shared::with_receipts(self.clone(), Some(receipts));
+        shared.keep_up_with(Arc::new(Worker(shared.domains.clone())));
+        Ok(shared)
     }
 
     /// Sets the port on which it listens.

@@ -1,5 +1,6 @@
 //! Upkeep: what the server does to the domains themselves, and when.
 
+use crate::Site;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -53,10 +54,24 @@ impl Upkeep {
     }
 }
 
+impl Site {
+    /// Whether an upkeep lets the snapshots of a domain expire by its own schedules. Else it is done once a day.
+    pub fn expires_by_schedule(&self, domain: &str) -> bool {
+        let does = |upkeep: &Upkeep| {
+            upkeep.tasks.contains(&UpkeepTask::Expire)
+                && !upkeep.schedules.is_empty()
+                && upkeep.covers(domain)
+        };
+        self.upkeeps.values().any(does)
+    }
+}
+
 /// One kind of work on a domain, in the order in which they make sense: what expires is freed by the reclaim after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpkeepTask {
+    /// Puts into the trash what nothing keeps, and deletes what has lain there for long enough.
+    Expire,
     /// Frees the space that no snapshot needs.
     Reclaim,
     /// Reads what is stored, and looks for damage.
@@ -65,11 +80,12 @@ pub enum UpkeepTask {
 
 impl UpkeepTask {
     /// All tasks, in their order.
-    pub const ALL: [Self; 2] = [Self::Reclaim, Self::Check];
+    pub const ALL: [Self; 3] = [Self::Expire, Self::Reclaim, Self::Check];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Expire => "expire",
             Self::Reclaim => "reclaim",
             Self::Check => "check",
         }

@@ -130,7 +130,7 @@ fn hold() -> impl Strategy<Value = Hold> {
 }
 
 fn upkeep() -> impl Strategy<Value = Upkeep> {
-    let tasks = prop::sample::subsequence(UpkeepTask::ALL.to_vec(), 0..=2);
+    let tasks = prop::sample::subsequence(UpkeepTask::ALL.to_vec(), 0..=3);
     let share = || (0u32..=10_000).prop_map(Percent);
     let words =
         (tasks, any::<[bool; 2]>(), of((1u64..1 << 40).prop_map(Rate)), of(share()), share());

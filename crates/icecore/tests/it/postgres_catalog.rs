@@ -2,7 +2,7 @@
 
 #[expect(dead_code, reason = "the catalog's own tests use all of it")]
 #[path = "../../../catalog/src/testing/server.rs"]
-mod postgres_server;
+pub(crate) mod postgres_server;
 
 use crate::machine::Ran;
 use crate::storage_servers::Site;

@@ -2,7 +2,7 @@
 
 use super::Retention;
 use super::explain::{Judged, is_same};
-use crate::{Error, Result, SERVER, by, now_secs};
+use crate::{Result, SERVER, by, now_secs};
 use ::retention::{Facts, State, Trashed, TrashedBy};
 use api::Name;
 use api::retention::{DomainExpiry, Expire, Expiry, RefusedSnapshot};
@@ -17,6 +17,8 @@ use std::sync::atomic::Ordering;
 const EXPIRED_AT_ONCE: usize = 500;
 /// How often expiry runs by itself.
 const EVERY_SECS: i64 = 86_400;
+/// How soon it runs again when a domain could not be read or written.
+const AGAIN_SECS: i64 = 3_600;
 
 /// What is to be done in a domain.
 #[derive(Default)]
@@ -82,14 +84,25 @@ impl Retention {
             return;
         }
         self.expired_at.store(now, Ordering::Relaxed);
-        match self
-            .clock
-            .read()
-            .map_err(Error::from)
-            .and_then(|now| self.expire(by(SERVER), &Expire::default(), now))
-        {
-            Ok(done) => log(&done),
+        match self.expire_daily() {
+            Ok(done) => self.log(&done),
             Err(error) => tracing::error!(%error, "nothing expired"),
+        }
+    }
+
+    /// All domains but those that an upkeep deals with by its own schedules.
+    fn expire_daily(&self) -> Result<Expiry> {
+        let (now, (stored, _)) = (self.clock.read()?, self.rules()?);
+        let mut domains = self.domains(None)?;
+        domains.retain(|domain| !stored.site.expires_by_schedule(domain.as_str()));
+        Ok(self.expire_all(by(SERVER), &domains, (now, false)))
+    }
+
+    /// A domain whose storage server was away is not left for a day: all is looked at again in an hour.
+    fn log(&self, done: &Expiry) {
+        log(done);
+        if done.domains.iter().any(|one| one.error.is_some()) {
+            self.expired_at.fetch_sub(EVERY_SECS - AGAIN_SECS, Ordering::Relaxed);
         }
     }
 
@@ -109,15 +122,19 @@ impl Retention {
     /// made: then nothing went anywhere.
     pub(crate) fn expire(&self, by: By<'_>, wanted: &Expire, now: Reading) -> Result<Expiry> {
         self.rules()?;
-        let mut all = Vec::new();
-        for domain in self.domains(wanted.domain.as_deref())? {
+        let domains = self.domains(wanted.domain.as_deref())?;
+        Ok(self.expire_all(by, &domains, (now, wanted.dry_run)))
+    }
+
+    fn expire_all(&self, by: By<'_>, domains: &[Name], (now, dry_run): (Reading, bool)) -> Expiry {
+        let one = |domain: &Name| {
             let mut report = DomainExpiry { domain: domain.to_string(), ..Default::default() };
-            let done = self.expire_in(by, &domain, (now, wanted.dry_run), None, &mut report);
+            let done = self.expire_in(by, domain, (now, dry_run), None, &mut report);
             report.error = done.err().map(|error| error.to_string());
-            all.push(report);
-        }
+            report
+        };
         let doubt = now.doubt.map(|doubt| doubt.to_string());
-        Ok(Expiry { dry_run: wanted.dry_run, doubt, domains: all })
+        Expiry { dry_run, doubt, domains: domains.iter().map(one).collect() }
     }
 
     /// One domain; `only` these snapshots, if some are named.
@@ -132,6 +149,8 @@ impl Retention {
         only: Option<&BTreeSet<SnapshotId>>,
         report: &mut DomainExpiry,
     ) -> Result<()> {
+        // What is read for the first time takes long, and nobody waits for that.
+        self.read_once(domain)?;
         let _alone = self.gate.enter();
         self.reconcile(domain)?;
         let plan = Plan::of(&self.judged(Some(domain.as_str()), now)?, only);

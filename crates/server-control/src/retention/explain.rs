@@ -16,6 +16,8 @@ const LIMIT_DEFAULT: u32 = 1_000;
 const LIMIT_MAX: u32 = 100_000;
 /// How often all repositories are read again, whatever is known to have changed: once an hour.
 const READ_EVERY_SECS: i64 = 3_600;
+/// Snapshots that are read and noted at once.
+const READ_AT_ONCE: usize = 4_096;
 /// The word for snapshots that no policy made.
 const NO_POLICY: &str = "none";
 
@@ -81,6 +83,14 @@ impl Retention {
         Ok(unread)
     }
 
+    /// The same of a domain that has not been read since it may have changed.
+    ///
+    /// # Errors
+    /// As [`Retention::reconcile`].
+    pub(super) fn read_once(&self, domain: &Name) -> Result<()> {
+        if self.read.lock().contains(domain) { Ok(()) } else { self.reconcile(domain) }
+    }
+
     /// Makes what is known of a domain what its repository has: the repository is right.
     ///
     /// # Errors
@@ -105,10 +115,13 @@ impl Retention {
         let new: Vec<_> = names.iter().filter(|name| !is_read(&name.id)).copied().collect();
         let there: std::collections::BTreeSet<_> = names.iter().map(|name| name.id).collect();
         let gone: Vec<_> = known.keys().filter(|id| !there.contains(id)).copied().collect();
-        let found = self.store.facts(domain, &new)?;
         let is_new = |one: &Facts| known.get(&one.id).is_none_or(|old| !is_same(old, one));
-        let found: Vec<_> = found.into_iter().filter(is_new).collect();
-        self.table.note(domain.as_str(), &found, &gone)
+        self.table.note(domain.as_str(), &[], &gone)?;
+        // What was read is kept, if the storage server of the domain goes away in the middle.
+        new.chunks(READ_AT_ONCE).try_for_each(|some| {
+            let found = self.store.facts(domain, some)?.into_iter();
+            self.table.note(domain.as_str(), &found.filter(is_new).collect::<Vec<_>>(), &[])
+        })
     }
 
     /// All snapshots that are known, or those of a domain, as they are judged at a time.

@@ -31,6 +31,7 @@ impl StorageServerRequests {
         let state = &mut *state.lock();
         if state.run != heartbeat.run {
             self.table.lose_jobs(state);
+            self.repositories.is_back(storage);
             *state =
                 StorageServerState { run: heartbeat.run.clone(), ..StorageServerState::default() };
         }

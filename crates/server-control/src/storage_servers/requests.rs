@@ -3,6 +3,7 @@
 use super::table::StorageServerTable;
 use crate::Result;
 use crate::admission::Admission;
+use crate::domain_repository::DomainRepositories;
 use crate::error::parse_name;
 use crate::forget::ForgetPermissions;
 use crate::jobs::Jobs;
@@ -29,6 +30,7 @@ pub(crate) struct StorageServerRequests {
     pub(super) limits: Arc<Limits>,
     pub(super) jobs: Arc<Jobs>,
     pub(super) table: Arc<StorageServerTable>,
+    pub(super) repositories: Arc<DomainRepositories>,
 }
 
 impl StorageServerRequests {
@@ -43,6 +45,7 @@ impl StorageServerRequests {
             limits: parts.limits.clone(),
             jobs: parts.jobs.clone(),
             table: parts.table.clone(),
+            repositories: parts.repositories.clone(),
         }
     }
 

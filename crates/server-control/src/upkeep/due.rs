@@ -125,7 +125,8 @@ fn default_upkeep() -> Part {
     Part {
         name: DEFAULT_UPKEEP.to_owned(),
         upkeep: Upkeep {
-            tasks: UpkeepTask::ALL.to_vec(),
+            // What expires does so once a day, without a job.
+            tasks: vec![UpkeepTask::Reclaim, UpkeepTask::Check],
             sample: Some(DEFAULT_SAMPLE),
             ..Upkeep::default()
         },

@@ -2,18 +2,19 @@
 
 use super::Upkeep;
 use super::due::upkeeps;
+use crate::domain_repository::DomainRepository::{self, Local, Remote};
 use crate::jobs::Jobs;
-use crate::{Result, now_secs};
+use crate::{Error, Result, SERVER, by, now_secs};
 use api::jobs::{JobCause, JobState, Progress};
-use api::upkeep::{CheckReport, ReclaimReport};
+use api::retention::Expire;
+use api::upkeep::{CheckReport, UpkeepEnd, UpkeepWork};
 use catalog::jobs::Ending;
 use catalog::upkeep::{DomainUpkeep, OpenUpkeepJob};
 use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
-use server_contract::upkeep::{CheckRequest, DomainUpkeep as Worker, ReclaimRequest, UpkeepError};
+use server_contract::upkeep::{DomainUpkeep as Worker, carried_out};
 use site::UpkeepTask;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,10 +37,11 @@ pub(super) fn run(upkeep: &Upkeep, worker: &dyn Worker, open: &OpenUpkeepJob) {
     let (id, wanted) = (open.job.id, &open.wanted);
     tracing::info!(job = id, task = wanted.task, domain = wanted.domain, "upkeep");
     let watch = JobWatch::new(&upkeep.jobs, id, wanted.until);
-    let came = before(upkeep, open).and_then(|before| {
-        work(upkeep, worker, open, (&before, &watch)).map(|came| (before, came))
+    let came = before(upkeep, open).map(|before| {
+        let came = work(upkeep, worker, open, (&before, &watch));
+        came.unwrap_or_else(|error| Came::of_error(&error).after(&before))
     });
-    let came = came.map(|(_, came)| came).unwrap_or_else(|error| Came::failed(error.to_string()));
+    let came = came.unwrap_or_else(|error| Came::of_error(&error));
     watch.tell();
     let (progress, cancelled) = upkeep.jobs.upkeep_is_over(id).unwrap_or_default();
     let came = if cancelled { came.cancelled() } else { came };
@@ -95,47 +97,59 @@ fn work(
     let wanted = &open.wanted;
     let site = crate::scheduler::declared(upkeep.catalog.objects()?);
     let part = upkeeps(&site).into_iter().find(|part| part.name == wanted.upkeep);
-    let folder = folder(upkeep, &wanted.domain)?;
-    let (Some(part), Some(folder)) = (part, folder) else {
+    let (Some(part), Some(place)) = (part, place(upkeep, &wanted.domain)?) else {
         let gone = "its domain or its upkeep was removed".to_owned();
         return Ok(Came::failed(gone));
     };
-    if server_contract::config(&folder)?.is_none() {
-        return Ok(Came { alarm: None, ..Came::done(String::new()) });
+    if wanted.task == UpkeepTask::Expire.name() {
+        return expired(upkeep, &wanted.domain);
     }
-    let bytes_per_sec = part.upkeep.throttle.map(|rate| rate.0);
-    Ok(match UpkeepTask::from_name(&wanted.task) {
-        Some(UpkeepTask::Reclaim) => {
-            let max_waste_percent = part.upkeep.max_waste.value();
-            let request = ReclaimRequest { max_waste_percent, bytes_per_sec };
-            let done = worker.reclaim(&folder, &request, watch);
-            Came::of_reclaim(done, &wanted.domain, watch)
+    let Some(work) = work_of(&part.upkeep, &wanted.task, before.position) else {
+        return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
+    };
+    let end = match &place {
+        Local(folder, _) if server_contract::config(folder)?.is_none() => {
+            return Ok(Came { alarm: None, ..Came::done(String::new()) });
         }
-        Some(UpkeepTask::Check) => {
-            let sample_percent = part.upkeep.sample.map(|share| share.value());
-            let position = before.position;
-            let request = CheckRequest { sample_percent, position, bytes_per_sec };
-            Came::of_check(worker.check(&folder, &request, watch), before)
-        }
-        None => Came::failed(format!("this program does not know the task '{}'", wanted.task)),
+        Local(folder, _) => carried_out(worker, folder, &work, watch),
+        Remote(there) => there.upkeep(open.job.id, &work, watch)?,
+    };
+    Ok(Came::of(end, &place, before, watch))
+}
+
+fn expired(upkeep: &Upkeep, domain: &str) -> Result<Came> {
+    let wanted = Expire { domain: Some(domain.to_owned()), dry_run: false };
+    let done = upkeep.retention.expire(by(SERVER), &wanted, upkeep.clock.read()?)?;
+    let one = done.domains.first();
+    let failed = one.and_then(|one| one.error.clone());
+    let doubt = done.doubt.map(|doubt| format!("nothing expires while {doubt}"));
+    let came = Came::done(one.map(json).unwrap_or_default());
+    Ok(match failed.or(doubt) {
+        Some(why) => Came { state: JobState::Failed, error: Some(why), ..came },
+        None => came,
     })
 }
 
-/// The folder of a domain on this server.
-fn folder(upkeep: &Upkeep, domain: &str) -> Result<Option<PathBuf>> {
-    use crate::domain_repository::DomainRepository::{Local, Remote};
+fn work_of(upkeep: &site::Upkeep, task: &str, position: u64) -> Option<UpkeepWork> {
+    let bytes_per_sec = upkeep.throttle.map(|rate| rate.0);
+    Some(match UpkeepTask::from_name(task)? {
+        UpkeepTask::Expire => return None,
+        UpkeepTask::Reclaim => {
+            let max_waste_percent = upkeep.max_waste.value();
+            UpkeepWork::Reclaim { max_waste_percent, bytes_per_sec }
+        }
+        UpkeepTask::Check => {
+            let sample_percent = upkeep.sample.map(|share| share.value());
+            UpkeepWork::Check { sample_percent, position, bytes_per_sec }
+        }
+    })
+}
+
+/// Where a domain lies; `None` if there is none of this name.
+fn place(upkeep: &Upkeep, domain: &str) -> Result<Option<DomainRepository>> {
     let Ok(name) = domain.parse() else { return Ok(None) };
-    Ok(
-        match upkeep
-            .catalog
-            .domain(&name)?
-            .map(|_| upkeep.repositories.by_name(&name))
-            .transpose()?
-        {
-            Some(Local(folder, _)) => Some(folder),
-            Some(Remote(_)) | None => None,
-        },
-    )
+    let known = upkeep.catalog.domain(&name)?;
+    known.map(|known| upkeep.repositories.of(&name, known.storage.as_ref())).transpose()
 }
 
 impl Came {
@@ -146,6 +160,13 @@ impl Came {
 
     fn failed(why: String) -> Self {
         Self { state: JobState::Failed, error: Some(why), ..Self::done(String::new()) }
+    }
+
+    /// It could not be carried out, or nothing is known of it any more.
+    fn of_error(error: &Error) -> Self {
+        let is_away = matches!(error, Error::StorageServer { .. });
+        let cause = is_away.then_some(JobCause::StorageServerAway);
+        Self { cause, ..Self::failed(error.to_string()) }
     }
 
     /// What it did stays done, and the next run goes on.
@@ -159,51 +180,48 @@ impl Came {
         Self { state, cause, error: Some("canceled by an administrator".to_owned()), ..self }
     }
 
-    fn of_error(error: &UpkeepError) -> Self {
-        Self::failed(error.to_string())
-    }
-
-    fn of_reclaim(
-        done: std::result::Result<ReclaimReport, UpkeepError>,
-        domain: &str,
+    /// What the end of the work on a domain means.
+    fn of(
+        end: UpkeepEnd,
+        place: &DomainRepository,
+        before: &DomainUpkeep,
         watch: &JobWatch<'_>,
     ) -> Self {
-        match done {
-            Ok(report) => {
+        let closer = place.check_command(&before.domain);
+        let is_reclaim = before.task == UpkeepTask::Reclaim.name();
+        match end {
+            UpkeepEnd::Reclaimed(report) => {
                 let came = Self::done(json(&report));
                 let is_stopped = report.containers_left > 0 && !watch.goes_on();
                 if is_stopped { came.stopped() } else { came }
             }
-            Err(error @ UpkeepError::Doubt(_)) => {
-                let alarm = format!(
-                    "reclaim removes nothing: {error}; look closer: icecore server check {domain}"
-                );
-                Self { alarm: Some(alarm), ..Self::of_error(&error) }
+            UpkeepEnd::Checked(report) => Self::of_check(&report, before, &closer),
+            UpkeepEnd::Doubt(why) if is_reclaim => {
+                let alarm = format!("reclaim removes nothing: {why}; look closer: {closer}");
+                Self { alarm: Some(alarm), ..Self::failed(why) }
             }
-            Err(error) => Self::of_error(&error),
+            UpkeepEnd::Busy(why) | UpkeepEnd::Doubt(why) | UpkeepEnd::Failed(why) => {
+                Self::failed(why).after(before)
+            }
         }
     }
 
+    /// What earlier jobs found is known still.
+    fn after(self, before: &DomainUpkeep) -> Self {
+        let (position, damaged) = (before.position, before.damaged);
+        Self { position, damaged, alarm: before.alarm.clone(), ..self }
+    }
+
     /// Damage stays an alarm until all containers were read without any.
-    fn of_check(
-        done: std::result::Result<CheckReport, UpkeepError>,
-        before: &DomainUpkeep,
-    ) -> Self {
-        let (domain, damaged) = (&before.domain, before.damaged);
-        let report = match done {
-            Ok(report) => report,
-            Err(error) => {
-                let (position, alarm) = (before.position, before.alarm.clone());
-                return Self { position, damaged, alarm, ..Self::of_error(&error) };
-            }
-        };
-        let came = Self { position: report.position, ..Self::done(json(&report)) };
+    fn of_check(report: &CheckReport, before: &DomainUpkeep, closer: &str) -> Self {
+        let damaged = before.damaged;
+        let came = Self { position: report.position, ..Self::done(json(report)) };
         let came = if report.is_done { came } else { came.stopped() };
         if report.damaged > 0 {
             let first = report.damages.first().map_or("", String::as_str);
             let what = format!("{} damaged or missing: {first}", report.damaged);
             let alarm = format!(
-                "{what}; which files, with a key: icecore check, on a node of the domain; all that the server sees: icecore server check {domain}"
+                "{what}; which files, with a key: icecore check, on a node of the domain; all that the server sees: {closer}"
             );
             let damaged = damaged.saturating_add(report.damaged);
             let (state, error, alarm) = (JobState::Failed, Some(what), Some(alarm));

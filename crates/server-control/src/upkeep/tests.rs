@@ -62,3 +62,15 @@ fn a_job_of_a_window_ends_with_it() {
     let due = lines[0].settle(Some(MONDAY), evening).unwrap();
     assert_eq!(due.jobs[0].until, Some(MONDAY + 11 * 3600));
 }
+
+#[test]
+fn an_upkeep_that_lets_snapshots_expire_takes_that_over_in_its_domains() {
+    let nightly = (Kind::Schedule, "nightly", json!({"at": "01:00"}));
+    let tasks =
+        json!({"tasks": ["expire", "reclaim"], "schedules": ["nightly"], "domains": ["web"]});
+    let declared = site(&[nightly, (Kind::Upkeep, "nights", tasks)]);
+    assert_eq!(done(&declared), ["default: check", "nights: expire reclaim"]);
+    assert!(declared.expires_by_schedule("web") && !declared.expires_by_schedule("db"));
+    let by_hand = site(&[(Kind::Upkeep, "nights", json!({"tasks": ["expire"]}))]);
+    assert!(!by_hand.expires_by_schedule("web") && !Site::default().expires_by_schedule("web"));
+}

@@ -22,6 +22,7 @@ use remote::{Purpose, Remote};
 use repository::Repository;
 use repository::local::LocalStorage;
 use repository::receipts::ReceiptKey;
+use repository::received::RepositoryElsewhere;
 use repository::snapshots::SnapshotRef;
 use seal::{BlockCompressor, Level};
 use server_contract::{Expired, Repositories};
@@ -370,6 +371,33 @@ async fn a_key_for_receipts_that_the_files_name_dates_nothing_for_a_node_that_kn
         "{received:?}"
     );
     assert_eq!(scene.received(name, Some(known)).await, ReceiptStatus::Untrusted);
+}
+
+/// A control server reads what lies on a storage server over the network.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_of_a_snapshot_elsewhere_is_believed_as_where_it_lies() {
+    let scene = Scene::set().await;
+    let name = scene.web.backup().await;
+    let folder = scene.server.folder("data/pool/domains/team");
+    let read = move || {
+        let repository = Repository::open(Arc::new(LocalStorage::open(&folder).unwrap())).unwrap();
+        repository.verify_with(crypto::is_signed);
+        let stored = repository.snapshot(name).unwrap();
+        let here = repository.received(name).unwrap();
+        assert!(here.receipt.is_some(), "{here:?}");
+        let there = RepositoryElsewhere {
+            repository: repository.config().repository,
+            keys: repository.receipt_keys().unwrap(),
+            verifier: crypto::is_signed,
+        };
+        assert_eq!(there.received(&stored), here);
+        let stranger = RepositoryElsewhere { keys: vec![[9; 32]], ..there.clone() };
+        assert_eq!(stranger.received(&stored).receipt, None);
+        let other = ids::RepositoryId([9; 16]);
+        let other = RepositoryElsewhere { repository: other, ..there };
+        assert_eq!(other.received(&stored).receipt, None);
+    };
+    tokio::task::spawn_blocking(read).await.unwrap();
 }
 
 impl Scene {

@@ -2,6 +2,7 @@
 //! or do more than it may.
 
 mod certificate;
+mod expiring;
 mod measuring;
 
 use crate::rig::{Rig, new_token};
@@ -84,9 +85,17 @@ async fn start_telling(rig: &Rig) -> u16 {
 
 /// The same, its identity, which nobody looks after yet, and what has its news.
 async fn start_kept(rig: &Rig) -> (u16, Arc<access::LiveIdentity>, Arc<StorageServer>) {
+    start_asking(rig, |asking| Arc::new(asking)).await
+}
+
+/// The same; what it hears of the control server comes by way of `with`.
+async fn start_asking(
+    rig: &Rig,
+    with: impl FnOnce(Asking) -> Arc<dyn ControlServer>,
+) -> (u16, Arc<access::LiveIdentity>, Arc<StorageServer>) {
     let folder = enroll(rig, "disk").await;
     let kept = access::LiveIdentity::load(&folder).unwrap();
-    let asking = Arc::new(Asking(kept.clone()));
+    let asking = with(Asking(kept.clone()));
     let storage_server =
         StorageServer::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
     let tls = kept.tls().unwrap();
@@ -95,7 +104,7 @@ async fn start_kept(rig: &Rig) -> (u16, Arc<access::LiveIdentity>, Arc<StorageSe
     storage_server.listens_at(port);
     let teller = storage_server.clone();
     tokio::task::spawn_blocking(move || teller.heartbeat()).await.unwrap().unwrap();
-    let shared = Shared::new(storage_server.clone());
+    let shared = storage_server.data_plane().unwrap();
     tokio::spawn(listen::run(Listening { listener, tls, shared, http: no_http() }));
     (port, kept, storage_server)
 }
@@ -137,6 +146,9 @@ async fn say(port: u16, tls: Arc<rustls::ClientConfig>, packets: &[Packet]) -> V
     answers
 }
 
+/// A reclaim, as the control server asks for it.
+const RECLAIM: &[u8] = br#"{"task":"reclaim","max_waste_percent":5.0,"bytes_per_sec":null}"#;
+
 fn greeting(domain: &str) -> [Packet; 2] {
     let hello = Packet::Hello {
         oldest: protocol::VERSION_OLDEST,
@@ -164,6 +176,8 @@ async fn a_node_cannot_do_what_the_control_server_does() {
         Packet::PutSlot { slot: Slot { id, bytes: vec![1; 64] } },
         Packet::RemoveSlot { id: own },
         Packet::PutKeyList { key_list: vec![1; 64] },
+        Packet::Expire { expiry: vec![1; 200] },
+        Packet::Upkeep { job: 1, goes_on: true, request: RECLAIM.to_vec() },
         Packet::Init { config: PathBytes(vec![0; 64]), slots: Vec::new(), key_list: Vec::new() },
     ] {
         let words = [&greeting("")[..], std::slice::from_ref(&packet)].concat();

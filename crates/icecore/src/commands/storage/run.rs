@@ -10,7 +10,6 @@ use access::storage_server::StorageIdentity;
 use server::listen::{self, Listening};
 use server::storage_server::{ControlServerError, StorageServer, no_http};
 use server_contract::folder::Folder;
-use server_data::Shared;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,10 +69,9 @@ impl Start {
         storage_server.listens_at(at.port());
         context.out.line(&format!("storing at {at}"))?;
         context.out.flush()?;
-        let receipts = storage_server
-            .receipts()
+        let shared = storage_server
+            .data_plane()
             .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
-        let shared = Shared::with_receipts(storage_server.clone(), Some(receipts));
         let tls = kept.tls()?;
         let listening = Listening { listener, tls, shared: shared.clone(), http: no_http() };
         let refused = tokio::select! {
