@@ -15,6 +15,10 @@ use store::{
 
 /// More key slots than any domain has.
 const SLOTS_MAX: usize = 64 << 10;
+/// The first version with the packet `GetExpiry`.
+const VERSION_EXPIRY: u16 = 4;
+/// More than the ids of all snapshots of any domain.
+const EXPIRIES_BYTES_MAX: usize = 256 << 20;
 /// More snapshots than any domain has: a list that has no end is a lie.
 const SNAPSHOTS_MAX: usize = 4 << 20;
 
@@ -94,6 +98,23 @@ impl Store for Remote {
 
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
         Ok(self.trusted_receipt_keys.get().unwrap_or(&self.opened.receipt_keys).clone())
+    }
+
+    fn expiries(&self) -> Result<(Vec<ReceiptKey>, Vec<Vec<u8>>)> {
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        if self.opened.version < VERSION_EXPIRY {
+            return Ok((Vec::new(), all));
+        }
+        loop {
+            match self.first.call(&Packet::GetExpiry { number: all.len() as u64 })? {
+                Packet::ExpiryRecord { expiry } if bytes < EXPIRIES_BYTES_MAX => {
+                    bytes += expiry.len();
+                    all.push(expiry);
+                }
+                Packet::NotFound {} => return Ok((self.opened.receipt_keys.clone(), all)),
+                _ => return Err(bad_reply("GetExpiry")),
+            }
+        }
     }
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {

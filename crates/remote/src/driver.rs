@@ -205,7 +205,7 @@ impl ConnectionDriver {
         &self,
         stream: &mut Tls,
         request: &Packet,
-    ) -> Result<((String, i64, u8), Packet), Failure> {
+    ) -> Result<((String, i64, u8, u16), Packet), Failure> {
         let program = concat!("icecore ", env!("CARGO_PKG_VERSION")).to_owned();
         let hello = Packet::Hello { oldest: VERSION_OLDEST, newest: VERSION_NEWEST, program };
         self.send_frames(stream, &[hello.frame(0), request.frame(0)].concat()).await?;
@@ -219,14 +219,14 @@ impl ConnectionDriver {
                 "the server chose unsupported version {version}"
             )));
         }
-        Ok(((node, time_secs, streams), self.receive_reply(stream).await?))
+        Ok(((node, time_secs, streams, version), self.receive_reply(stream).await?))
     }
 
     async fn connect_to(&mut self, endpoint: &Endpoint) -> Result<Connected, Failure> {
         let mut dialed = dial(endpoint).await?;
         let stream = &mut dialed.stream;
         let request = self.role.lock().request(&endpoint.domain);
-        let ((node, time_secs, streams), answer) = self.greet(stream, &request).await?;
+        let ((node, time_secs, streams, version), answer) = self.greet(stream, &request).await?;
         match answer {
             Packet::Attached { applied } => Ok(Connected::Ready(dialed.into(), Some(applied))),
             Packet::Redirect { host, port } => Ok(Connected::Redirect((host, port))),
@@ -251,6 +251,7 @@ impl ConnectionDriver {
                     may_init,
                     receipt_keys: keys.collect(),
                     streams,
+                    version,
                     time_secs,
                     buffers: dialed.buffers,
                 };

@@ -50,6 +50,7 @@ pub(crate) struct Opened {
     pub(crate) may_init: bool,
     pub(crate) receipt_keys: Vec<ReceiptKey>,
     pub(crate) streams: u8,
+    pub(crate) version: u16,
     pub(crate) time_secs: i64,
     pub(crate) buffers: Buffers,
 }

@@ -44,6 +44,12 @@ pub trait Store: Send + Sync {
     /// Public keys of the servers that signed receipts in this repository.
     fn receipt_keys(&self) -> Result<Vec<ReceiptKey>>;
 
+    /// What servers signed of snapshots that expired: the clear parts, and the keys that the repository names. Nothing
+    /// where that cannot be asked for.
+    fn expiries(&self) -> Result<(Vec<ReceiptKey>, Vec<Vec<u8>>)> {
+        Ok((Vec::new(), Vec::new()))
+    }
+
     /// The locations of the records that hold `ids`; `None` for an unknown id.
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>>;
 

@@ -10,7 +10,8 @@ use crate::receipts::ReceiptStatus;
 use crate::{Error, Result, UnlockedRepository};
 use ids::{ContainerNo, ObjectId, RecordLocation, SnapshotId};
 use repository::check::IdPrefix;
-use rustc_hash::FxHashSet;
+use repository::received::RepositoryElsewhere;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -34,7 +35,7 @@ pub(super) fn run(
     repository.refresh_key_list()?;
     let mut located = ChunkLocator::new(&*repository.store, options.read_data_percent.is_some());
     let found = structure::check_with(repository, Some(&mut located), progress, report)?;
-    history(&found, &repository.store.snapshots()?, report);
+    history(repository, &found, report)?;
     let mut lost = located.missing;
     if !lost.is_empty() {
         let what = format!("{} chunks are missing from all containers", lost.len());
@@ -51,20 +52,38 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Counts snapshots that others cite and that are not in the list: forgotten or lost. Only
-/// tombstones say which, and they lie in the containers. Untrusted receipts are noted, because they
-/// make a snapshot suspect.
-fn history(found: &StructureFindings, listed: &[store::SnapshotRef], report: &mut CheckReport) {
-    let listed: FxHashSet<_> = listed.iter().map(|name| name.id).collect();
+/// Counts snapshots that others cite and that are not in the list: expired, as a server signed, or else forgotten or
+/// lost. Only tombstones say which, and they lie in the containers. Untrusted receipts are noted, because they make a
+/// snapshot suspect.
+fn history(
+    repository: &UnlockedRepository,
+    found: &StructureFindings,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let listed: FxHashSet<_> = repository.store.snapshots()?.iter().map(|name| name.id).collect();
     let is_gone = |id: &SnapshotId| *id != SnapshotId([0; SnapshotId::LEN]) && !listed.contains(id);
     let cited = found.snapshots.iter().map(|snapshot| snapshot.head.previous);
-    report.gaps = cited.filter(is_gone).collect::<FxHashSet<_>>().len() as u64;
+    let mut gone: FxHashSet<_> = cited.filter(is_gone).collect();
+    if !gone.is_empty() {
+        let expired = expired(repository)?;
+        report.expired = expired.keys().filter(|id| !listed.contains(*id)).count() as u64;
+        gone.retain(|id| !expired.contains_key(id));
+    }
+    report.gaps = gone.len() as u64;
     for snapshot in found.snapshots.iter().filter(|it| it.receipt == ReceiptStatus::Untrusted) {
         let id = snapshot.id();
         let what = format!("no known server signed the receipt of snapshot {id}");
         let snapshots = vec![id.to_string()];
         report.notes.push(Damage { what, snapshots, ..Damage::default() });
     }
+    Ok(())
+}
+
+/// The snapshots that servers let expire, as they signed.
+fn expired(repository: &UnlockedRepository) -> Result<FxHashMap<SnapshotId, i64>> {
+    let (keys, expiries) = repository.store.expiries()?;
+    let (repository, verifier) = (repository.store.config().repository, crypto::is_signed);
+    Ok(RepositoryElsewhere { repository, keys, verifier }.expired(&expiries))
 }
 
 /// Reads records, and compares their content with its ids.
