@@ -34,7 +34,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed prove price
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -170,6 +170,10 @@ client-on-disk: ## interrupt every command at every operation of the simulated d
 
 catalog-speed: ## measure every list of a million jobs, in SQLite and PostgreSQL: 200 ms at most
 	ICECORE_CATALOG=all cargo test --profile fast --package catalog -- speed --nocapture --test-threads 1
+
+# Some ten minutes and 4 GiB of disk.
+bench-lists: build ## measure every list and report of 1,000 nodes, a million jobs and 100,000 snapshots over HTTP
+	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/site_lists.py
 
 MODEL_RUNS ?= 100000
 YEARS ?= 10000

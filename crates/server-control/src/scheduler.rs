@@ -110,10 +110,12 @@ impl Scheduler {
 
     /// Does what is due. A failure is logged, and what was not done is done the next time. Blocks.
     pub(crate) fn tick(&self) {
+        let begun = Instant::now();
         let done = self.clock.read().map_err(Error::from).and_then(|now| self.tick_at(now));
         if let Err(error) = done {
             tracing::error!(%error, "cannot start what is due");
         }
+        tracing::debug!(micros = begun.elapsed().as_micros(), "looked for what is due");
     }
 
     /// The same at a time. While the clock is in doubt, backups start as before: one too many costs little.
