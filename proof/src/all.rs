@@ -39,16 +39,16 @@ const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
 const WITHOUT_END: &str = "1000000000";
 
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 22] = [
+const PARTS: [Part; 23] = [
     whole("sabotage", &["make", "--quiet", "sabotage"]),
     whole("damage matrix", &["make", "--quiet", "damage"]),
     whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
     whole("models of retention and schedules", &["make", "--quiet", "models"]),
     whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
     whole("a thousand nodes", &["make", "--quiet", "fleet"]),
-    Part { name: "simulated disk", share: 13, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
-    Part { name: "system calls", share: 14, what: What::Rig(&["inject"]) },
-    Part { name: "kill -9", share: 12, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
+    Part { name: "simulated disk", share: 12, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
+    Part { name: "system calls", share: 12, what: What::Rig(&["inject"]) },
+    Part { name: "kill -9", share: 11, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
     shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
     shut_down("shut down, xfs", &["crash", "--runs", WITHOUT_END, "--shut-down", "xfs"]),
     Part { name: "power cut, ext4", share: 6, what: What::Rig(&["device"]) },
@@ -59,7 +59,8 @@ const PARTS: [Part; 22] = [
         share: 5,
         what: What::Rig(&["device", "--file-system", "btrfs"]),
     },
-    Part { name: "full disks", share: 6, what: What::Rig(&["full"]) },
+    Part { name: "a site", share: 5, what: What::Rig(&["site", "--nodes", "40"]) },
+    Part { name: "full disks", share: 5, what: What::Rig(&["full"]) },
     Part { name: "frozen processes", share: 5, what: What::Rig(&["freeze"]) },
     Part { name: "network file system", share: 4, what: What::Rig(&["network"]) },
     Part {

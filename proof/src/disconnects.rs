@@ -4,7 +4,7 @@
 
 mod node;
 mod places;
-mod proxy;
+pub(crate) mod proxy;
 
 use crate::options::{Asked, report};
 use crate::server::NewNode;

@@ -21,6 +21,7 @@ mod options;
 mod sabotage;
 mod server;
 mod sim;
+mod site;
 mod snapshot;
 mod tree;
 mod volume;
@@ -103,6 +104,13 @@ cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills,
     --first N       first seed (default 0)
     --seconds S     stop after this time, even if fewer seeds were run
     --log           run only the first seed, and print every operation of the disk
+cargo proof site [OPTIONS]    a server that runs twenty policies on real agents by itself, while jobs are canceled,
+                              agents and the server killed, connections cut and the site changed; needs root
+    --seconds S     half of it on each catalog (default 1200)
+    --catalog C     only on sqlite or postgresql
+    --nodes N       agents (default 200)
+    --seed N        repeat the random choices (printed at the start)
+    --binary PATH   the icecore to test (default target/release/icecore)
 cargo proof sabotage [SEEDS]  switch off one guard after the other: a scenario or a seed must fail each time
                               (needs --features sabotage)
 ";
@@ -126,6 +134,7 @@ fn main() -> ExitCode {
         "full" => full::main(rest),
         "limits" => limits::main(rest),
         "sim" => sim::main(rest),
+        "site" => site::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),
         "help" | "--help" | "-h" => {
