@@ -59,6 +59,10 @@ SABOTAGES = {
     "an agent ends the commands of its own node": (
         "crates/server-control/src/scheduler/ends.rs", " && run.job.node == node;", ";",
         test("server", "a_node_ends_no_job_of_another")),
+    "a session that has begun decides how its job ends": (
+        "crates/server-control/src/jobs.rs", "if !was_expected && self.has_session(id) {",
+        "if false && !was_expected && self.has_session(id) {",
+        test("server-control", "a_session_that_begins_while_its_job_is_ended")),
     "a snapshot proves one job": (
         "crates/server-control/src/scheduler/ends.rs",
         ".filter(|(id, _)| self.is_new(&run.job, id));", ".filter(|(id, _)| self.is_new(&run.job, id) || true);",

@@ -232,9 +232,12 @@ impl Jobs {
 
     /// Adds a job that runs from now on; or the session is that of a job which the server has started.
     pub(crate) fn begin(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
-        if let Some(job) = self.started.take(node, kind, what) {
+        let run = |job: &Job| {
+            let domain = domain.to_owned();
+            self.running.add(Job { domain, state: JobState::Running, ..job.clone() });
+        };
+        if let Some(job) = self.started.take(node, kind, what, run) {
             let id = job.id;
-            self.running.add(Job { domain: domain.to_owned(), state: JobState::Running, ..job });
             self.note(&[NewEntry {
                 job: id,
                 time: now_secs(),
@@ -374,10 +377,15 @@ impl Jobs {
         self.have_changed();
     }
 
-    /// Ends a job that was started and has no session.
+    /// Ends a job that was started and has no session. If one has begun since its caller looked, that decides: what it
+    /// has stored must not be lost to its job.
     pub(crate) fn end_started(&self, id: JobNo, command: u64, end: &StartedEnd<'_>) {
         let is_unwanted = matches!(end.state, JobState::Cancelled | JobState::Suspended);
-        self.started.forget(command, is_unwanted);
+        let was_expected = self.started.forget(command, is_unwanted);
+        if !was_expected && self.has_session(id) {
+            self.end_session(id, end.state);
+            return;
+        }
         let StartedEnd { state, cause, snapshot, error } = *end;
         let cancelled = state == JobState::Cancelled;
         let (ended, progress, report) = (now_secs(), &Progress::default(), "");
@@ -386,6 +394,15 @@ impl Jobs {
             id,
             Ending { ended, state, progress, snapshot, error, cause, cancelled, report },
         );
+    }
+
+    /// The session of a job ends, if an administrator wants that: within a second, as what it has come to by then.
+    fn end_session(&self, id: JobNo, state: JobState) {
+        match state {
+            JobState::Cancelled => drop(self.running.cancel(id)),
+            JobState::Suspended => drop(self.running.suspend(id)),
+            _ => {}
+        }
     }
 
     /// Running jobs, oldest first.

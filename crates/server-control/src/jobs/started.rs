@@ -25,24 +25,34 @@ impl StartedRuns {
         self.0.lock().expected.insert(command, job);
     }
 
-    /// The job whose session this is. Only the node that was asked can take it.
-    pub(super) fn take(&self, node: &str, kind: &str, what: &str) -> Option<Job> {
+    /// The job whose session this is. Only the node that was asked can take it. It runs, by `run`, before anybody finds
+    /// that it is expected no more.
+    pub(super) fn take(
+        &self,
+        node: &str,
+        kind: &str,
+        what: &str,
+        run: impl FnOnce(&Job),
+    ) -> Option<Job> {
         let command = command_of(what).filter(|_| kind == "backup")?;
         let mut table = self.0.lock();
         table.expected.get(&command).filter(|job| job.node == node)?;
-        table.expected.remove(&command)
+        let job = table.expected.remove(&command)?;
+        run(&job);
+        Some(job)
     }
 
-    /// The session of this command is not wanted any more.
-    pub(super) fn forget(&self, command: u64, is_cancelled: bool) {
+    /// The session of this command is not wanted any more. Returns whether it was expected still.
+    pub(super) fn forget(&self, command: u64, is_cancelled: bool) -> bool {
         let mut table = self.0.lock();
-        table.expected.remove(&command);
+        let was_expected = table.expected.remove(&command).is_some();
         if is_cancelled {
             table.over.insert(command);
         }
         while table.over.len() > OVER_MAX {
             table.over.pop_first();
         }
+        was_expected
     }
 
     /// Whether the command of this session was canceled before it came.
@@ -74,12 +84,12 @@ mod tests {
     fn only_the_node_that_was_asked_takes_a_job_and_once() {
         let started = StartedRuns::default();
         started.expect(7, job(1));
-        assert!(started.take("db", "backup", "command 7").is_none());
-        assert!(started.take("web", "restore", "command 7").is_none());
-        assert!(started.take("web", "backup", "command 8").is_none());
+        assert!(started.take("db", "backup", "command 7", |_| {}).is_none());
+        assert!(started.take("web", "restore", "command 7", |_| {}).is_none());
+        assert!(started.take("web", "backup", "command 8", |_| {}).is_none());
         assert_eq!(started.command_of(1), Some(7));
-        assert_eq!(started.take("web", "backup", "command 7").unwrap().id, 1);
-        assert!(started.take("web", "backup", "command 7").is_none());
+        assert_eq!(started.take("web", "backup", "command 7", |_| {}).unwrap().id, 1);
+        assert!(started.take("web", "backup", "command 7", |_| {}).is_none());
     }
 
     #[test]
@@ -88,6 +98,6 @@ mod tests {
         started.expect(7, job(1));
         started.forget(7, true);
         assert!(started.is_over("command 7") && !started.is_over("command 8"));
-        assert!(started.take("web", "backup", "command 7").is_none());
+        assert!(started.take("web", "backup", "command 7", |_| {}).is_none());
     }
 }

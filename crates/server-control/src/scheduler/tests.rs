@@ -182,6 +182,25 @@ fn a_suspended_job_waits_beside_nobody_and_goes_on_when_it_is_resumed() {
     assert_eq!(rig.control().jobs.job(job).unwrap().state, JobState::Complete);
 }
 
+/// It had no session when the administrator looked, and has one when its end is to be written.
+#[test]
+fn a_session_that_begins_while_its_job_is_ended_decides_how_it_ends() {
+    for state in [JobState::Cancelled, JobState::Suspended, JobState::Lost] {
+        let mut rig = hourly("always");
+        rig.after(0).after(3600);
+        let command = rig.command("web").unwrap();
+        let jobs = rig.control().jobs.clone();
+        let job = jobs.begin("web", "web", "backup", &what_of(command));
+        let end = crate::jobs::StartedEnd { state, cause: None, snapshot: None, error: None };
+        jobs.end_started(job, command, &end);
+        assert_eq!(rig.control().catalog.job(job).unwrap().state, JobState::Running, "{state:?}");
+        assert_eq!(jobs.is_cancelled(job), state != JobState::Lost);
+        jobs.end(job, &complete(), "{}");
+        let ended = jobs.job(job).unwrap();
+        assert_eq!((ended.state, ended.snapshot.as_deref()), (JobState::Complete, Some("5a")));
+    }
+}
+
 #[test]
 fn a_session_whose_process_was_killed_ends_its_job_at_once() {
     let mut rig = hourly("always");
