@@ -2,14 +2,16 @@
 //! node, and optionally with a path in it.
 //!
 //! The newest is the one created last, whatever the clocks said. With several sources, the newest
-//! snapshot of each is tried, the newest first, and the first one that contains the path is used.
+//! snapshot of each is tried, the newest first, and the first one that contains the path is used. Of
+//! the classes of one source, made together, the one that has most of the path is used.
 
-use crate::browse;
+mod classes;
+
 use crate::effective_time;
 use crate::manifest::{ManifestReader, Snapshot, fetch_all};
-use crate::pages::PageReader;
 use crate::receipts::ReceiptStatus;
 use crate::{Error, Result, UnlockedRepository};
+use classes::Found;
 use format::entry::Time;
 use format::manifest::Head;
 use ids::ObjectId;
@@ -227,10 +229,12 @@ impl Search<'_> {
                 continue;
             }
             let Some(snapshot) = self.read(*name)? else { continue };
-            if self.has_path(&snapshot)? {
+            passed.insert(head.source);
+            if let Some(extent) = self.extent(&snapshot)? {
+                let found = Found { snapshot, extent, at };
+                let Found { snapshot, at, .. } = self.best_class(found, candidates, &mut passed)?;
                 return self.before(snapshot, &candidates[at + 1..], back);
             }
-            passed.insert(head.source);
             first.get_or_insert((snapshot, at));
         }
         match first {
@@ -270,20 +274,6 @@ impl Search<'_> {
     fn takes(&self, snapshot: &Snapshot) -> bool {
         let is_of_node = |node: &String| *node == snapshot.body.node;
         self.selector.node.as_ref().is_none_or(is_of_node) && (self.filter.snapshot)(snapshot)
-    }
-
-    fn has_path(&self, snapshot: &Snapshot) -> Result<bool> {
-        if self.filter.path.is_empty() {
-            return Ok(true);
-        }
-        let pages = PageReader::new(self.repository)?;
-        match browse::entry(&pages, snapshot, self.filter.path) {
-            Ok(_) => Ok(true),
-            Err(Error::PathNotFound(_)) => Ok(false),
-            Err(error) if error.is_unreachable() => Err(error),
-            // Whoever reads damaged pages reports them.
-            Err(_) => Ok(true),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod advice;
 mod checking_from_afar;
 mod children;
 mod choosing;
+mod classes;
 mod client_options;
 mod declaring;
 mod exit_codes;
