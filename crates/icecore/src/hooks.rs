@@ -174,26 +174,15 @@ impl<'a> Hooks<'a> {
         (reports, first)
     }
 
-    /// What runs after a backup: it ended as `done` says.
-    ///
-    /// # Errors
-    /// Those of `done`; after a good backup [`Code::HookFailed`].
-    pub(crate) fn after(&self, done: Result<Code>) -> Result<Code> {
-        let code = done.as_ref().map_or_else(|failure| failure.code, |code| *code);
-        let is_good = matches!(code, Code::Complete | Code::Partial);
-        let on_failure =
-            if is_good { Ok(Vec::new()) } else { self.run(Stage::OnFailure, Some(code)) };
-        let after = self.run(Stage::Post, Some(code));
-        match on_failure.and(after) {
-            Err(failure) if is_good => {
-                Err(failure.hint("The backup itself ended well before that."))
-            }
-            Err(failure) => {
-                self.context.out.note(&failure.message);
-                done
-            }
-            Ok(_) => done,
+    /// What runs after a backup that failed: how each hook ended. One that fails as well is told, and changes nothing.
+    pub(crate) fn after_bad(&self, code: Code) -> Vec<HookReport> {
+        let (mut reports, on_failure) = self.run_all(Stage::OnFailure, Some(code));
+        let (post, after) = self.run_all(Stage::Post, Some(code));
+        reports.extend(post);
+        if let Err(failure) = on_failure.and(after) {
+            self.context.out.note(&failure.message);
         }
+        reports
     }
 
     fn one(

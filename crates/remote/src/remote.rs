@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use protocol::Packet;
 pub use protocol::packet::Purpose;
 use protocol::packet::{PathBytes, Slot};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use store::{Config, Error, Keys, ReceiptKey, Result};
@@ -76,6 +76,9 @@ pub struct Remote {
     pub(crate) trusted_receipt_keys: OnceLock<Vec<ReceiptKey>>,
     /// The key list, which comes with the slots.
     pub(crate) key_list: Mutex<Option<Vec<u8>>>,
+    /// Whether somebody says how the job ends, and whether a session without a snapshot waits for that.
+    tells_end: AtomicBool,
+    is_left: AtomicBool,
     /// Last: dropped after all that uses it.
     runtime: Runtime,
 }
@@ -162,8 +165,35 @@ impl Remote {
         self.first.tell(&Packet::Progress { objects, bytes, bytes_read, stage, path });
     }
 
+    /// From now on the end of a session without a snapshot is not the end of its job: [`Remote::finish`] comes after
+    /// it, and says how the job ended.
+    pub fn will_tell_end(&self) {
+        self.tells_end.store(true, Ordering::Relaxed);
+    }
+
+    /// A session ended without a snapshot. Unless somebody says more, the server ends it now, and not only after its
+    /// time-out.
+    pub(crate) fn ended_without_snapshot(&self) {
+        if self.tells_end.load(Ordering::Relaxed) {
+            self.is_left.store(true, Ordering::Relaxed);
+        } else {
+            self.leave_session();
+            let _ = self.finish(false, "");
+        }
+    }
+
+    /// A further session begins: one that was left without a snapshot ends first.
+    pub(crate) fn end_left_session(&self) {
+        if self.is_left.load(Ordering::Relaxed) {
+            let _ = self.finish(false, "");
+        }
+    }
+
     /// Ends the job, with a report for people and programs.
     pub fn finish(&self, is_complete: bool, report: &str) -> Result<()> {
+        if self.is_left.swap(false, Ordering::Relaxed) {
+            self.leave_session();
+        }
         let report = report.as_bytes().to_vec();
         self.first.call(&Packet::Finish { is_complete, report }).map(|_| ())
     }
@@ -367,6 +397,8 @@ impl Handshake {
             slots: OnceLock::new(),
             trusted_receipt_keys: OnceLock::new(),
             key_list: Mutex::default(),
+            tells_end: AtomicBool::default(),
+            is_left: AtomicBool::default(),
             runtime,
         };
         remote.request_early()?;

@@ -71,6 +71,7 @@ impl RemoteWriteSession {
         base: Option<SnapshotRef>,
         session_record: &SealedRecord,
     ) -> Result<Self> {
+        remote.end_left_session();
         let base = base.map(|name| SnapshotName { sequence: name.sequence, id: name.id });
         let record = PathBytes(session_record.to_bytes());
         let begin = Packet::Begin { base, what: remote.endpoint.what.clone(), record };
@@ -215,12 +216,10 @@ fn own_name(manifest: &SealedRecord) -> Result<SnapshotName> {
 }
 
 impl Drop for RemoteWriteSession {
-    /// Without a snapshot: the server ends the session now, and not only after its time-out.
     fn drop(&mut self) {
         let is_there = !self.remote.first.is_over() && self.remote.first.epoch() == self.epoch;
         if is_there && !self.committed.load(Ordering::Relaxed) {
-            self.remote.leave_session();
-            let _ = self.remote.finish(false, "");
+            self.remote.ended_without_snapshot();
         }
     }
 }

@@ -65,7 +65,10 @@ impl Backup {
             effective.runs_hooks = true;
             effective.run_effective(context)
         });
-        if effective.has_run_hooks.get() { done } else { hooks.after(done) }
+        if let (Err(failure), false) = (&done, effective.has_run_hooks.get()) {
+            hooks.after_bad(failure.code);
+        }
+        done
     }
 
     /// On a node of a server: nobody else backs up this source at the same time.
@@ -99,6 +102,16 @@ impl Backup {
         let is_in_effect = context.resolved.chosen("threads").is_empty();
         if let Some(parallel) = self.parallel.filter(|_| is_in_effect) {
             // As many streams as readers would only wait for each other.
+    /// Runs the hooks after a backup that failed, so that the server learns what they said together with why.
+    fn end_failed(&self, context: &Context, job: Job, failure: &Failure) {
+        let after = match self.runs_hooks {
+            true => Hooks::new(context).after_bad(failure.code),
+            false => Vec::new(),
+        };
+        self.has_run_hooks.set(self.runs_hooks);
+        job.fail(failure, &[self.hooks_run.clone(), after].concat());
+    }
+
             context.wish_streams(parallel.div_ceil(2));
         }
         let repository = context.open_cancellable(remote::Purpose::Backup)?;
@@ -119,7 +132,13 @@ impl Backup {
             .wait
             .patiently(context, || self.store(&repository, &options, &context.progress, &monitor));
         drop(shown);
-        let done = done.map_err(|error| self.failure(context, error))?;
+        let done = match done.map_err(|error| self.failure(context, error)) {
+            Ok(done) => done,
+            Err(failure) => {
+                self.end_failed(context, job, &failure);
+                return Err(failure);
+            }
+        };
         tell_idle(context, &options);
         self.remember(context, &repository, &options, &done);
         self.report(context, &done, job, &Ended { options: &options, failed: &monitor.failed })

@@ -2,12 +2,15 @@
 //! renews the certificate of its machine meanwhile.
 
 use crate::codes::Code;
+use crate::failure::Failure;
+use crate::hooks::HookReport;
 use crate::node::network;
 use crate::node::renewal::Renewal;
 use crate::out::Out;
 use pipeline::backup::Progress;
 use remote::Remote;
 use remote::metrics::NetworkReport;
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -36,6 +39,7 @@ impl Job {
         mut renewal: Renewal,
         (stage, is_sealed): (&'static str, bool),
     ) -> Self {
+        remote.will_tell_end();
         let (stop, stopped) = channel();
         let teller = remote.clone();
         let thread = std::thread::spawn(move || {
@@ -52,13 +56,23 @@ impl Job {
     }
 
     /// Ends it; `report` is what the job's summary says.
-    pub(crate) fn end(mut self, code: Code, report: &impl serde::Serialize) {
+    pub(crate) fn end(mut self, code: Code, report: &impl Serialize) {
         self.quiet();
         let is_complete = matches!(code, Code::Complete | Code::Partial);
         if let Some(remote) = self.remote.take() {
             let report = serde_json::to_string(report).unwrap_or_default();
             // The snapshot exists, even if the server does not learn how the job ended.
             let _ = remote.finish(is_complete, &report);
+        }
+    }
+
+    /// Ends it without success; the server notes why, and what the hooks said that ran before and after.
+    pub(crate) fn fail(mut self, failure: &Failure, hooks: &[HookReport]) {
+        self.quiet();
+        if let Some(remote) = self.remote.take() {
+            let report =
+                FailedReport { message: &failure.message, name: failure.code.name(), hooks };
+            remote.abandon_because(&serde_json::to_string(&report).unwrap_or_default());
         }
     }
 
@@ -83,6 +97,15 @@ impl Drop for Job {
             remote.abandon();
         }
     }
+}
+
+/// The report of a job that failed.
+#[derive(Serialize)]
+struct FailedReport<'a> {
+    message: &'a str,
+    name: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    hooks: &'a [HookReport],
 }
 
 fn tell(remote: &Remote, progress: &Progress, stage: &str, is_sealed: bool) {

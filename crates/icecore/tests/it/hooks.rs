@@ -146,3 +146,52 @@ fn a_server_names_hooks_and_never_says_what_they_are() {
     run(0);
     assert_eq!(log(&machine).len(), 1, "a node can keep its hooks to itself");
 }
+
+/// The log of the newest job of a server.
+fn job_log(machine: &Machine) -> Vec<serde_json::Value> {
+    let jobs = govern(machine, &["jobs", "--json"]).ends(0).lines();
+    let number = jobs.iter().filter_map(|job| job["id"].as_u64()).max().unwrap().to_string();
+    let lines = govern(machine, &["jobs", &number, "--log", "--json"]).ends(0).lines();
+    lines.into_iter().filter(|line| line["code"].is_string()).collect()
+}
+
+#[test]
+fn what_hooks_print_after_a_failed_backup_is_in_the_log_of_its_job() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    let machine = with_hooks(machine);
+    let hooks = ["--hook-pre", "tidy", "--hook-on-failure", "dump", "--hook-post", "fails"];
+    let words = [&["backup", "--command", "out"], &hooks[..], &["--", "/bin/false"]].concat();
+    let ran = ended(machine.command(words).env_remove("ICECORE_REPO")).ends(1);
+    assert!(ran.stderr.contains("No snapshot was made"), "{}", ran.stderr);
+    assert_eq!(log(&machine), ["tidy pre", "dump on-failure 1", "fails post 1"]);
+    let log = job_log(&machine);
+    let said = |code: &str, text: &str| {
+        let is_it = |line: &&serde_json::Value| {
+            line["code"] == code && line["message"].as_str().unwrap().contains(text)
+        };
+        assert!(log.iter().any(|line| is_it(&line)), "{code} {text}: {log:?}");
+    };
+    said("hook", "pre tidy: done");
+    said("hook", "on-failure dump: done dumped");
+    said("hook-failed", "post fails: failed: exit status: 4 no database");
+    said("ended", "the command");
+}
+
+#[test]
+fn a_backup_that_found_nothing_new_is_no_failed_job() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    let source = machine.source();
+    let words = ["backup", "--skip-if-unchanged", "--json", source.to_str().unwrap()];
+    let backup = || ended(machine.command(words).env_remove("ICECORE_REPO")).ends(0).last();
+    let is_skipped = [backup(), backup()].map(|summary| summary["is_skipped"].clone());
+    assert_eq!(is_skipped, [false, true]);
+    let jobs = govern(&machine, &["jobs", "--json"]).ends(0).lines();
+    let states: Vec<_> = jobs.iter().filter_map(|job| job["state"].as_str()).collect();
+    assert_eq!(states, ["complete", "complete"], "{jobs:?}");
+}

@@ -51,7 +51,7 @@ impl RequestHandler {
     pub(super) fn finish(&mut self, is_complete: bool, report: &[u8]) -> Answer {
         let end = match is_complete {
             true => JobEnd::Complete { snapshot: None, is_partial: false },
-            false => JobEnd::Failed(String::from_utf8_lossy(report).into_owned()),
+            false => JobEnd::Failed(reason(report)),
         };
         let report = with_waits(report, self.handle.waits.report());
         self.handle.job.store(0, Ordering::Relaxed);
@@ -102,6 +102,13 @@ impl RequestHandler {
             self.shared.access_control.job_ends(job, &end, &report);
         }
     }
+}
+
+/// Why a job failed: the message of its report; of a program that sends only a text, that.
+fn reason(report: &[u8]) -> String {
+    let parsed: Option<serde_json::Value> = serde_json::from_slice(report).ok();
+    let message = parsed.as_ref().and_then(|report| report["message"].as_str());
+    message.map_or_else(|| String::from_utf8_lossy(report).into_owned(), str::to_owned)
 }
 
 /// The report of a node, with the waits of this end added.
