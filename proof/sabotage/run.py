@@ -105,6 +105,14 @@ SABOTAGES = {
     "a snapshot in the trash protects nothing": (
         "crates/server-control/src/protection/snapshots.rs", " && facts.trashed.is_none()", "",
         test("server-control", "only_a_snapshot_that_exists_and_is_good_protects")),
+    "a class protects itself and no other": (
+        "crates/server-control/src/protection/snapshots.rs", "Self::Usual { but } => !but.contains(&class),",
+        "Self::Usual { .. } => true,",
+        test("server-control", "a_class_protects_itself")),
+    "who may only exclude takes back nothing of others": (
+        "crates/capture/src/excludes.rs", "if let Some(excluded @ (PatternVerdict::Exclude, _)) = foreign {",
+        "if let Some(excluded) = foreign {",
+        test("capture", "who_may_only_exclude_takes_back_nothing")),
     "what was never backed up is new for a time only": (
         "crates/server-control/src/protection/decide.rs", "Some(until) if is_new && now <= until => {",
         "Some(_) if is_new => {",

@@ -33,6 +33,8 @@ pub use tag::{ExcludeTag, InvalidTag};
 #[derive(Debug, Default)]
 pub struct Excludes {
     rules: RuleSet,
+    /// Those of somebody who may only exclude: what they include, they take back from themselves.
+    foreign: RuleSet,
     /// The number of the first pattern from the command line.
     typed_from: usize,
     /// A directory that is excluded by its exact bytes, unless a pattern includes it.
@@ -52,19 +54,24 @@ impl Excludes {
 
     /// Whether there are no patterns.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty() && self.exact.is_none()
+        self.rules.is_empty() && self.foreign.is_empty() && self.exact.is_none()
     }
 
     /// Patterns of the command line that have not matched so far.
     pub fn unused(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.unused(self.typed_from)
+        self.rules.unused(self.typed_from).chain(self.foreign.unused(0))
     }
 
     /// The verdict of the patterns on `path`, absolute on this machine.
     pub fn decide(&self, path: &[u8], is_directory: bool) -> Option<(PatternVerdict, &Rule)> {
-        let decided = self.rules.decide(path.strip_prefix(b"/").unwrap_or(path), is_directory);
+        let inner = path.strip_prefix(b"/").unwrap_or(path);
+        let foreign = self.foreign.decide(inner, is_directory);
+        if let Some(excluded @ (PatternVerdict::Exclude, _)) = foreign {
+            return Some(excluded);
+        }
         let exact = self.exact.as_ref().filter(|(exact, _)| is_directory && exact == path);
-        decided.or(exact.map(|(_, rule)| (PatternVerdict::Exclude, rule)))
+        let own = self.rules.decide(inner, is_directory);
+        own.or(exact.map(|(_, rule)| (PatternVerdict::Exclude, rule)))
     }
 }
 
@@ -72,6 +79,7 @@ impl Excludes {
 #[derive(Debug, Default)]
 pub struct ExcludesBuilder {
     builder: rules::RuleSetBuilder,
+    foreign: rules::RuleSetBuilder,
     typed_from: usize,
     exact: Option<(Vec<u8>, Rule)>,
 }
@@ -106,10 +114,18 @@ impl ExcludesBuilder {
         self.one(pattern, true)
     }
 
+    /// Adds one pattern of somebody who may only exclude: one behind a `!` takes back what others added so exclude,
+    /// and nothing that any other pattern excludes.
+    ///
+    /// # Errors
+    /// When it is invalid or can match nothing.
+    pub fn foreign(&mut self, pattern: &str) -> Result<&mut Self, PatternError> {
+        self.foreign.add(None, 0, &escaped(pattern)?)?;
+        Ok(self)
+    }
+
     fn one(&mut self, pattern: &str, any_case: bool) -> Result<&mut Self, PatternError> {
-        rules::refuse_empty(pattern)?;
-        let escaped =
-            if pattern.starts_with('#') { format!("\\{pattern}") } else { pattern.into() };
+        let escaped = escaped(pattern)?;
         self.builder.ignore_case(any_case);
         self.builder.add(None, 0, &escaped)?;
         Ok(self)
@@ -132,9 +148,15 @@ impl ExcludesBuilder {
     /// # Errors
     /// When they cannot be used together.
     pub fn build(self) -> Result<Excludes, PatternError> {
-        let Self { builder, typed_from, exact } = self;
-        Ok(Excludes { rules: builder.build()?, typed_from, exact })
+        let Self { builder, foreign, typed_from, exact } = self;
+        Ok(Excludes { rules: builder.build()?, foreign: foreign.build()?, typed_from, exact })
     }
+}
+
+/// A pattern that is never a comment.
+fn escaped(pattern: &str) -> Result<String, PatternError> {
+    rules::refuse_empty(pattern)?;
+    Ok(if pattern.starts_with('#') { format!("\\{pattern}") } else { pattern.into() })
 }
 
 /// Anchors a `pattern` typed in the directory `here` (absolute): one with a slash in its middle, or
@@ -219,6 +241,31 @@ mod tests {
         assert!(excludes.decide(b"/a/x.jpg", false).is_some());
         assert!(excludes.decide(b"/a/x.O", false).is_none());
         assert_eq!(unused(), ["typo"]);
+    }
+
+    #[test]
+    fn who_may_only_exclude_takes_back_nothing_of_others() {
+        let mut builder = Excludes::builder();
+        builder.directory(b"/srv/backup").pattern("secret").unwrap().pattern("!keep").unwrap();
+        for pattern in ["*.o", "!good.o", "!secret", "!/srv/backup/", "keep"] {
+            builder.foreign(pattern).unwrap();
+        }
+        let excludes = builder.build().unwrap();
+        let is_out = |path: &[u8]| {
+            let verdict = excludes.decide(path, true).map(|(verdict, _)| verdict);
+            verdict == Some(PatternVerdict::Exclude)
+        };
+        for (path, expected) in [
+            ("/a/secret", true),
+            ("/srv/backup", true),
+            ("/a/x.o", true),
+            ("/a/good.o", false),
+            ("/a/keep", true),
+            ("/a/b", false),
+        ] {
+            assert_eq!(is_out(path.as_bytes()), expected, "{path}");
+        }
+        assert!(Excludes::builder().foreign("!").is_err());
     }
 
     #[test]

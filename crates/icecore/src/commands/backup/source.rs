@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::paths::absolute;
-use capture::excludes::{self, Excludes, ExcludesBuilder, Only};
+use capture::excludes::{self, Excludes, ExcludesBuilder, Only, PatternError};
 use capture::walk::SourceRoot;
 use pipeline::backup::BackupOptions;
 use pipeline::select::clean_path;
@@ -30,6 +30,13 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         paths.extend(marks(flags));
     }
     super::within::check(&roots, &flags.within)?;
+    if context.global.server.node_command {
+        super::within::refuse_excluded(
+            &roots,
+            &flags.within,
+            &own_excludes(&flags.choice, context)?,
+        )?;
+    }
     let readers = flags.readers(&context.resolved);
     Ok(BackupOptions {
         roots,
@@ -161,32 +168,56 @@ fn own_repository(context: &Context) -> Option<PathBuf> {
 }
 
 /// Our own repository, then the patterns that the server suggests, of the config file and of the environment, then
-/// those of files, of the command line, and those that the server forces: the last one that matches wins.
+/// those of files, of the command line, and those that the server forces: the last one that matches wins. Those of a
+/// node command stand on its command line, and take back nothing that the others exclude.
 pub(crate) fn excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
     let mut builder = Excludes::builder();
-    let failed = |error: capture::excludes::PatternError| Failure::usage(error.to_string());
     if let Some(own) = own_repository(context) {
         builder.directory(own.as_os_str().as_bytes());
     }
-    let add = |builder: &mut ExcludesBuilder, is_wanted: fn(Layer) -> bool| {
-        let chosen = context.resolved.chosen(EXCLUDE).iter();
-        let wanted = chosen.filter(|candidate| is_wanted(candidate.layer));
-        let mut patterns = wanted.flat_map(|candidate| &candidate.values);
-        patterns
-            .try_for_each(|one| builder.pattern(&one.to_string_lossy()).map(drop).map_err(failed))
-    };
-    add(&mut builder, |layer| layer > Layer::CommandLine)?;
-    for file in &choice.exclude_files {
-        builder.file(file).map_err(failed)?;
-    }
+    add(&mut builder, context, |layer| layer > Layer::CommandLine)?;
+    add_files(&mut builder, choice)?;
     builder.mark_command_line();
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let is_foreign = context.global.server.node_command;
     for pattern in &choice.excludes {
-        builder.pattern(&excludes::anchored(pattern, &here)).map_err(failed)?;
+        let pattern = excludes::anchored(pattern, &here);
+        let added = if is_foreign { builder.foreign(&pattern) } else { builder.pattern(&pattern) };
+        added.map_err(no_pattern)?;
     }
     for pattern in &choice.excludes_of_any_case {
-        builder.pattern_ignore_case(&excludes::anchored(pattern, &here)).map_err(failed)?;
+        builder.pattern_ignore_case(&excludes::anchored(pattern, &here)).map_err(no_pattern)?;
     }
-    add(&mut builder, |layer| layer == Layer::Forced)?;
-    builder.build().map_err(failed)
+    add(&mut builder, context, |layer| layer == Layer::Forced)?;
+    builder.build().map_err(no_pattern)
+}
+
+/// What this machine itself excludes, whatever a server wants.
+fn own_excludes(choice: &Choice, context: &Context) -> Result<Excludes> {
+    let mut builder = Excludes::builder();
+    add(&mut builder, context, |layer| layer > Layer::CommandLine && layer != Layer::Suggested)?;
+    add_files(&mut builder, choice)?;
+    builder.build().map_err(no_pattern)
+}
+
+/// Adds the patterns of the option that stand in some layers.
+fn add(
+    builder: &mut ExcludesBuilder,
+    context: &Context,
+    is_wanted: impl Fn(Layer) -> bool,
+) -> Result<()> {
+    let chosen = context.resolved.chosen(EXCLUDE).iter();
+    let wanted = chosen.filter(|candidate| is_wanted(candidate.layer));
+    let mut patterns = wanted.flat_map(|candidate| &candidate.values);
+    patterns
+        .try_for_each(|one| builder.pattern(&one.to_string_lossy()).map(drop).map_err(no_pattern))
+}
+
+fn add_files(builder: &mut ExcludesBuilder, choice: &Choice) -> Result<()> {
+    let mut files = choice.exclude_files.iter();
+    files.try_for_each(|file| builder.file(file).map(drop).map_err(no_pattern))
+}
+
+fn no_pattern(error: PatternError) -> Failure {
+    Failure::usage(error.to_string())
 }
