@@ -141,6 +141,12 @@ const MISTAKES: &[(&str, usize, usize, &str)] = &[
         9,
         "'x' is a class of no retention; write retention",
     ),
+    (
+        "[policy.a]\ntype = \"stream\"\n[policy.a.source.x]\nstream = \"s\"\n[policy.a.source.y]\nstream = \"s\"",
+        6,
+        10,
+        "'y' backs up the same stream as 'x'; remove one",
+    ),
     ("[node.a]\npaused = { reason = \" \" }", 2, 21, "the reason is empty"),
     ("[node.a]\noptions = { x = { value = 1.5 } }", 2, 27, "write a text, a number, true, false"),
     ("a b", 1, 3, ""),

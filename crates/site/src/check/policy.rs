@@ -5,6 +5,7 @@ use crate::{
     Compression, DEFAULT_CLASS, DEFAULT_UNIT, Kind, MAIN_SOURCE, Policy, PolicyType, Source,
 };
 use clock::{Span, Unit};
+use std::collections::BTreeMap;
 
 impl Checker<'_> {
     pub(super) fn policy(&mut self, policy: &Policy) {
@@ -60,6 +61,19 @@ impl Checker<'_> {
         }
         for (name, source) in &policy.sources {
             self.source(policy, name, source);
+        }
+        self.streams_differ(policy);
+    }
+
+    /// Streams are told apart by their programs: two of one program would share snapshots, jobs and protection.
+    fn streams_differ(&mut self, policy: &Policy) {
+        let mut known = BTreeMap::new();
+        for (name, source) in &policy.sources {
+            let Some(stream) = &source.stream else { continue };
+            let Some(other) = known.insert(stream, name) else { continue };
+            let message = format!("'{name}' backs up the same stream as '{other}'");
+            let fix = "remove one, or list the program under a second name in streams.toml";
+            self.note(&["source", name, "stream"], message, fix);
         }
     }
 
