@@ -65,6 +65,9 @@ pub struct SourceProtection {
     /// The name of the source in its policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// The class, if what this is about is not of the policy's usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// What it covers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

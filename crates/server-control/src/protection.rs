@@ -10,7 +10,7 @@ use crate::Result;
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::retention::{Retention, SnapshotTable};
-use crate::scheduler::source_key;
+use crate::scheduler::class_key;
 use crate::sites::Sites;
 use api::protection::{EndedRun, Protection, ProtectionFilter, ProtectionState, SourceProtection};
 use catalog::Catalog;
@@ -18,8 +18,8 @@ use catalog::backup_states::BackupState;
 use catalog::nodes::Node;
 use decide::{Facts, Verdict, decide};
 use rustc_hash::FxHashMap;
-use site::{Policy, Site, Source};
-use snapshots::{Complete, GoodSnapshots};
+use site::{Part, Policy, Site, Source};
+use snapshots::{Complete, GoodSnapshots, Wanted, WantedClass};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ impl ProtectionView {
 
 /// The worst first.
 fn key(one: &SourceProtection) -> impl Ord + '_ {
-    (std::cmp::Reverse(one.state), one.node.as_ref(), one.policy.as_ref(), one.source.as_ref())
+    let named = (one.node.as_ref(), one.policy.as_ref(), one.source.as_ref(), one.class.as_ref());
+    (std::cmp::Reverse(one.state), named)
 }
 
 fn is_wanted(filter: &ProtectionFilter, one: &SourceProtection) -> bool {
@@ -129,9 +130,12 @@ impl<'a> Known<'a> {
             if members.is_empty() || sources.is_empty() {
                 all.push(covers_nothing(name, members.is_empty()));
             }
+            let parts = policy.parts(self.site.class_of(policy));
             for node in &members {
-                let of = |(called, source)| self.source(node, (name, policy), called, &source);
-                all.extend(sources.iter().cloned().map(of));
+                let of = |(called, source): &(&str, Source)| {
+                    self.classes(node, (name, policy), (*called, source), &parts)
+                };
+                all.extend(sources.iter().flat_map(of));
             }
             covered.extend(members);
         }
@@ -140,22 +144,44 @@ impl<'a> Known<'a> {
         all
     }
 
+    /// A source as a whole, or each class that it may have anything of: the usual one comes first.
+    fn classes(
+        &self,
+        node: &str,
+        policy: (&str, &Policy),
+        (called, source): (&str, &Source),
+        parts: &[Part],
+    ) -> Vec<SourceProtection> {
+        let has = |part: &&Part| source.stream.is_none() && part.may_have(&source.paths);
+        let others: Vec<_> = parts.iter().skip(1).filter(has).map(|part| &*part.class).collect();
+        let of = |class| self.source(node, policy, (called, source), class);
+        let usual = of(WantedClass::Usual { but: &others });
+        let others = others.iter().map(|class| of(WantedClass::One(class)));
+        std::iter::once(usual).chain(others).collect()
+    }
+
     fn source(
         &self,
         node: &str,
         (name, policy): (&str, &Policy),
-        called: &str,
-        source: &Source,
+        (called, source): (&str, &Source),
+        wanted: WantedClass<'_>,
     ) -> SourceProtection {
-        let key = source_key(source);
+        let class = match wanted {
+            WantedClass::One(class) => Some(class),
+            WantedClass::Usual { .. } => None,
+        };
+        let key = class_key(source, class);
         let state = self.states.get(&(node, name, &*key)).copied();
-        let complete = self.complete(node, state, (name, called));
+        let wanted = Wanted { node, policy: name, source: called, class: wanted };
+        let complete = self.complete(state, wanted);
         let promise_secs = policy.promise.map(clock::Span::signed_secs);
         let verdict = self.verdict(node, (state, &complete), promise_secs, true);
         let paths = source.paths.iter().chain(&source.stream).cloned().collect();
         SourceProtection {
             policy: Some(name.to_owned()),
             source: Some(called.to_owned()),
+            class: class.map(str::to_owned),
             paths,
             is_manual: policy.schedules.is_empty(),
             promise_secs,
@@ -165,23 +191,19 @@ impl<'a> Known<'a> {
 
     fn without_policy(&self, node: &str) -> SourceProtection {
         let state = self.states.get(&(node, "", "")).copied();
-        let complete = self.complete(node, state, ("", ""));
+        let class = WantedClass::Usual { but: &[] };
+        let complete = self.complete(state, Wanted { node, policy: "", source: "", class });
         let verdict = self.verdict(node, (state, &complete), None, false);
         self.shown(node, (state, complete), verdict)
     }
 
     /// The newest complete backup whose snapshot exists and is not in doubt. What a repository has that cannot be read
     /// now, nobody knows: then what its jobs said counts.
-    fn complete(
-        &self,
-        node: &str,
-        state: Option<&BackupState>,
-        (policy, source): (&str, &str),
-    ) -> Option<Complete> {
+    fn complete(&self, state: Option<&BackupState>, wanted: Wanted<'_>) -> Option<Complete> {
         let said = state.and_then(|state| state.complete.as_ref());
         let said = said.map(|it| Complete { secs: it.begun, snapshot: it.snapshot.clone() });
-        let Some(enrolled) = self.nodes.get(node) else { return said };
-        self.snapshots.newest(enrolled.domain.as_str(), said, (node, policy, source))
+        let Some(enrolled) = self.nodes.get(wanted.node) else { return said };
+        self.snapshots.newest(enrolled.domain.as_str(), said, wanted)
     }
 
     fn verdict(
@@ -229,6 +251,7 @@ impl<'a> Known<'a> {
             node: Some(node.to_owned()),
             policy: None,
             source: None,
+            class: None,
             paths: Vec::new(),
             is_manual: true,
             state: verdict.state,
@@ -257,6 +280,7 @@ fn covers_nothing(policy: &str, is_without_nodes: bool) -> SourceProtection {
         node: None,
         policy: Some(policy.to_owned()),
         source: None,
+        class: None,
         paths: Vec::new(),
         is_manual: false,
         state: ProtectionState::AtRisk,

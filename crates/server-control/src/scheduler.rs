@@ -15,7 +15,7 @@ use crate::jobs::{Jobs, check_priority};
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::{Error, Result, SERVER};
-pub(crate) use lines::source_key;
+pub(crate) use lines::class_key;
 
 use api::jobs::{JobPlan, JobState, StartPolicy, StartedJob, StartedPolicy};
 use catalog::backup_states::Expected;

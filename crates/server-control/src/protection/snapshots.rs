@@ -20,7 +20,38 @@ pub(super) struct GoodSnapshots {
     unread: FxHashSet<String>,
     ids: FxHashSet<String>,
     /// By node, policy and source; of no policy, by node alone.
-    newest: FxHashMap<(String, String, String), Complete>,
+    newest: FxHashMap<(String, String, String), NewestOfClasses>,
+}
+
+/// Of each class the newest one.
+type NewestOfClasses = BTreeMap<String, Complete>;
+
+/// Which snapshots of a source are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) node: &'a str,
+    pub(super) policy: &'a str,
+    pub(super) source: &'a str,
+    pub(super) class: WantedClass<'a>,
+}
+
+/// Of which class.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WantedClass<'a> {
+    One(&'a str),
+    /// The usual one, whatever it was called: every class but these.
+    Usual {
+        but: &'a [&'a str],
+    },
+}
+
+impl WantedClass<'_> {
+    fn is(self, class: &str) -> bool {
+        match self {
+            Self::One(wanted) => wanted == class,
+            Self::Usual { but } => !but.contains(&class),
+        }
+    }
 }
 
 impl GoodSnapshots {
@@ -33,7 +64,8 @@ impl GoodSnapshots {
             let source = if facts.policy.is_empty() { "" } else { &facts.source };
             let key = (facts.node.clone(), facts.policy.clone(), source.to_owned());
             let complete = Complete { secs, snapshot: Some(id) };
-            let known = newest.entry(key).or_insert_with(|| complete.clone());
+            let classes: &mut NewestOfClasses = newest.entry(key).or_default();
+            let known = classes.entry(facts.class.clone()).or_insert_with(|| complete.clone());
             if known.secs < secs {
                 *known = complete;
             }
@@ -47,15 +79,17 @@ impl GoodSnapshots {
         &self,
         domain: &str,
         said: Option<Complete>,
-        (node, policy, source): (&str, &str, &str),
+        wanted: Wanted<'_>,
     ) -> Option<Complete> {
         let is_good =
             |said: &Complete| said.snapshot.as_ref().is_some_and(|id| self.ids.contains(id));
         if self.unread.contains(domain) || said.as_ref().is_some_and(is_good) {
             return said;
         }
+        let Wanted { node, policy, source, class } = wanted;
         let key = (node.to_owned(), policy.to_owned(), source.to_owned());
-        self.newest.get(&key).cloned()
+        let classes = self.newest.get(&key)?.iter().filter(|(name, _)| class.is(name));
+        classes.map(|(_, complete)| complete).max_by_key(|complete| complete.secs).cloned()
     }
 }
 
@@ -89,11 +123,26 @@ mod tests {
         }
     }
 
+    fn wanted(class: WantedClass<'_>) -> Wanted<'_> {
+        Wanted { node: "web", policy: "daily", source: "main", class }
+    }
+
     fn newest(all: Vec<Facts>, unread: &[UnreadDomain]) -> Option<i64> {
         let all = BTreeMap::from([("web".to_owned(), Arc::new(all))]);
         let said = Complete { secs: 90, snapshot: Some("5a".repeat(16)) };
         let good = GoodSnapshots::new(&all, unread);
-        good.newest("web", Some(said), ("web", "daily", "main")).map(|it| it.secs)
+        good.newest("web", Some(said), wanted(WantedClass::Usual { but: &[] })).map(|it| it.secs)
+    }
+
+    #[test]
+    fn a_class_protects_itself_and_no_other() {
+        let logs = Facts { class: "logs".into(), ..facts("0b", 95) };
+        let all = BTreeMap::from([("web".to_owned(), Arc::new(vec![facts("5a", 50), logs]))]);
+        let good = GoodSnapshots::new(&all, &[]);
+        let of = |class| good.newest("web", None, wanted(class)).map(|it| it.secs);
+        assert_eq!(of(WantedClass::Usual { but: &["logs"] }), Some(50));
+        assert_eq!(of(WantedClass::One("logs")), Some(95));
+        assert_eq!(of(WantedClass::One("mail")), None);
     }
 
     #[test]

@@ -51,12 +51,22 @@ fn end(control: &Control, id: u64, ended: i64, state: JobState) {
 
 /// A backup of the policy `daily` that began then.
 fn by_policy(control: &Control, node: &str, begun: i64, state: JobState) {
+    of_class(control, node, ("daily", "/etc", "standard"), (begun, state));
+}
+
+/// A backup of a policy, its source and class.
+fn of_class(
+    control: &Control,
+    node: &str,
+    (policy, source, class): (&str, &str, &str),
+    (begun, state): (i64, JobState),
+) {
     let paths = vec!["/etc".to_owned()];
     let task = api::commands::NewBackup::of(node.parse().unwrap(), paths);
     let plan = serde_json::from_value(json!({
-        "policy": "daily", "source": "/etc", "unit": "default", "priority": 50,
+        "policy": policy, "source": source, "unit": "default", "priority": 50,
         "due": "1970-01-01T00:00:00Z", "attempt": 1, "late": false, "runs": 1,
-        "source_name": "main", "class": "standard"
+        "source_name": "main", "class": class
     }));
     let run = catalog::schedules::NewRun {
         node: node.into(),
@@ -137,6 +147,34 @@ fn nobody_is_left_out_and_nobody_is_called_better_than_it_is() {
     assert_eq!(shown(&control, &filter).len(), 3);
     let filter = ProtectionFilter { state: Some(State::Paused), ..filter };
     assert_eq!(shown(&control, &filter).len(), 0);
+}
+
+#[test]
+fn each_class_of_a_source_is_listed_and_measured_by_the_promise() {
+    use ProtectionState as State;
+    let (_folder, control) = control();
+    let rules = json!([
+        {"include": ["/srv/log/**"], "class": "short"}, {"include": ["/opt/**"], "class": "other"}
+    ]);
+    let keeps =
+        json!({"long": {"keep_last": 9}, "short": {"keep_last": 3}, "other": {"keep_last": 1}});
+    let policy = json!({
+        "nodes": ["fresh"], "paths": ["/srv"], "promise": "26 hours", "retention": "classes", "class": "long",
+        "classes": rules, "schedules": ["daily"]
+    });
+    let changes = [
+        ObjectChange::put("retention", "classes", json!({"class": keeps})),
+        ObjectChange::put("policy", "parted", policy),
+    ];
+    control.catalog.change_objects(crate::by("test"), 1, &changes).unwrap();
+    of_class(&control, "fresh", ("parted", "/srv", "long"), (NOW - HOUR, JobState::Complete));
+    let short = "/srv\nclass short";
+    of_class(&control, "fresh", ("parted", short, "short"), (NOW - 27 * HOUR, JobState::Complete));
+    let filter = ProtectionFilter { policy: Some("parted".into()), ..ProtectionFilter::default() };
+    let shown = control.protection.at(NOW, &unread(), &filter).unwrap().sources;
+    let rows: Vec<_> = shown.iter().map(|one| (one.class.as_deref(), one.state)).collect();
+    assert_eq!(rows, [(Some("short"), State::Unprotected), (None, State::Protected)]);
+    assert!(shown.iter().all(|one| one.promise_secs == Some(26 * HOUR)), "{shown:?}");
 }
 
 #[test]

@@ -111,14 +111,23 @@ impl Target {
         target.task.series = Some(if is_usual { String::new() } else { part.class.clone() });
         if !is_usual {
             target.class.clone_from(&part.class);
-            target.source += &format!("\nclass {}", part.class);
+            target.source += &class_line(&part.class);
         }
         target
     }
 }
 
+/// What jobs call a source; of a class that is not the usual one, that class of it.
+pub(crate) fn class_key(source: &Source, class: Option<&str>) -> String {
+    source_key(source) + &class.map_or_else(String::new, class_line)
+}
+
+fn class_line(class: &str) -> String {
+    format!("\nclass {class}")
+}
+
 /// What jobs call a source: its paths, one in a line; a stream by its name.
-pub(crate) fn source_key(source: &Source) -> String {
+fn source_key(source: &Source) -> String {
     source.stream.as_ref().map_or_else(|| source.paths.join("\n"), |name| format!("stream {name}"))
 }
 

@@ -112,7 +112,7 @@ fn table(sources: &[SourceProtection]) -> Table {
         table.row([
             text(&one.node),
             text(&one.policy),
-            text(&one.source),
+            source(one),
             word(&one.state).replace('-', " "),
             ago(one.last_complete),
             one.promise_secs.map_or_else(|| "none".to_owned(), |secs| units::duration(secs as f64)),
@@ -127,6 +127,12 @@ fn table(sources: &[SourceProtection]) -> Table {
         }
     }
     table
+}
+
+/// The source, and its class if it is not the usual one.
+fn source(one: &SourceProtection) -> String {
+    let class = one.class.as_ref().map_or_else(String::new, |class| format!(" class {class}"));
+    escape::text(&format!("{}{class}", one.source.as_deref().unwrap_or("-")))
 }
 
 fn why(one: &SourceProtection) -> String {

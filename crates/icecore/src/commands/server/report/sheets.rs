@@ -97,6 +97,7 @@ pub(super) fn protection() -> Sheet<SourceProtection> {
         ("NODE", "node", |row| Text(row.node.clone())),
         ("POLICY", "policy", |row| Text(row.policy.clone())),
         ("SOURCE", "source", |row| Text(row.source.clone())),
+        ("CLASS", "class", |row| Text(row.class.clone())),
         ("STATE", "state", |row| Text(Some(word(&row.state)))),
         ("LAST COMPLETE", "last_complete", |row| Time(row.last_complete)),
         ("PROMISE", "promise_secs", |row| Secs(row.promise_secs.map(|secs| secs as f64))),
