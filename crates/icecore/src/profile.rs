@@ -42,6 +42,8 @@ pub(crate) struct Profile {
     pub(crate) options: Vec<Candidate>,
     /// What `forget` keeps when no rule is given.
     pub(crate) keep: Option<Retention>,
+    /// Whether the profile says that, and not the rest of the file.
+    pub(crate) keep_is_of_profile: bool,
 }
 
 /// What to keep, as the flags of `forget` say it.
@@ -62,6 +64,34 @@ pub(crate) struct Retention {
     pub(crate) within_yearly: Option<String>,
     pub(crate) tags: Option<Vec<String>>,
     pub(crate) group_by: Option<String>,
+}
+
+impl Retention {
+    /// Each rule with its value, as the file has them.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let amounts = [
+            ("last", &self.last),
+            ("hourly", &self.hourly),
+            ("daily", &self.daily),
+            ("weekly", &self.weekly),
+            ("monthly", &self.monthly),
+            ("yearly", &self.yearly),
+        ];
+        let amounts =
+            amounts.map(|(name, amount)| (name, amount.as_ref().map(ToString::to_string)));
+        let texts = [
+            ("within", self.within.clone()),
+            ("within-hourly", self.within_hourly.clone()),
+            ("within-daily", self.within_daily.clone()),
+            ("within-weekly", self.within_weekly.clone()),
+            ("within-monthly", self.within_monthly.clone()),
+            ("within-yearly", self.within_yearly.clone()),
+            ("tags", self.tags.as_ref().map(|tags| tags.join(","))),
+            ("group-by", self.group_by.clone()),
+        ];
+        let all = amounts.into_iter().chain(texts);
+        all.filter_map(|(name, value)| Some(format!("{name}={}", value?))).collect()
+    }
 }
 
 /// A number, or a word such as `unlimited`.
@@ -138,7 +168,9 @@ impl Profile {
         let (mut options, mut profiles) = reader.root(table.get_ref())?;
         let Rest { keep, profile: mut rest } = toml::from_str(text).map_err(said)?;
         let file = Some(file.to_owned());
-        let Some(name) = name else { return Ok(Self { file, options, keep }) };
+        let Some(name) = name else {
+            return Ok(Self { file, options, keep, keep_is_of_profile: false });
+        };
         let own = profiles.remove(name).ok_or_else(|| {
             let known: Vec<_> = profiles.keys().cloned().collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -146,7 +178,8 @@ impl Profile {
         })?;
         options.splice(0..0, own);
         let own_keep = rest.remove(name).and_then(|rest| rest.keep);
-        Ok(Self { file, options, keep: own_keep.or(keep) })
+        let keep_is_of_profile = own_keep.is_some();
+        Ok(Self { file, options, keep: own_keep.or(keep), keep_is_of_profile })
     }
 }
 

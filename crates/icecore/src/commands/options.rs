@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Result;
 use crate::node::policy::Received;
+use crate::profile::Profile;
 use crate::table::{Table, flexible, left};
 use crate::units;
 use api::options::OptionReport;
@@ -74,7 +75,14 @@ impl Options {
         let set = all.iter().filter(|one| is_set(one)).count();
         let shown: Vec<_> = all.iter().filter(|one| !self.only_set || is_set(one)).collect();
         shown.iter().try_for_each(|one| out.record("option", &json(one)))?;
-        table(&shown).print(out)?;
+        let mut table = table(&shown);
+        if let Some(kept) = Kept::of(&context.profile) {
+            out.record("option", &kept.json())?;
+            table.row(kept.row());
+        } else if !self.only_set {
+            table.row(["keep", "nothing said", "default", ""].map(str::to_owned));
+        }
+        table.print(out)?;
         let config_file = context.profile.file.as_ref().map(|file| file.display().to_string());
         out.line(&format!(
             "{set} of {} are set; config file: {}",
@@ -84,6 +92,43 @@ impl Options {
         let report = tell_ignored(context)?;
         out.summary(Code::Complete, &Count { options: all.len(), set, config_file, report })
     }
+}
+
+/// What `forget` and `run` keep: only the config file says it, so it is no client option of a backup.
+struct Kept {
+    origin: &'static str,
+    place: String,
+    rules: Vec<String>,
+}
+
+impl Kept {
+    fn of(profile: &Profile) -> Option<Self> {
+        let rules = profile.keep.as_ref()?.words();
+        let layer = if profile.keep_is_of_profile { Layer::Profile } else { Layer::File };
+        let place = profile.file.as_ref()?.display().to_string();
+        Some(Self { origin: layer.name(), place, rules })
+    }
+
+    fn row(&self) -> [String; 4] {
+        let rules = escape::text(&self.rules.join(" "));
+        ["keep".to_owned(), rules, escape::text(&self.place), String::new()]
+    }
+
+    fn json(&self) -> ShownKept<'_> {
+        let Self { origin, place, rules } = self;
+        let origin = *origin;
+        let said = Said { origin, place, values: Some(rules.clone()) };
+        ShownKept { option: "keep", default: "none", origin: self.origin, effective: [said] }
+    }
+}
+
+/// The same as JSON shows it: no variable sets it.
+#[derive(Serialize)]
+struct ShownKept<'a> {
+    option: &'static str,
+    default: &'static str,
+    origin: &'static str,
+    effective: [Said<'a>; 1],
 }
 
 /// Options of the server that this node ignores.

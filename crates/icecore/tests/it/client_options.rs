@@ -53,6 +53,21 @@ fn each_option_shows_its_value_its_origin_and_what_it_overrides() {
 }
 
 #[test]
+fn what_is_kept_is_shown_with_its_origin() {
+    let text = "keep = { last = 3 }\n[profile.work]\nkeep = { daily = 7, within = \"30d\" }\n";
+    let machine = with_config(text);
+    for (words, origin, rules) in [
+        (&["options", "--json"][..], "config-file", json!(["last=3"])),
+        (&["options", "--json", "--profile", "work"], "profile", json!(["daily=7", "within=30d"])),
+    ] {
+        let keep = option(&machine.run(words).ends(0), "keep");
+        assert_eq!((&keep["origin"], &keep["effective"][0]["values"]), (&origin.into(), &rules));
+    }
+    let text = machine.run(["options", "--set"]).ends(0).text();
+    assert!(text.contains("keep") && text.contains("last=3"), "{text}");
+}
+
+#[test]
 fn people_see_a_table_and_never_a_password() {
     let machine = with_config(CONFIG);
     let text = machine.run(["options", "--set", "--compression", "9"]).ends(0).text();
