@@ -48,8 +48,8 @@ impl Backup {
         let mut effective = self.clone();
         context.resolved.apply_to(&mut effective)?;
         tell_forced(context);
-        // Before hooks: those of another backup would get in the way of the one that runs. A list of paths on the
-        // standard input can be read only once.
+        // Before hooks: those of another backup would get in the way of the one that runs. What a list names is known
+        // only when it is read, once and after the hooks, which may write it.
         let _lock = match effective.lists_paths() {
             true => None,
             false => effective.lock(context)?,
@@ -79,7 +79,14 @@ impl Backup {
         self.check()?;
         let (_, mut paths) = source::named(self, context)?;
         paths.extend(source::marks(self));
-        SourceLock::take_patiently(context, self.wait, &paths).map(Some)
+        self.lock_paths(context, &paths)
+    }
+
+    fn lock_paths(&self, context: &Context, paths: &[String]) -> Result<Option<SourceLock>> {
+        if self.dry_run || context.node()?.is_none() {
+            return Ok(None);
+        }
+        SourceLock::take_patiently(context, self.wait, paths).map(Some)
     }
 
     fn lists_paths(&self) -> bool {
@@ -95,13 +102,6 @@ impl Backup {
         Hooks::new(context).after_good(code)
     }
 
-    fn run_effective(&self, context: &Context) -> Result<Code> {
-        self.check()?;
-        let mut options = source::options(self, context)?;
-        self.be_gentle(context)?;
-        let is_in_effect = context.resolved.chosen("threads").is_empty();
-        if let Some(parallel) = self.parallel.filter(|_| is_in_effect) {
-            // As many streams as readers would only wait for each other.
     /// Runs the hooks after a backup that failed, so that the server learns what they said together with why.
     fn end_failed(&self, context: &Context, job: Job, failure: &Failure) {
         let after = match self.runs_hooks {
@@ -112,6 +112,17 @@ impl Backup {
         job.fail(failure, &[self.hooks_run.clone(), after].concat());
     }
 
+    fn run_effective(&self, context: &Context) -> Result<Code> {
+        self.check()?;
+        let mut options = source::options(self, context)?;
+        let _listed = match self.lists_paths() {
+            true => self.lock_paths(context, &options.paths)?,
+            false => None,
+        };
+        self.be_gentle(context)?;
+        let is_in_effect = context.resolved.chosen("threads").is_empty();
+        if let Some(parallel) = self.parallel.filter(|_| is_in_effect) {
+            // As many streams as readers would only wait for each other.
             context.wish_streams(parallel.div_ceil(2));
         }
         let repository = context.open_cancellable(remote::Purpose::Backup)?;
