@@ -409,6 +409,15 @@ impl Context {
         }
     }
 
+    /// The snapshot that `selector` names, without a word about others.
+    pub(crate) fn find_quietly(
+        &self,
+        repository: &UnlockedRepository,
+        selector: &SnapshotSelector,
+    ) -> pipeline::Result<Snapshot> {
+        select::find(repository, selector, SnapshotFilter::ANY, &mut |_| ())
+    }
+
     /// Every use of a partial snapshot says that it is one.
     fn find(
         &self,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+mod of_nodes;
 mod started;
 
 /// Rates are averages over the last samples, at most one a second.

@@ -1,52 +1,66 @@
 //! `icecore map`.
 
-use super::ls::{finished, kind_name, stop};
+mod of_job;
+mod rows;
+mod wanted;
+
+use super::ls::{finished, stop};
 use crate::codes::Code;
 use crate::context::Context;
-use crate::escape::{self, JsonPath};
+use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
-use crate::{time, units};
-use format::entry::{Entry, STATUS_CHANGED, STATUS_PARTIAL};
-use pipeline::browse::{
-    self,
-    map::{self, StoredSize},
-};
+use crate::units;
+use ids::SnapshotId;
+use pipeline::UnlockedRepository;
+use pipeline::browse::diff::{self, DifferenceKind};
+use pipeline::browse::{self, map};
 use pipeline::manifest::Snapshot;
 use pipeline::pages::PageReader;
+use pipeline::select::{SelectBy, SnapshotSelector};
+use rows::{Format, Row, quoted};
 use serde::Serialize;
 use std::ffi::OsString;
+use wanted::Wanted;
 
-/// List every object of a snapshot as CSV, or as JSON lines with --json.
+/// List every object of a snapshot as CSV, as text, or as JSON lines with --json.
+///
+/// Paths are sealed from the server, so the map of a job is made on a machine that has the keys, at any time while the
+/// snapshot exists.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore map latest > snapshot.csv\n  icecore map latest:/srv --json | jq 'select(.size > 1000000)'\n  icecore map latest --failed"
+    after_help = "Examples:\n  icecore map latest > snapshot.csv\n  icecore map latest:/srv --json | jq 'select(.size > 1000000)'\n  icecore map --job 4711 --changed\n  icecore map latest --name '*.mp4' --larger-than 1G --format text\n  icecore map latest --failed"
 )]
 pub(crate) struct Map {
     /// Snapshot, and the path in it.
-    #[arg(value_name = "SNAP[:PATH]")]
-    snapshot: OsString,
+    #[arg(value_name = "SNAP[:PATH]", required_unless_present = "job")]
+    snapshot: Option<OsString>,
+    /// On a node: the snapshot that this job of the server made.
+    #[arg(long, value_name = "N", conflicts_with = "snapshot")]
+    job: Option<u64>,
     /// List instead the objects that the backup could not read, or not completely, with the reasons.
     #[arg(long)]
     failed: bool,
+    /// Only what is new or changed since the snapshot before it of the same source.
+    #[arg(long, conflicts_with = "failed")]
+    changed: bool,
+    /// How to print objects: `csv`, or `text` as `icecore ls -l` does.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "csv",
+        conflicts_with = "failed"
+    )]
+    format: Format,
+    #[command(flatten)]
+    wanted: Wanted,
     #[command(flatten)]
     filter: Filter,
 }
 
-#[derive(Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    path: JsonPath,
-    r#type: &'static str,
-    mode: String,
-    uid: u32,
-    gid: u32,
-    size: u64,
-    mtime: String,
-    chunks: u64,
-    bytes: u64,
-    status: &'static str,
-}
+/// What the first snapshot of a source names as the one before it.
+const NO_SNAPSHOT: SnapshotId = SnapshotId([0; SnapshotId::LEN]);
 
 #[derive(Default, Serialize)]
 struct Count {
@@ -56,30 +70,93 @@ struct Count {
     bytes: u64,
 }
 
+impl Count {
+    fn add(&mut self, row: &Row) {
+        self.entries += 1;
+        self.size = self.size.saturating_add(row.size);
+        self.chunks += row.chunks;
+        self.bytes = self.bytes.saturating_add(row.bytes);
+    }
+}
+
 impl Map {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let repository = context.open()?;
-        let (snapshot, path) =
-            context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
+        let (snapshot, path) = self.chosen(context, &repository)?;
         if self.failed {
             return failed(context, &snapshot, &path);
         }
         let pages = PageReader::new(&repository).map_err(|error| context.failure(error))?;
-        context.out.print("path,type,mode,owner,size,mtime,chunks,bytes,status")?;
+        rows::heading(context, self.format, self.changed)?;
+        let before = match self.changed {
+            true => self.before(context, &repository, &snapshot)?,
+            false => None,
+        };
+        let wanted = self.wanted.matcher();
         let (mut count, mut unwritten) = (Count::default(), None);
-        let result = browse::below(&pages, &snapshot, &path, |entry| {
-            let extent = map::stored_size(&pages, &entry)?;
-            count.entries += 1;
-            count.size = count.size.saturating_add(entry.size);
-            count.chunks += extent.chunks;
-            count.bytes = count.bytes.saturating_add(extent.data_bytes);
-            let row = shown(&entry, extent);
-            let shown = context.out.item("object", &row, || csv(&entry, &row));
+        let mut visit = |entry: format::entry::Entry, change: Option<&'static str>| {
+            if !wanted.takes(&entry) {
+                return Ok(());
+            }
+            let row = Row::new(&entry, map::stored_size(&pages, &entry)?, change);
+            count.add(&row);
+            let shown = context.out.item("object", &row, || row.text(&entry, self.format));
             shown.map_err(|failure| stop(&mut unwritten, failure))
-        });
+        };
+        let result = match &before {
+            Some(before) => diff::run(&pages, before, &snapshot, &path, |found| {
+                match (found.now, rows::change(found.kind)) {
+                    (Some(entry), change @ Some(_)) => visit(entry, change),
+                    _ => Ok(()),
+                }
+            }),
+            None => {
+                let change = self.changed.then(|| rows::change(DifferenceKind::Added)).flatten();
+                browse::below(&pages, &snapshot, &path, |entry| visit(entry, change))
+            }
+        };
         finished(context, result, unwritten)?;
         context.out.summary(Code::Complete, &count)
     }
+
+    /// The snapshot that was named, or that a job made, and the path in it.
+    fn chosen(
+        &self,
+        context: &Context,
+        repository: &UnlockedRepository,
+    ) -> Result<(Snapshot, Vec<u8>)> {
+        match (&self.snapshot, self.job) {
+            (_, Some(job)) => of_job::snapshot(context, repository, job).map(|it| (it, Vec::new())),
+            (Some(named), None) => context.snapshot_and_path(repository, named, &self.filter),
+            (None, None) => Err(Failure::usage("no snapshot given")),
+        }
+    }
+
+    /// The snapshot before it. Without one, everything is new.
+    fn before(
+        &self,
+        context: &Context,
+        repository: &UnlockedRepository,
+        snapshot: &Snapshot,
+    ) -> Result<Option<Snapshot>> {
+        let previous = snapshot.head.previous;
+        if previous == NO_SNAPSHOT {
+            return Ok(None);
+        }
+        let by = SelectBy::IdPrefix(previous.to_string());
+        match context.find_quietly(repository, &SnapshotSelector { by, node: None }) {
+            Ok(found) => Ok(Some(found)),
+            Err(pipeline::Error::SnapshotNotFound(_)) => Err(is_gone(snapshot)),
+            Err(error) => Err(context.failure(error)),
+        }
+    }
+}
+
+fn is_gone(snapshot: &Snapshot) -> Failure {
+    let (before, id) = (snapshot.head.previous.to_string(), snapshot.id().to_string());
+    let what = format!("the snapshot {before:.8}, before {id:.8}, does not exist any more");
+    Failure::new(Code::Failed, what)
+        .hint(format!("Compare it with one that does: icecore diff SNAP {id:.8}"))
 }
 
 #[derive(Serialize)]
@@ -117,56 +194,4 @@ fn failed(context: &Context, snapshot: &Snapshot, path: &[u8]) -> Result<Code> {
     }
     let count = FailedCount { listed: failed.len(), not_listed };
     context.out.summary(Code::Complete, &count)
-}
-
-fn shown(entry: &Entry, extent: StoredSize) -> Shown {
-    let attributes = &entry.attributes;
-    Shown {
-        path: JsonPath::new(&entry.path),
-        r#type: kind_name(entry.kind()),
-        mode: format!("{:04o}", attributes.mode),
-        uid: attributes.uid,
-        gid: attributes.gid,
-        size: entry.size,
-        mtime: time::json(entry.mtime),
-        chunks: extent.chunks,
-        bytes: extent.data_bytes,
-        status: status(entry.status),
-    }
-}
-
-/// How sure the content is.
-fn status(bits: u8) -> &'static str {
-    match bits {
-        bits if bits & STATUS_PARTIAL != 0 => "partial",
-        bits if bits & STATUS_CHANGED != 0 => "changed",
-        _ => "",
-    }
-}
-
-fn csv(entry: &Entry, row: &Shown) -> String {
-    let path = quoted(&escape::path(&entry.path));
-    let Shown { r#type, mode, uid, gid, size, mtime, chunks, bytes, status, .. } = row;
-    format!("{path},{type},{mode},{uid}:{gid},{size},{mtime},{chunks},{bytes},{status}")
-}
-
-/// RFC 4180. What a spreadsheet would take for a formula begins with `=`, `+`, `-` or `@`; ours
-/// begins with a slash.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_quoted_where_needed() {
-        assert_eq!(quoted("/plain name"), "/plain name");
-        assert_eq!(quoted("/a,\"b\""), "\"/a,\"\"b\"\"\"");
-    }
 }

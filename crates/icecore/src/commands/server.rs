@@ -171,7 +171,7 @@ fn ago(secs: Option<i64>) -> String {
 }
 
 /// A word as JSON has it.
-fn word(value: &impl serde::Serialize) -> String {
+pub(crate) fn word(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }

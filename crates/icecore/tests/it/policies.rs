@@ -326,3 +326,95 @@ fn a_backup_that_is_killed_frees_its_slot_at_once_and_keeps_no_lock() {
     assert_eq!(run(&ordered, "slow")[0]["state"], "complete");
     ended(&mut backup()).ends(0);
 }
+
+const EXCLUDES: &str = r#"
+[policy.source]
+nodes = ["web"]
+paths = ["{}/PATH"]
+excludes = ["*.log", "!keep.log", "!*.secret", "!private/"]
+"#;
+
+#[test]
+fn a_policy_takes_nothing_into_a_backup_that_the_node_excludes() {
+    let ordered = with_site(&EXCLUDES.replace("PATH", "source"));
+    let config = ordered.machine.path("home/.config/icecore");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("config.toml"), "exclude = [\"*.secret\", \"private/\"]\n").unwrap();
+    for name in ["a.secret", "b.log", "keep.log", "private/x"] {
+        ordered.machine.write(name, b"x");
+    }
+    let job = run(&ordered, "source").remove(0);
+    assert_eq!(job["state"], "complete", "{job}");
+    let stored = paths(&ordered, "latest");
+    assert_eq!(stored, ["folder", "folder/large", "hello.txt", "keep.log"]);
+    for name in ["source/private/x", "source/private", "source/a.secret"] {
+        apply(&ordered, &EXCLUDES.replace("PATH", name));
+        let job = run(&ordered, "source").remove(0);
+        let error = job["error"].as_str().unwrap_or_default();
+        assert!(job["state"] == "failed" && error.contains("this machine excludes"), "{job}");
+    }
+}
+
+#[test]
+fn the_map_of_a_job_is_made_on_a_node_at_any_time() {
+    let ordered = with_site(CLASSES);
+    let first = run(&ordered, "source").remove(0);
+    ordered.machine.write("new,\"file\"", b"new");
+    ordered.machine.write("large.bin", &random(100_000));
+    let second = run(&ordered, "source").remove(0);
+    let map = |job: &Value, more: &[&str]| {
+        let number = job["id"].to_string();
+        let words = [&["map", "--job", &number], more].concat();
+        ended(&mut by_hand(&ordered, &words)).ends(0)
+    };
+    let names = |ran: crate::machine::Ran| {
+        let lines = ran.lines();
+        let objects = lines.iter().filter(|line| line["message_type"] == "object");
+        let name =
+            |line: &Value| line["path"].as_str().unwrap().rsplit('/').next().map(str::to_owned);
+        objects.filter_map(name).collect::<Vec<_>>()
+    };
+    let old = names(map(&first, &["--json", "--type", "file"]));
+    assert_eq!(old, ["large", "hello.txt"], "as it was then");
+    let new = map(&second, &["--json", "--changed", "--type", "file"]);
+    assert!(new.lines().iter().all(|line| line["change"] != "content"), "{}", new.text());
+    assert_eq!(names(new), ["large.bin", "new,\"file\""]);
+    let large = names(map(&second, &["--json", "--larger-than", "50K", "--smaller-than", "200K"]));
+    assert_eq!(large, ["large.bin"]);
+    let csv = map(&second, &["--name", "new*"]).text();
+    assert!(csv.starts_with("path,type,") && csv.lines().count() == 2, "{csv}");
+    assert!(csv.contains("/new,\"\"file\"\"\",file,"), "{csv}");
+    let text = map(&second, &["--name", "new*", "--format", "text"]).text();
+    assert!(text.starts_with("-rw") && text.ends_with("new,\"file\"\n"), "{text}");
+    ended(&mut by_hand(&ordered, &["map", "--job", "4711"])).ends(13);
+    std::fs::remove_dir_all(ordered.machine.source()).unwrap();
+    let failed = run(&ordered, "source").remove(0)["id"].to_string();
+    let ran = ended(&mut by_hand(&ordered, &["map", "--job", &failed])).ends(1);
+    assert!(ran.stderr.contains("made no snapshot"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_a_list_names_is_backed_up_once_at_a_time() {
+    let ordered = with_site("");
+    let machine = &ordered.machine;
+    std::fs::write(machine.path("list"), format!("{}\n", machine.source().display())).unwrap();
+    machine.write("slow", &random(4 << 20));
+    let list = machine.path("list");
+    let words = ["backup", "--files-from", list.to_str().unwrap()];
+    let mut slow = by_hand(&ordered, &[&words[..], &["--limit-read", "100K"]].concat());
+    let mut slow = slow.spawn().unwrap();
+    let begun = Instant::now();
+    let is_held = || machine.path("agent/running").is_dir();
+    while !is_held() {
+        assert!(begun.elapsed() < LONG && slow.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let refused = ended(&mut by_hand(&ordered, &words)).ends(11);
+    let typed = ["backup", machine.source().to_str().unwrap()].map(str::to_owned);
+    let typed: Vec<_> = typed.iter().map(String::as_str).collect();
+    ended(&mut by_hand(&ordered, &typed)).ends(11);
+    assert!(refused.stderr.contains("being backed up already"), "{}", refused.stderr);
+    slow.kill().unwrap();
+    slow.wait().unwrap();
+    ended(&mut by_hand(&ordered, &words)).ends(0);
+}

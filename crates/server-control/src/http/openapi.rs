@@ -35,7 +35,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         nodes::limits, nodes::add_limit, nodes::remove_limit,
         domains::domains, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel, jobs::suspend, jobs::resume,
-        jobs::retry, jobs::priority, jobs::start_policy,
+        jobs::retry, jobs::priority, jobs::start_policy, jobs::job_for_node,
         events::events, reports::job_log, reports::protection, reports::backups, reports::costs,
         reports::capacity, reports::causes,
         commands::restore, commands::backup, commands::commands, commands::own_commands, commands::update_command,

@@ -55,6 +55,7 @@ fn nodes_and_data() -> Router<Server> {
         .route("/node/keys", post(enroll::make_key))
         .route("/node/commands", get(commands::own_commands))
         .route("/node/commands/{id}", post(commands::update_command))
+        .route("/node/jobs/{id}", get(jobs::job_for_node))
         .route("/node/options", post(options::exchange))
         .route("/nodes", get(nodes::nodes))
         .route("/nodes/{node}", delete(nodes::remove))

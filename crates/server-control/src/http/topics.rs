@@ -11,6 +11,7 @@ use crate::jobs::Jobs;
 use crate::limits::Limits;
 use crate::nodes::Nodes;
 use crate::options::ClientOptions;
+use crate::permissions::Permissions;
 use crate::protection::ProtectionView;
 use crate::reports::Reports;
 use crate::retention::Retention;
@@ -51,6 +52,7 @@ topics! {
     jobs: Jobs,
     limits: Limits,
     nodes: Nodes,
+    permissions: Permissions,
     protection: ProtectionView,
     reports: Reports,
     retention: Retention,

@@ -3,8 +3,9 @@
 use crate::by;
 use crate::http::answer::{Answer, Asked, At, Body, work};
 use crate::http::topics::Topic;
-use crate::http::who::Admin;
+use crate::http::who::{Admin, FromNode};
 use crate::jobs;
+use crate::permissions::Permissions;
 use crate::scheduler::Scheduler;
 use api::Failure;
 use api::jobs::{Job, JobFilter, JobPriority, Jobs, RetriedJob, StartPolicy, StartedPolicy};
@@ -36,6 +37,19 @@ pub(crate) async fn history(
     responses((status = 200, body = Job), (status = "4XX", body = Failure)))]
 pub(crate) async fn job(State(jobs): Topic<jobs::Jobs>, _: Admin, At(id): At<u64>) -> Answer<Job> {
     work(jobs, move |jobs| jobs.job(id)).await
+}
+
+/// Shows the calling node one job: its own, or one of a domain that it may read.
+#[utoipa::path(get, path = "/api/v1/node/jobs/{id}", tag = "jobs", operation_id = "job_of_node",
+    params(("id" = u64, Path, description = "Its number.")), security(("node" = [])),
+    responses((status = 200, body = Job), (status = "4XX", body = Failure)))]
+pub(crate) async fn job_for_node(
+    State(jobs): Topic<jobs::Jobs>,
+    State(permissions): Topic<Permissions>,
+    FromNode(node): FromNode,
+    At(id): At<u64>,
+) -> Answer<Job> {
+    work(jobs, move |jobs| jobs.job_for(&permissions, &node, id)).await
 }
 
 /// Starts the backups of a policy now: one for each source of each node, unless it has a job that waits or runs.
