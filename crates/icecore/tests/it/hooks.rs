@@ -175,9 +175,10 @@ fn what_hooks_print_after_a_failed_backup_is_in_the_log_of_its_job() {
         assert!(log.iter().any(|line| is_it(&line)), "{code} {text}: {log:?}");
     };
     said("hook", "pre tidy: done");
-    said("hook", "on-failure dump: done dumped");
+    said("hook", "on-failure dump: done");
+    said("hook", "dumped");
     said("hook-failed", "post fails: failed: exit status: 4 no database");
-    said("ended", "the command");
+    said("ended", "command /bin/false");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a policy says reaches the node of its job, and is carried out there.
 
 use crate::administration::govern;
-use crate::machine::{ended, random};
+use crate::machine::{ended, length, random};
 use crate::node_commands::Ordered;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -404,7 +404,10 @@ fn what_a_list_names_is_backed_up_once_at_a_time() {
     let mut slow = by_hand(&ordered, &[&words[..], &["--limit-read", "100K"]].concat());
     let mut slow = slow.spawn().unwrap();
     let begun = Instant::now();
-    let is_held = || machine.path("agent/running").is_dir();
+    let is_held = || {
+        let locks = std::fs::read_dir(machine.path("agent/running"));
+        locks.is_ok_and(|mut locks| locks.any(|lock| length(&lock.unwrap().path()) > 0))
+    };
     while !is_held() {
         assert!(begun.elapsed() < LONG && slow.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(20));
