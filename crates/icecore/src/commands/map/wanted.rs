@@ -12,7 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 #[derive(clap::Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(super) struct Wanted {
-    /// Only objects whose name matches, or whose whole path does if the pattern has a slash. Can be given several times.
+    /// Only objects whose name matches, or whose whole path does if the pattern has a slash. Can be given several
+    /// times.
     #[arg(long, value_name = "PATTERN")]
     name: Vec<OsString>,
     /// Only objects of this type. Can be given several times.
