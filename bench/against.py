@@ -2,6 +2,7 @@
 
     against.py OLD NEW                  five rounds
     against.py OLD NEW --rounds 3 --out results/2026-11-22-against-8d1bf9a
+    against.py OLD NEW --served         through a server on loopback of the same program
 
 Backup into an empty repository, twice again without changes, check of all data, restore into an
 empty tmpfs (which no deletion before it slows down). Who begins changes with every round. The
@@ -9,6 +10,7 @@ ratio is the median of the ratios within rounds. Needs root; the source is pinne
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -21,8 +23,11 @@ from pathlib import Path
 from runs import machine
 from sets import datasets
 from settings import MIB, WORK
+from tools.deployment import ServedRepository
 from tools.measure import stored_bytes
 from tools.pin import Pinned
+from tools.served import ICECORE_SERVED
+from tools.ways import Loopback
 
 FOLDER = WORK / "against"
 TARGET = FOLDER / "target"
@@ -37,10 +42,13 @@ def main():
     binaries = {"old": arguments.old, "new": arguments.new}
     runs = {(operation, name): [] for operation in OPERATIONS for name in binaries}
     try:
-        with Pinned(source):
+        with Pinned(source), Loopback() as way:
             for number in range(arguments.rounds):
                 for name in sorted(binaries, reverse=number % 2 == 0):
-                    one_round(binaries[name], name, source, runs)
+                    if arguments.served:
+                        one_served_round(binaries[name], name, source, runs, way)
+                    else:
+                        one_round(binaries[name], name, source, runs)
                 print(f"round {number + 1} of {arguments.rounds} is done", file=sys.stderr, flush=True)
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
@@ -53,6 +61,7 @@ def parse():
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--served", action="store_true", help="back up to a server")
     parser.add_argument("--out", type=Path, help="results go to OUT.md and OUT.json")
     return parser.parse_args()
 
@@ -71,11 +80,42 @@ def one_round(binary, name, source, runs):
     runs["restore", name].append(restored(binary, repository))
 
 
+def one_served_round(binary, name, source, runs, way):
+    """The same through a server, which checks nothing that a client could ask for."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    served = ServedRepository("against", name, {"path": str(binary.absolute())}, ICECORE_SERVED,
+                              {"icecore": str(binary.absolute())}, way)
+    served.target = TARGET
+    served.fresh(source)
+    try:
+        subprocess.run(["sync"], check=True)
+        for operation in ("first", "second", "third"):
+            runs[operation, name].append(served_figures(served.run("backup", source)))
+            if operation == "first":
+                runs["size", name].append((stored_bytes(served.repo) / MIB, 0))
+        with empty_target():
+            runs["restore", name].append(served_figures(served.run("restore", source)))
+    finally:
+        served.close()
+
+
+def served_figures(facts):
+    if facts["exit"]:
+        raise SystemExit(f"against: a command ended with {facts['exit']}, see {FOLDER}")
+    return facts["wall_s"], facts["peak_mib"]
+
+
 def restored(binary, repository):
-    TARGET.mkdir()
+    with empty_target():
+        return run(binary, repository, "restore", "latest", "--target", TARGET)
+
+
+@contextlib.contextmanager
+def empty_target():
+    TARGET.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={TARGET_SIZE}", "target", TARGET], check=True)
     try:
-        return run(binary, repository, "restore", "latest", "--target", TARGET)
+        yield
     finally:
         subprocess.run(["umount", TARGET], check=True)
 
@@ -95,6 +135,8 @@ def run(binary, repository, *words):
 def rows(runs):
     """(operation, old, new, ratio, old peak, new peak): medians, and the median of the ratios."""
     for operation in OPERATIONS:
+        if not runs[operation, "old"]:
+            continue
         old, new = runs[operation, "old"], runs[operation, "new"]
         ratio = statistics.median(b[0] / a[0] for a, b in zip(old, new))
         yield operation, median(old, 0), median(new, 0), ratio, median(old, 1), median(new, 1)
@@ -115,7 +157,8 @@ def show(arguments, runs):
 
 
 def page(arguments, runs):
-    lines = [f"# {arguments.old.name} against {arguments.new.name} on SMALL", "",
+    where = " through a server on loopback" if arguments.served else ""
+    lines = [f"# {arguments.old.name} against {arguments.new.name} on SMALL{where}", "",
              f"Medians of {arguments.rounds} alternated rounds; seconds (size: MiB); peak memory in MiB.",
              "The ratio is new to old, the median of those within a round.", "",
              "| operation | old | new | ratio | peak old | peak new |",
