@@ -85,7 +85,7 @@ advisories: ## check for known vulnerabilities in the dependencies
 # The package xtask is among these tests: layers, tidiness, words and promises.
 # The tests wait for disks, servers and clocks most of the time: more at once than there are cores.
 unit:
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} cargo test --workspace --no-fail-fast
+	@.ci/unit
 
 test-bench:
 	python3 -m unittest discover --quiet --start-directory bench --pattern 'test_*.py'
@@ -108,7 +108,7 @@ rigs-smoke: tested
 	@.ci/rigs $(PROOF) $(TESTED)
 
 fuzz-smoke:
-	@.ci/fuzz 3
+	@AT_ONCE=3 .ci/fuzz 3
 
 package: ## build a static tarball, a .deb, their SBOM and checksums, in target/packages
 	@packaging/setup
