@@ -239,7 +239,7 @@ fn minutes(seconds: u64) -> String {
 fn outcome(part: &Part, seconds: u64, binary: &str) -> Outcome {
     let (begun, skips) = (Instant::now(), Skips::new());
     let result = command(part, seconds, binary).and_then(|mut command| {
-        command.env(skips::VARIABLE, &skips.0);
+        command.env(testkit::skips::VARIABLE, &skips.0);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let output = child.and_then(std::process::Child::wait_with_output);
         output.map_err(|error| format!("cannot start: {error}"))

@@ -126,7 +126,7 @@ pub(crate) fn skipped(name: &str, reason: &str) -> ExitCode {
 
 /// Notes that a part of a rig cannot be here.
 pub(crate) fn skipped_part(name: &str, reason: &str) {
-    skips::skip(&format!("{name}: {reason}"));
+    testkit::skip(&format!("{name}: {reason}"));
 }
 
 /// Ends a rig: its line, or what was lost.

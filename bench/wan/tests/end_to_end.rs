@@ -28,7 +28,7 @@ impl Wan {
     fn start(words: &[&str]) -> Option<Self> {
         let has_ip = Command::new("ip").arg("-V").output().is_ok();
         if !has_ip || !may_make_namespaces() || !Path::new("/dev/net/tun").exists() {
-            skips::skip("needs root, network namespaces, /dev/net/tun, and iproute2");
+            testkit::skip("needs root, network namespaces, /dev/net/tun, and iproute2");
             return None;
         }
         let mut child = Command::new(env!("CARGO_BIN_EXE_wan"))

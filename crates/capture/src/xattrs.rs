@@ -146,7 +146,7 @@ mod tests {
         let big = vec![b'x'; 3000];
         fsetxattr(&file, "user.z", b"", XattrFlags::empty()).unwrap();
         if fsetxattr(&file, "user.b", &big, XattrFlags::empty()).is_err() {
-            return skips::skip("the file system of /tmp has no room for large ones");
+            return testkit::skip("the file system of /tmp has no room for large ones");
         }
         fsetxattr(&file, "user.a", b"\0\xff", XattrFlags::empty()).unwrap();
         let found = of_file(file.as_fd());
@@ -181,7 +181,7 @@ mod tests {
         // struct vfs_cap_data, revision 2, cap_net_bind_service permitted and effective.
         let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         if fsetxattr(&file, "security.capability", &capability, XattrFlags::empty()).is_err() {
-            return skips::skip("only root may set capabilities");
+            return testkit::skip("only root may set capabilities");
         }
         let found = of_file(file.as_fd());
         assert_eq!(found.list[0].name, b"security.capability");

@@ -1,13 +1,11 @@
 //! What tests of this crate share. Each test runs on both databases: it takes where it runs, and `on_both!` lists it.
 
-mod server;
-
 use crate::location::Location;
 use crate::{By, Catalog};
-pub(crate) use server::{Server, give};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
+pub(crate) use testkit::postgres::{Server, give};
 
 pub(crate) const BY: By<'static> = By { who: "admin", now_secs: 1_000 };
 

@@ -1,21 +1,19 @@
 //! The library's time zones against arithmetic.
 
-mod naive;
-
 use clock::civil;
 use jiff::tz::TimeZone;
-use naive::{DAY, ZONES};
+use testkit::calendar::{self, DAY, ZONES};
 
 #[test]
 fn every_hour_of_ten_years_is_shown_as_arithmetic_says() {
     for zone in &ZONES {
         let library = TimeZone::posix(zone.posix).unwrap();
-        let begin = naive::days(2020, 1, 1) * DAY;
+        let begin = calendar::days(2020, 1, 1) * DAY;
         for secs in (begin..begin + 3653 * DAY).step_by(1800 * 7) {
             let shown = civil::local(&library, secs);
-            let (day, second) = naive::shown(zone, secs);
+            let (day, second) = calendar::shown(zone, secs);
             let date = (shown.year().into(), shown.month().into(), shown.day().into());
-            assert_eq!(date, naive::date(day), "{zone:?} at {secs}");
+            assert_eq!(date, calendar::date(day), "{zone:?} at {secs}");
             let library_second = i64::from(shown.hour()) * 3600
                 + i64::from(shown.minute()) * 60
                 + i64::from(shown.second());
@@ -29,19 +27,19 @@ fn every_hour_of_ten_years_is_shown_as_arithmetic_says() {
 fn times_that_do_not_exist_or_exist_twice_mean_what_arithmetic_says() {
     for zone in &ZONES {
         let library = TimeZone::posix(zone.posix).unwrap();
-        let changes = naive::days(2026, 1, 1)..naive::days(2028, 1, 1);
+        let changes = calendar::days(2026, 1, 1)..calendar::days(2028, 1, 1);
         let is_near = |day: &i64| {
-            naive::offset(zone, (day - 1) * DAY) != naive::offset(zone, (day + 2) * DAY)
+            calendar::offset(zone, (day - 1) * DAY) != calendar::offset(zone, (day + 2) * DAY)
         };
         let near: Vec<i64> = changes.filter(is_near).collect();
         assert!(near.len() >= 12, "{zone:?}");
         for day in near {
-            let (year, month, number) = naive::date(day);
+            let (year, month, number) = calendar::date(day);
             let date = jiff::civil::date(year as i16, month as i8, number as i8);
             for second in (0..DAY).step_by(900) {
                 let (hour, minute) = ((second / 3600) as i8, (second / 60 % 60) as i8);
                 let found = civil::instant(&library, date.at(hour, minute, 0, 0));
-                assert_eq!(found, naive::first(zone, day, second), "{date} {hour}:{minute}");
+                assert_eq!(found, calendar::first(zone, day, second), "{date} {hour}:{minute}");
             }
         }
     }

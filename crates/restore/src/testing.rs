@@ -154,7 +154,7 @@ pub(crate) fn delete_extraneous(
 pub(crate) fn as_plain_user<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     use rustix::process::{Gid, Uid};
     if !rustix::process::geteuid().is_root() {
-        skips::skip("only root can become another user");
+        testkit::skip("only root can become another user");
         return None;
     }
     std::thread::scope(|scope| {

@@ -2,17 +2,15 @@
 //! definitions word by word: for each snapshot it looks at all others. `ICECORE_MODEL_RUNS` sets how
 //! many runs there are.
 
-#[path = "../../clock/tests/naive/mod.rs"]
-mod naive;
-
 use clock::{Doubt, Reading, Span, Unit};
 use ids::SnapshotId;
 use jiff::tz::TimeZone;
-use naive::{DAY, Random, ZONES, Zone};
 use retention::{
     Class, Facts, Hold, Keep, Retention, Rules, State, Trash, Trashed, TrashedBy, Versions,
 };
 use std::collections::BTreeSet;
+use testkit::Random;
+use testkit::calendar::{self, DAY, ZONES, Zone};
 
 /// What happens to the snapshots of one policy with two classes.
 struct World {
@@ -29,7 +27,7 @@ struct World {
 #[test]
 fn nothing_is_expired_early_or_kept_late_whatever_happens() {
     let mut expired = 0;
-    for seed in naive::seeds(5000) {
+    for seed in testkit::seeds(5000) {
         expired += World::new(seed).live(40, seed);
     }
     assert!(expired > 0, "nothing ever expired: the test sees nothing");
@@ -37,12 +35,12 @@ fn nothing_is_expired_early_or_kept_late_whatever_happens() {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
-        let zone = random.of(&ZONES);
+        let mut random = Random::new(seed);
+        let zone = random.pick(&ZONES);
         let classes = [class(&mut random), class(&mut random)];
         // Around a change of the clocks, in half of the runs.
         let year = 2024 + random.signed(4);
-        let begin = naive::days(year, *random.of(&[3, 4, 10, 11, 1, 7]), 1) * DAY;
+        let begin = calendar::days(year, *random.pick(&[3, 4, 10, 11, 1, 7]), 1) * DAY;
         let (holds, present, is_coarse) = (Vec::new(), Vec::new(), random.one_in(2));
         Self { random, zone, classes, holds, present, now: begin, number: 0, is_coarse }
     }
@@ -65,7 +63,7 @@ impl World {
     }
 
     fn pause(&mut self) -> i64 {
-        let scale = *self.random.of(&[600, 4 * 3600, DAY, 3 * DAY, 20 * DAY]);
+        let scale = *self.random.pick(&[600, 4 * 3600, DAY, 3 * DAY, 20 * DAY]);
         let pause = self.random.signed(scale);
         // Whole hours meet the ends of spans exactly.
         if self.is_coarse { pause / 3600 * 3600 } else { pause }
@@ -91,16 +89,16 @@ impl World {
         Facts {
             id,
             number: self.number,
-            node: random.of(&["web", "db"]).to_string(),
+            node: random.pick(&["web", "db"]).to_string(),
             source: "/".into(),
             policy: if random.one_in(40) { "gone" } else { "site" }.into(),
-            class: random.of(&["a", "a", "b"]).to_string(),
+            class: random.pick(&["a", "a", "b"]).to_string(),
             received_secs: self.now + i64::from(random.one_in(40)) * 9 * DAY,
             is_partial: random.one_in(5),
             suspect,
             tags: (!random.one_in(5)).then_some(tags),
             locked_until_secs: random.one_in(10).then_some(lock),
-            has_deleted_objects: *random.of(&[None, Some(true), Some(false), Some(false)]),
+            has_deleted_objects: *random.pick(&[None, Some(true), Some(false), Some(false)]),
             source_deleted_secs: None,
             trashed: None,
         }
@@ -108,7 +106,7 @@ impl World {
 
     fn name(&mut self) {
         let (since_secs, count) = (self.now, self.present.len());
-        let by = *self.random.of(&[TrashedBy::Name, TrashedBy::NameAtOnce]);
+        let by = *self.random.pick(&[TrashedBy::Name, TrashedBy::NameAtOnce]);
         if let Some(at) =
             self.random.below(count as u64 + 1).try_into().ok().filter(|at| *at < count)
         {
@@ -309,12 +307,12 @@ impl World {
     }
 
     fn period(&self, which: u32, secs: i64) -> (i64, i64) {
-        let (day, second) = naive::shown(self.zone, secs);
-        let (year, month, _) = naive::date(day);
+        let (day, second) = calendar::shown(self.zone, secs);
+        let (year, month, _) = calendar::date(day);
         match which {
             0 => (day, second / 3600),
             1 => (day, 0),
-            2 => (day - naive::weekday(day), 0),
+            2 => (day - calendar::weekday(day), 0),
             3 => (year, month),
             _ => (year, 0),
         }
@@ -348,7 +346,7 @@ fn any_class(random: &mut Random) -> Class {
         }
     }
     fn span(random: &mut Random) -> Option<Span> {
-        let unit = *random.of(&[Unit::Hour, Unit::Day, Unit::Day, Unit::Week]);
+        let unit = *random.pick(&[Unit::Hour, Unit::Day, Unit::Day, Unit::Week]);
         random.one_in(4).then(|| Span::new(random.below(30) as u32, unit))
     }
     let count = |random: &mut Random| random.one_in(2).then(|| random.below(4) as u32);

@@ -1,17 +1,16 @@
 //! Random schedules against a second implementation, and a server that runs them while it is
 //! switched off, killed and given wrong clocks. `ICECORE_MODEL_RUNS` sets how many runs there are.
 
-#[path = "../../clock/tests/naive/mod.rs"]
-mod naive;
 #[path = "model/spec.rs"]
 mod spec;
 
 use clock::{Clock, Tick};
 use jiff::tz::TimeZone;
-use naive::{DAY, Random};
 use schedule::{Decision, Failed, Next, Occurrence, Schedule, Situation, Start, Timetable};
 use spec::{Every, Spec};
 use std::collections::BTreeSet;
+use testkit::Random;
+use testkit::calendar::DAY;
 
 /// A schedule that can be meant, and its timetable.
 fn any(random: &mut Random) -> (Spec, Timetable) {
@@ -29,8 +28,8 @@ fn any(random: &mut Random) -> (Spec, Timetable) {
 #[test]
 fn runs_are_due_when_the_words_say_so() {
     let mut compared = 0;
-    for seed in naive::seeds(4000) {
-        let mut random = Random(seed);
+    for seed in testkit::seeds(4000) {
+        let mut random = Random::new(seed);
         let (spec, timetable) = any(&mut random);
         // The periods at both ends may lie in the days only in part.
         let (margin, days) = match spec.every {
@@ -59,7 +58,7 @@ fn runs_are_due_when_the_words_say_so() {
 #[test]
 fn no_run_is_doubled_or_silently_missed_whatever_happens() {
     let (mut started, mut missed) = (0, 0);
-    for seed in naive::seeds(1500) {
+    for seed in testkit::seeds(1500) {
         let mut server = Server::new(seed);
         server.live();
         server.settle();
@@ -92,7 +91,7 @@ struct Server {
 
 impl Server {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (spec, timetable) = any(&mut random);
         let begin = spec::midnight(spec.zone, spec::begin(&mut random));
         let clock = Clock::start(Tick { wall_secs: begin, boot: 0, up_secs: 0 }, None);
@@ -205,7 +204,7 @@ impl Server {
             assert!(self.now >= failed.ended_secs + 300, "{context}: retried too early");
             assert!(self.started.contains(&start.due_secs), "{context}: of no run");
         }
-        let longest = *self.random.of(&[600, 3600, DAY]);
+        let longest = *self.random.pick(&[600, 3600, DAY]);
         self.running = Some((start, self.world_secs + self.random.signed(longest)));
     }
 

@@ -2,19 +2,10 @@
 
 use schedule::queue::{Queued, Site, Slots, Turn, turns};
 use std::collections::{BTreeMap, BTreeSet};
+use testkit::Random;
 
 const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const UNITS: [(&str, usize); 2] = [("disk", 2), ("tape", 1)];
-
-/// Random numbers that a seed determines.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) as usize % below
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Job {
@@ -49,18 +40,18 @@ impl World {
     }
 
     fn step(&mut self, random: &mut Random) {
-        match random.below(8) {
+        match random.index(8) {
             0..=3 => self.add(random),
             4 | 5 if !self.running.is_empty() => {
-                let at = random.below(self.running.len());
+                let at = random.index(self.running.len());
                 self.running.remove(at);
             }
             6 if !self.waiting.is_empty() => {
-                let at = random.below(self.waiting.len());
+                let at = random.index(self.waiting.len());
                 self.waiting.remove(at);
             }
             _ => {
-                let node = NODES[random.below(NODES.len())];
+                let node = NODES[random.index(NODES.len())];
                 if !self.away.remove(node) {
                     self.away.insert(node);
                 }
@@ -72,8 +63,8 @@ impl World {
     fn add(&mut self, random: &mut Random) {
         self.number += 1;
         // The first node floods the queue.
-        let node = if random.below(2) == 0 { NODES[0] } else { NODES[random.below(NODES.len())] };
-        let (unit, priority) = (UNITS[random.below(2)].0, random.below(2) as i64);
+        let node = if random.index(2) == 0 { NODES[0] } else { NODES[random.index(NODES.len())] };
+        let (unit, priority) = (UNITS[random.index(2)].0, random.signed(2));
         self.waiting.push(Job { number: self.number, unit, priority, node });
     }
 
@@ -154,7 +145,7 @@ fn queued(job: &Job) -> Queued<'static> {
 #[test]
 fn slots_are_kept_and_used_and_nodes_take_turns_whatever_comes() {
     for seed in 0..400 {
-        let (mut world, mut random) = (World::default(), Random(seed));
+        let (mut world, mut random) = (World::default(), Random::new(seed));
         (0..300).for_each(|_| world.step(&mut random));
         assert!(world.starts > 20, "seed {seed}: {} starts", world.starts);
     }

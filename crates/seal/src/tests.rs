@@ -109,21 +109,10 @@ fn pages_keep_their_references_in_the_clear() {
     assert_eq!(opened.find(&id).unwrap(), page.payload);
 }
 
-fn noise(length: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    std::iter::repeat_with(next).take(length).collect()
-}
-
 #[test]
 fn after_noise_only_more_noise_is_not_searched() {
     let (mut compressor, mut out) = (BlockCompressor::new(Level::Auto).unwrap(), Vec::new());
-    let (noise, text) = (noise(1 << 20), b"all work and no play ".repeat(50_000));
+    let (noise, text) = (testkit::noise(1, 1 << 20), b"all work and no play ".repeat(50_000));
     let similar = crate::block::Similarity::default();
     let mixed = [&noise[..600_000], &text[..400_000]].concat();
     let mut codec = |plain: &[u8]| compressor.pack(plain, &similar, &mut out).unwrap();

@@ -7,9 +7,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod disk;
-pub mod random;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;
 pub mod world;
 
-pub use random::Random;
+pub use testkit::{Random, random};

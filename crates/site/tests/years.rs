@@ -7,24 +7,23 @@
 mod declared;
 #[path = "years/expiring.rs"]
 mod expiring;
-#[path = "../../clock/tests/naive/mod.rs"]
-mod naive;
 #[path = "years/running.rs"]
 mod running;
 
 use clock::{Clock, Reading, Tick};
 use declared::Declared;
-use naive::{DAY, Random};
 use retention::Facts;
 use running::Runs;
 use std::collections::BTreeMap;
+use testkit::Random;
+use testkit::calendar::{self, DAY};
 
 const YEARS: i64 = 5;
 const NODES: [&str; 2] = ["db", "web"];
 
 #[test]
 fn five_years_expire_nothing_early_keep_nothing_late_and_miss_nothing_silently() {
-    let seeds: Vec<u64> = naive::seeds(12).collect();
+    let seeds: Vec<u64> = testkit::seeds(12).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let parts = seeds.chunks(seeds.len().div_ceil(threads));
     let seen = std::thread::scope(|scope| {
@@ -110,8 +109,8 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
-        let begin = naive::days(2026, 1 + random.signed(12), 1) * DAY;
+        let mut random = Random::new(seed);
+        let begin = calendar::days(2026, 1 + random.signed(12), 1) * DAY;
         let declared = Declared::any(&mut random);
         let runs = NODES.map(|node| (node, Runs::new(&declared, begin)));
         let is_hostile = random.one_in(3);
@@ -238,7 +237,7 @@ impl World {
             suspect: now.doubt.map(|doubt| doubt.to_string()),
             tags: Some(Vec::new()),
             locked_until_secs: (lock > 0).then(|| now.secs + lock),
-            has_deleted_objects: *self.random.of(&[None, Some(true), Some(false)]),
+            has_deleted_objects: *self.random.pick(&[None, Some(true), Some(false)]),
             source_deleted_secs: None,
             trashed: None,
         };

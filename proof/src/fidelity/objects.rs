@@ -48,7 +48,7 @@ pub(crate) fn make(root: &Path, amounts: Amounts) -> std::io::Result<()> {
 
 /// Bytes that no compressor makes smaller, the same in every run.
 fn noise(length: usize) -> Vec<u8> {
-    simulation::Random::new(length as u64).bytes(length as u64)
+    testkit::noise(length as u64, length)
 }
 
 fn files(at: &Path) -> std::io::Result<()> {

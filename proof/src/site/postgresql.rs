@@ -1,19 +1,10 @@
 //! The database of a catalog in PostgreSQL.
 
-#[allow(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "the catalog's own tests use all of it, and may stop at the first surprise"
-)]
-#[path = "../../../crates/catalog/src/testing/server.rs"]
-mod postgres_server;
-
 use crate::failed;
-use postgres_server::Server;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+use testkit::postgres::Server;
 
 /// Starts one for the server whose files will be in `data`, if it is to have one.
 pub(super) fn start(is_wanted: bool, data: &Path) -> Result<Option<Server>, String> {

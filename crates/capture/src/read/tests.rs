@@ -223,7 +223,7 @@ fn the_page_cache_is_left_as_it_was_found() {
         cached()
     };
     let Ok(0) = drop_pages() else {
-        return skips::skip("no cachestat, or a file system in memory under /tmp");
+        return testkit::skip("no cachestat, or a file system in memory under /tmp");
     };
     let mut buffer = vec![0; 1 << 20];
     SmallFileReader { options: CALM, ..SmallFileReader::default() }
@@ -273,7 +273,7 @@ fn a_file_in_memory_is_racy_for_ever() {
     fs::write(folder.path().join("f"), [1; 4096]).unwrap();
     let file = File::options().read(true).write(true).open(folder.path().join("f")).unwrap();
     if has_write_back(&file.try_clone().unwrap().into(), device_of(&file)) {
-        return skips::skip("/dev/shm is no tmpfs");
+        return testkit::skip("/dev/shm is no tmpfs");
     }
     let mapping = SharedByte::of(&file);
     mapping.store(2);
@@ -292,7 +292,7 @@ fn a_young_file_that_is_written_back_first_shows_later_stores_in_its_times() {
     let folder = folder_with("f", &[1; 4096]);
     let file = File::options().read(true).write(true).open(folder.path().join("f")).unwrap();
     if !has_write_back(&file.try_clone().unwrap().into(), device_of(&file)) {
-        return skips::skip("the file system of /tmp has nothing to write back");
+        return testkit::skip("the file system of /tmp has nothing to write back");
     }
     let mapping = SharedByte::of(&file);
     mapping.store(2);

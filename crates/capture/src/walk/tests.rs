@@ -130,7 +130,7 @@ fn special_files_are_told_by_kind_with_their_numbers() {
     assert_eq!(row("socket").kind, Kind::Socket);
     assert_eq!(row("link").kind, Kind::Symlink);
     if !may_make {
-        skips::skip("only root may make devices");
+        testkit::skip("only root may make devices");
     } else {
         assert_eq!((row("null").kind, row("null").rdev), (Kind::CharDevice, number));
     }

@@ -174,7 +174,7 @@ fn mounts_are_seen_and_cycles_are_not_entered() {
         command.status().is_ok_and(|status| status.success())
     };
     if !run("mount", &["--bind", ".", "a/b"]) {
-        return skips::skip("mounting is not permitted here");
+        return testkit::skip("mounting is not permitted here");
     }
     let bound = run("mount", &["--bind", "c", "m"]);
     let everywhere = walk_folder(folder.path(), WalkOptions::default());
@@ -225,7 +225,7 @@ fn what_is_marked_nodump_is_told_so_or_left_out() {
     let result = walk_folder(folder.path(), WalkOptions::default());
     let flags = result.row(&bytes(&folder.path().join("a"))[1..]).inode_flags;
     if !marked || flags == 0 {
-        return skips::skip("the file system of /tmp has no such mark, or does not tell");
+        return testkit::skip("the file system of /tmp has no such mark, or does not tell");
     }
     assert_eq!(flags, format::entry::INODE_NODUMP);
     let options = WalkOptions { nodump: true, ..WalkOptions::default() };

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn as_another_user_it_has_no_group_of_ours() {
         if !rustix::process::geteuid().is_root() {
-            return skips::skip("only root may run a hook as another user");
+            return testkit::skip("only root may run a hook as another user");
         }
         let words = ["/bin/sh", "-c", "id -u; id -g; id -G"].map(str::to_owned);
         let ended = run(&words, Some((12_345, 23_456)), LONG, &[], || false);

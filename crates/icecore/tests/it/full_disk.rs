@@ -14,7 +14,7 @@ impl Small {
         let options = format!("size={size}");
         let mounted = run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs"], &at);
         if !mounted {
-            skips::skip("no tmpfs can be mounted: not root");
+            testkit::skip("no tmpfs can be mounted: not root");
         }
         mounted.then_some(Self(at))
     }

@@ -100,7 +100,7 @@ fn nobody_on_the_host_removes_a_locked_snapshot_through_the_program() {
     assert!(shown["locked_until"].is_string(), "{shown}");
 
     if faketime().is_none() {
-        skips::skip("clock years ahead: no libfaketime");
+        testkit::skip("clock years ahead: no libfaketime");
     }
     let tries: [&[&str]; 3] =
         [&["forget", &id], &["forget", "--damaged", &id], &["tag", "add", &id, "x"]];

@@ -1,13 +1,9 @@
 //! A running site whose catalog moves to PostgreSQL and back.
 
-#[expect(dead_code, reason = "the catalog's own tests use all of it")]
-#[path = "../../../catalog/src/testing/server.rs"]
-pub(crate) mod postgres_server;
-
 use crate::machine::Ran;
 use crate::storage_servers::Site;
-use postgres_server::Server;
 use std::os::unix::fs::PermissionsExt;
+use testkit::postgres::Server;
 
 fn backup(site: &Site, node: &str) -> Ran {
     let mut command = site.node_command(node, &["backup"]);

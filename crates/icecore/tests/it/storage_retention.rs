@@ -1,12 +1,12 @@
 //! Retention of a domain that lies on a storage server, on the backups of a real agent: it goes as at home, and a
 //! storage server that is killed or away at any moment lets nothing go early and keeps nothing for ever.
 
-use crate::postgres_catalog::postgres_server::Server;
 use crate::storage_servers::{Running, Site};
-use crate::upkeeping::noise;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use testkit::noise;
+use testkit::postgres::Server;
 
 const RULES: &str = r#"
 [retention.short.class.standard]

@@ -2,12 +2,12 @@
 //! work beside its sessions, and either of them may be killed meanwhile.
 
 use crate::storage_servers::Site;
-use crate::upkeeping::noise;
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
+use testkit::noise;
 
 /// Slow enough that something can happen meanwhile: a mebibyte in a second.
 const SLOW: [&str; 8] = [

@@ -23,7 +23,7 @@ fn on_terminal_with(
 ) -> Option<Ran> {
     let has_script = Command::new("script").arg("--version").stdout(Stdio::null()).status();
     if !has_script.is_ok_and(|status| status.success()) {
-        skips::skip("needs script of util-linux, which runs programs on a terminal");
+        testkit::skip("needs script of util-linux, which runs programs on a terminal");
         return None;
     }
     let inner = machine.command(words);

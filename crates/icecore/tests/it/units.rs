@@ -24,7 +24,7 @@ fn analyze(words: &[&str], unit: &Path) -> Ran {
 #[test]
 fn the_units_are_as_systemd_wants_them() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        return skips::skip("there is no systemd-analyze");
+        return testkit::skip("there is no systemd-analyze");
     }
     let machine = Machine::bare();
     let pages = machine.path("man");

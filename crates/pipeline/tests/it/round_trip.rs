@@ -30,7 +30,7 @@ fn is_root() -> bool {
 /// What only root can make is missing without, and that is said.
 fn is_root_or_said() -> bool {
     if !is_root() {
-        skips::skip("devices, owners, capabilities and inode flags need root");
+        testkit::skip("devices, owners, capabilities and inode flags need root");
     }
     is_root()
 }

@@ -23,7 +23,7 @@ impl Volume {
         if is_made && volume.mount() {
             return Some(volume);
         }
-        skips::skip(&format!("needs root, mkfs.{kind} and loop devices"));
+        testkit::skip(&format!("needs root, mkfs.{kind} and loop devices"));
         None
     }
 

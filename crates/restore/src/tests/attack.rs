@@ -87,7 +87,7 @@ fn deleting_does_not_enter_a_mount() {
     };
     let (outside, at) = (folder.folder.path().join("outside"), folder.at("d/mount"));
     if !mount("mount", &["--bind".as_ref(), &outside, &at]) {
-        return skips::skip("mounting is not permitted here");
+        return testkit::skip("mounting is not permitted here");
     }
     let removed = delete_extraneous(&folder.target(Overwrite::Always), b"", |_| false);
     assert!(mount("umount", &[&at]));

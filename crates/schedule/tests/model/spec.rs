@@ -1,8 +1,9 @@
 //! Random schedules, and when they are due by the words of the documentation alone: day by day, and
 //! for short periods minute by minute.
 
-use crate::naive::{self, DAY, Random, Zone};
 use std::collections::BTreeMap;
+use testkit::Random;
+use testkit::calendar::{self, DAY, Zone};
 
 /// What is written in a schedule, as numbers.
 #[derive(Debug)]
@@ -82,18 +83,19 @@ impl On {
     }
 
     fn fits(self, number: i64) -> bool {
-        let (year, month, day) = naive::date(number);
+        let (year, month, day) = calendar::date(number);
         // How many such weekdays the month has until this day, and from it on.
-        let alike = |other: &i64| naive::weekday(*other) == naive::weekday(number);
-        let begin = naive::days(year, month, 1);
+        let alike = |other: &i64| calendar::weekday(*other) == calendar::weekday(number);
+        let begin = calendar::days(year, month, 1);
         let until = (begin..=number).filter(alike).count() as i64;
-        let is_last = !(number + 1..begin + naive::length(year, month)).any(|other| alike(&other));
+        let is_last =
+            !(number + 1..begin + calendar::length(year, month)).any(|other| alike(&other));
         match self {
-            Self::Weekday(weekday) => naive::weekday(number) == weekday,
-            Self::Nth(which, weekday) => naive::weekday(number) == weekday && until == which,
-            Self::Last(weekday) => naive::weekday(number) == weekday && is_last,
+            Self::Weekday(weekday) => calendar::weekday(number) == weekday,
+            Self::Nth(which, weekday) => calendar::weekday(number) == weekday && until == which,
+            Self::Last(weekday) => calendar::weekday(number) == weekday && is_last,
             Self::OfMonth(which) => day == which,
-            Self::LastOfMonth => day == naive::length(year, month),
+            Self::LastOfMonth => day == calendar::length(year, month),
             Self::OfYear(of, which) => (month, day) == (of, which),
         }
     }
@@ -114,20 +116,27 @@ impl Spec {
         let list = |random: &mut Random, most: u64| 0..random.below(most + 1);
         let every = match random.below(8) {
             0..=2 => Every::Opening,
-            3 | 4 => Every::Minutes(*random.of(&[1, 7, 15, 60, 90, 360, 660])),
+            3 | 4 => Every::Minutes(*random.pick(&[1, 7, 15, 60, 90, 360, 660])),
             5 => Every::Days(random.signed(4) + 1),
             6 => Every::Weeks(random.signed(3) + 1),
             _ => Every::Months(random.signed(2) + 1),
         };
         let window = |random: &mut Random| {
-            let (from, length) = (minute(random), *random.of(&[10, 30, 60, 480, 720, 1440]));
+            let (from, length) = (minute(random), *random.pick(&[10, 30, 60, 480, 720, 1440]));
             (from, from + length)
         };
         let is_short = matches!(every, Every::Minutes(_));
         let at = list(random, if is_short { 0 } else { 3 }).map(|_| minute(random)).collect();
         let on = if random.one_in(2) { Vec::new() } else { vec![On::any(random), On::any(random)] };
         let windows = list(random, 2).map(|_| window(random)).collect();
-        Self { zone: random.of(&naive::ZONES), every, at, on, windows, skips: random.one_in(2) }
+        Self {
+            zone: random.pick(&calendar::ZONES),
+            every,
+            at,
+            on,
+            windows,
+            skips: random.one_in(2),
+        }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -157,8 +166,8 @@ impl Spec {
 
     /// From one minute of a day to another.
     fn between(&self, day: i64, from: i64, to: i64) -> (i64, i64) {
-        let begin = naive::first(self.zone, day, from * 60);
-        let end = naive::first(self.zone, day + to / 1440, to % 1440 * 60);
+        let begin = calendar::first(self.zone, day, from * 60);
+        let end = calendar::first(self.zone, day + to / 1440, to % 1440 * 60);
         (begin, if end > begin { end } else { begin + (to - from) * 60 })
     }
 
@@ -217,7 +226,7 @@ impl Spec {
     fn long(&self, days: std::ops::Range<i64>) -> Vec<(i64, i64)> {
         let mut periods: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
         for day in days {
-            let (year, month, _) = naive::date(day);
+            let (year, month, _) = calendar::date(day);
             let number = match self.every {
                 Every::Days(count) => day.div_euclid(count),
                 Every::Weeks(count) => (day + 3).div_euclid(7 * count),
@@ -241,8 +250,8 @@ impl Spec {
                 .filter(|day| self.fits(*day))
                 .flat_map(|day| self.windows_of(day))
                 .collect();
-            let begin = naive::first(self.zone, day, 0);
-            let end = naive::first(self.zone, day + 1, 0);
+            let begin = calendar::first(self.zone, day, 0);
+            let end = calendar::first(self.zone, day + 1, 0);
             for now in (begin..end).step_by(60) {
                 if open.iter().any(|(from, to)| (*from..*to).contains(&now)) {
                     let number = (now - begin) / (minutes * 60);
@@ -255,7 +264,7 @@ impl Spec {
 
     /// Whether a start is allowed, on whatever day.
     pub(crate) fn is_open(&self, now: i64) -> bool {
-        let day = naive::shown(self.zone, now).0;
+        let day = calendar::shown(self.zone, now).0;
         let all = (day - 1..=day).flat_map(|day| self.windows_of(day));
         self.windows.is_empty() || all.into_iter().any(|(from, to)| (from..to).contains(&now))
     }
@@ -264,12 +273,13 @@ impl Spec {
 /// A day near a change of the clocks, in most cases.
 pub(crate) fn begin(random: &mut Random) -> i64 {
     let year = 2024 + random.signed(5);
-    let (month, day) = *random.of(&[(3, 6), (3, 27), (4, 2), (10, 1), (10, 23), (10, 30), (1, 1)]);
-    naive::days(year, month, day) + random.signed(4)
+    let (month, day) =
+        *random.pick(&[(3, 6), (3, 27), (4, 2), (10, 1), (10, 23), (10, 30), (1, 1)]);
+    calendar::days(year, month, day) + random.signed(4)
 }
 
 /// The first moment of a day.
 pub(crate) fn midnight(zone: &Zone, day: i64) -> i64 {
     debug_assert!(day > 0 && DAY > 0);
-    naive::first(zone, day, 0)
+    calendar::first(zone, day, 0)
 }

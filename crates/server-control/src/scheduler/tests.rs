@@ -12,16 +12,7 @@ use serde_json::json;
 use server_contract::access_control::JobEnd;
 use std::collections::BTreeSet;
 use tempfile::TempDir;
-
-/// Random numbers that a seed determines.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) as usize % below
-    }
-}
+use testkit::Random;
 
 /// A server with a clock of its own.
 struct Rig {
@@ -385,11 +376,11 @@ struct World {
 
 impl World {
     fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.index(20) {
             0 => self.restart(),
             1 => {
-                let node = NODES[self.random.below(NODES.len())];
-                let policy = ["one", "two", "same"][self.random.below(3)];
+                let node = NODES[self.random.index(NODES.len())];
+                let policy = ["one", "two", "same"][self.random.index(3)];
                 let by = By { who: "admin", now_secs: self.rig.now };
                 let node = Some(node.parse().unwrap());
                 let _ = self.rig.control().scheduler.start(by, policy, &wanted(node, false));
@@ -398,7 +389,7 @@ impl World {
                 let jobs = self.rig.jobs();
                 let open: Vec<_> = jobs.iter().filter(|job| job.state.is_open()).collect();
                 if !open.is_empty() {
-                    let id = open[self.random.below(open.len())].id;
+                    let id = open[self.random.index(open.len())].id;
                     self.rig.control().jobs.cancel("admin", id).unwrap();
                 }
             }
@@ -408,7 +399,7 @@ impl World {
         for node in NODES {
             self.works(node);
         }
-        let passed = self.random.below(900) as i64;
+        let passed = self.random.signed(900);
         self.rig.after(passed);
         self.check();
     }
@@ -420,7 +411,7 @@ impl World {
     }
 
     fn comes_or_goes(&mut self) {
-        let node = NODES[self.random.below(NODES.len())];
+        let node = NODES[self.random.index(NODES.len())];
         if self.here.remove(node) {
             self.rig.control().agents.disconnected(node);
         } else {
@@ -433,7 +424,7 @@ impl World {
     fn works(&mut self, node: &'static str) {
         let control = self.rig.control().clone();
         if let Some((command, job)) = self.sessions.get(node).copied() {
-            let end = match self.random.below(6) {
+            let end = match self.random.index(6) {
                 0 => JobEnd::Failed("disk".into()),
                 1 => JobEnd::Lost,
                 2 => JobEnd::Complete { snapshot: Some("5a".into()), is_partial: true },
@@ -444,7 +435,7 @@ impl World {
             control.jobs.end(job, &end, "{}");
             self.rig.done(node, command);
             self.sessions.remove(node);
-        } else if self.here.contains(node) && self.random.below(2) == 0 {
+        } else if self.here.contains(node) && self.random.index(2) == 0 {
             let Some(command) = self.rig.command(node) else { return };
             let job = control.jobs.begin(node, node, "backup", &what_of(command));
             self.sessions.insert(node, (command, job));
@@ -510,7 +501,7 @@ impl World {
 fn whatever_happens_no_source_runs_twice_and_no_run_is_missed_silently() {
     for seed in 0..3 {
         let rig = Rig::new(&NODES, &site());
-        let (random, here) = (Random(seed), BTreeSet::from(NODES));
+        let (random, here) = (Random::new(seed), BTreeSet::from(NODES));
         here.iter().for_each(|node| rig.control().agents.connected(node));
         let mut world = World { rig, random, here, sessions: BTreeMap::new() };
         world.rig.after(0);

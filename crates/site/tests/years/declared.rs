@@ -1,11 +1,12 @@
 //! What is declared: a site with one policy, whose retention and holds change.
 
-use crate::naive::{Random, ZONES, Zone};
 use clock::Span;
 use jiff::tz::TimeZone;
 use retention::{Class, Keep, Rules};
 use serde_json::{Value, json};
 use site::{Kind, Site};
+use testkit::Random;
+use testkit::calendar::{ZONES, Zone};
 
 pub(crate) const POLICY: &str = "files";
 pub(crate) const CLASS: &str = "standard";
@@ -53,7 +54,7 @@ impl Declared {
         }
         let mut hold = json!({"reason": "a case"});
         if random.one_in(2) {
-            hold["node"] = (*random.of(&crate::NODES)).into();
+            hold["node"] = (*random.pick(&crate::NODES)).into();
         }
         if random.one_in(2) {
             hold["until"] = jiff::Timestamp::from_second(until_secs).unwrap().to_string().into();
@@ -116,7 +117,7 @@ fn schedule(random: &mut Random, zone: &str) -> Value {
     // Often at the hours in which clocks are set.
     let hour = random.below(24);
     let hours = [format!("{hour:02}:30"), "02:30".to_owned(), "01:59".to_owned()];
-    let at = random.of(&hours).clone();
+    let at = random.pick(&hours).clone();
     let mut schedule = match random.below(6) {
         0 | 1 => json!({"at": at}),
         2 => json!({"at": at, "on": "sunday"}),

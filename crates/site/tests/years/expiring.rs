@@ -1,12 +1,12 @@
 //! Expiry beside what the words of the documentation promise.
 
 use crate::declared::{self, Declared};
-use crate::naive::{self, DAY};
 use crate::{Stored, World, YEARS};
 use clock::Reading;
 use retention::{Facts, Keep, State, Trashed, TrashedBy, Verdict};
 use site::{Effect, EffectKind, effects};
 use std::collections::BTreeSet;
+use testkit::calendar::{self, DAY};
 
 /// A time server corrects a clock by minutes while nobody looks.
 const SLACK_SECS: i64 = 2 * 600;
@@ -209,7 +209,7 @@ impl World {
     /// An administrator names a snapshot.
     pub(crate) fn name(&mut self) {
         let since_secs = self.now().secs;
-        let by = *self.random.of(&[TrashedBy::Name, TrashedBy::NameAtOnce]);
+        let by = *self.random.pick(&[TrashedBy::Name, TrashedBy::NameAtOnce]);
         let at = self.random.below(self.stored.len() as u64 + 1) as usize;
         let world_secs = self.world_secs;
         if let Some(one) = self.stored.get_mut(at) {
@@ -221,7 +221,7 @@ impl World {
     /// Says by name that a source is deleted, or that it was not.
     pub(crate) fn delete_source(&mut self) {
         let since = (!self.random.one_in(2)).then_some(self.now().secs);
-        let node = *self.random.of(&crate::NODES);
+        let node = *self.random.pick(&crate::NODES);
         let of_node = self.stored.iter_mut().filter(|one| one.facts.node == node);
         of_node.for_each(|one| one.facts.source_deleted_secs = since);
     }
@@ -241,11 +241,11 @@ fn number(keep: Keep) -> usize {
 
 /// The day, week, month or year that the clock shows, by the second calendar.
 fn of_period(declared: &Declared, period: u32, secs: i64) -> (i64, i64) {
-    let (day, _) = naive::shown(declared.zone, secs);
-    let (year, month, _) = naive::date(day);
+    let (day, _) = calendar::shown(declared.zone, secs);
+    let (year, month, _) = calendar::date(day);
     match period {
         0 => (day, 0),
-        1 => (day - naive::weekday(day), 0),
+        1 => (day - calendar::weekday(day), 0),
         2 => (year, month),
         _ => (year, 0),
     }

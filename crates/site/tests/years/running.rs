@@ -1,10 +1,10 @@
 //! The runs of one node: each is started once, or told as missed.
 
 use crate::declared::{self, Declared};
-use crate::naive::Random;
 use clock::Reading;
 use schedule::{Failed, Missed, Next, Situation, Start, Timetable};
 use std::collections::BTreeSet;
+use testkit::Random;
 
 /// The schedule of a node, and what has become of its runs.
 pub(crate) struct Runs {

@@ -8,23 +8,11 @@ use clock::{Doubt, Reading};
 use ids::SnapshotId;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use testkit::Random;
 
 /// Runs in `make test`; more with `ICECORE_RETENTION_RUNS`.
 const RUNS: u64 = 100;
 const STEPS: usize = 25;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % below
-    }
-
-    fn one_in(&mut self, of: u64) -> bool {
-        self.below(of) == 0
-    }
-}
 
 /// The server, and what is expected of its trash.
 struct Model {
@@ -37,7 +25,7 @@ struct Model {
 impl Model {
     fn new(seed: u64) -> Self {
         let rig = Rig::new(&["web"]);
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9).wrapping_add(1));
+        let mut random = Random::new(seed);
         let model = |rig: Rig, random| Self { rig, random, now: NOW, trash: BTreeMap::new() };
         let class = class(&mut random);
         rig.put("retention", "r", json!({"class": {"standard": class}}));

@@ -24,6 +24,11 @@ impl Random {
         self.next() % end
     }
 
+    /// A number of seconds, or the like, below `end`, which is above 0.
+    pub fn signed(&mut self, end: i64) -> i64 {
+        self.below(end as u64) as i64
+    }
+
     /// A length or index below `end`, which is not 0.
     pub fn index(&mut self, end: usize) -> usize {
         self.below(end as u64) as usize
@@ -55,4 +60,22 @@ impl Random {
         bytes.truncate(length as usize);
         bytes
     }
+}
+
+/// Bytes that no compressor makes smaller, the same for the same seed.
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut bytes: Vec<u8> =
+        (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
+    bytes.truncate(length);
+    bytes
+}
+
+/// The seeds to run: `ICECORE_MODEL_RUNS` of them, or as many as a test takes by itself.
+///
+/// # Panics
+/// When the variable is not a number.
+pub fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let runs = std::env::var("ICECORE_MODEL_RUNS").ok();
+    0..runs.map_or(usual, |runs| runs.parse().expect("ICECORE_MODEL_RUNS is a number"))
 }

@@ -1,4 +1,4 @@
-//! For tests: what cannot be tested here is said, with its reason, and never passes for success.
+//! What cannot be tested here is said, with its reason, and never passes for success.
 //!
 //! `make test` names a file in `ICECORE_SKIPS`, to which each skip adds its line; at the end it prints
 //! them and fails, unless `ALLOW_SKIP=1`. The shell's part of the same is `.ci/skip`.

@@ -22,7 +22,7 @@ const SETTINGS: [&str; 4] =
 const PORT: u16 = 5432;
 
 /// A running PostgreSQL. It ends when this is dropped, or with the process.
-pub(crate) struct Server {
+pub struct Server {
     folder: PathBuf,
     port: u16,
     keeper: Child,
@@ -30,22 +30,18 @@ pub(crate) struct Server {
 
 impl Server {
     /// The one that all tests of a process use. A new database costs less than a new server.
-    pub(crate) fn shared() -> &'static Self {
+    pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Server> = OnceLock::new();
         SHARED.get_or_init(|| Self::start("shared", &QUICK))
     }
 
     /// Starts a server with these settings.
-    pub(crate) fn start(name: &str, settings: &[&str]) -> Self {
+    pub fn start(name: &str, settings: &[&str]) -> Self {
         Self::start_with(name, PORT, |_| settings.iter().map(|&setting| setting.into()).collect())
     }
 
     /// Starts a server at `port`, with the settings of `prepare`, which may put files into the server's folder.
-    pub(crate) fn start_with(
-        name: &str,
-        port: u16,
-        prepare: impl FnOnce(&Path) -> Vec<String>,
-    ) -> Self {
+    pub fn start_with(name: &str, port: u16, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let folder = std::env::temp_dir().join(format!("icecore-pg-{}-{name}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         give(&folder);
@@ -61,17 +57,18 @@ impl Server {
     }
 
     /// Makes an empty database. Returns how it is reached.
-    pub(crate) fn database(&self, name: &str) -> String {
+    pub fn database(&self, name: &str) -> String {
         self.client().batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
         self.reached(name)
     }
 
     /// A connection past the catalog.
-    pub(crate) fn client(&self) -> postgres::Client {
-        postgres::Client::connect(&self.reached("postgres"), postgres::NoTls).unwrap()
+    pub fn client(&self) -> ::postgres::Client {
+        ::postgres::Client::connect(&self.reached("postgres"), ::postgres::NoTls).unwrap()
     }
 
-    pub(crate) fn reached(&self, database: &str) -> String {
+    /// How a database of this server is reached.
+    pub fn reached(&self, database: &str) -> String {
         let Self { folder, port, .. } = self;
         let port = if *port == PORT { String::new() } else { format!(" port={port}") };
         format!("host={}{port} user=postgres dbname={database}", folder.display())
@@ -80,7 +77,7 @@ impl Server {
     fn await_start(&self) {
         // Tries are counted, not seconds: a machine that is stopped meanwhile has waited for nothing.
         for _ in 0..600 {
-            if postgres::Client::connect(&self.reached("postgres"), postgres::NoTls).is_ok() {
+            if ::postgres::Client::connect(&self.reached("postgres"), ::postgres::NoTls).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -98,7 +95,7 @@ impl Drop for Server {
 }
 
 /// Makes a file the server's own.
-pub(crate) fn give(path: &Path) {
+pub fn give(path: &Path) {
     if let Some((user, group)) = other_user() {
         chown(path, Some(user), Some(group)).unwrap();
     }

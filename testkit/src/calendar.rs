@@ -1,15 +1,13 @@
-//! A second calendar, for tests: time zones as arithmetic on Sundays, without any library. And the
-//! random numbers of tests that compare two implementations.
+//! A second calendar: time zones as arithmetic on Sundays, without any library.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
-
-pub(crate) const DAY: i64 = 86_400;
+/// Seconds of a day without a change of the clock.
+pub const DAY: i64 = 86_400;
 
 /// A zone with daylight saving between two Sundays.
 #[derive(Debug)]
-pub(crate) struct Zone {
+pub struct Zone {
     /// For the library.
-    pub(crate) posix: &'static str,
+    pub posix: &'static str,
     standard_secs: i64,
     summer_secs: i64,
     /// Month, which Sunday of it (5 for the last), and seconds in UTC from the beginning of that day.
@@ -18,7 +16,7 @@ pub(crate) struct Zone {
 }
 
 /// Both halves of the world, and half an hour of daylight saving.
-pub(crate) const ZONES: [Zone; 3] = [
+pub const ZONES: [Zone; 3] = [
     Zone {
         posix: "CET-1CEST,M3.5.0,M10.5.0/3", // Europe/Berlin
         standard_secs: 3600,
@@ -43,14 +41,14 @@ pub(crate) const ZONES: [Zone; 3] = [
 ];
 
 /// Days from 1970 to a date.
-pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
+pub fn days(year: i64, month: i64, day: i64) -> i64 {
     let leap_days = |year: i64| year / 4 - year / 100 + year / 400;
     let years = (year - 1970) * 365 + leap_days(year - 1) - leap_days(1969);
     years + (1..month).map(|month| length(year, month)).sum::<i64>() + day - 1
 }
 
 /// Days of a month.
-pub(crate) fn length(year: i64, month: i64) -> i64 {
+pub fn length(year: i64, month: i64) -> i64 {
     match month {
         2 => 28 + i64::from(is_leap(year)),
         4 | 6 | 9 | 11 => 30,
@@ -63,7 +61,7 @@ fn is_leap(year: i64) -> bool {
 }
 
 /// Year, month and day of a number of days since 1970.
-pub(crate) fn date(number: i64) -> (i64, i64, i64) {
+pub fn date(number: i64) -> (i64, i64, i64) {
     let year =
         (1969 + number / 366..).take_while(|year| days(*year, 1, 1) <= number).last().unwrap();
     let month = (1..=12).take_while(|month| days(year, *month, 1) <= number).last().unwrap();
@@ -71,7 +69,7 @@ pub(crate) fn date(number: i64) -> (i64, i64, i64) {
 }
 
 /// 0 for Monday.
-pub(crate) fn weekday(number: i64) -> i64 {
+pub fn weekday(number: i64) -> i64 {
     (number + 3).rem_euclid(7)
 }
 
@@ -82,7 +80,7 @@ fn sunday(year: i64, (month, which, secs): (i64, i64, i64)) -> i64 {
 }
 
 /// Seconds to add to UTC.
-pub(crate) fn offset(zone: &Zone, secs: i64) -> i64 {
+pub fn offset(zone: &Zone, secs: i64) -> i64 {
     let year = date(secs / DAY).0;
     let (begins, ends) = (sunday(year, zone.begins), sunday(year, zone.ends));
     let is_summer = if begins < ends {
@@ -94,46 +92,15 @@ pub(crate) fn offset(zone: &Zone, secs: i64) -> i64 {
 }
 
 /// What a clock shows: the day since 1970 and the second of that day.
-pub(crate) fn shown(zone: &Zone, secs: i64) -> (i64, i64) {
+pub fn shown(zone: &Zone, secs: i64) -> (i64, i64) {
     let local = secs + offset(zone, secs);
     (local.div_euclid(DAY), local.rem_euclid(DAY))
 }
 
 /// The first second at which a clock shows this second of a day or a later one of it, or a later
 /// day: that is how a time in a gap is moved to its end, and one that exists twice to its first.
-pub(crate) fn first(zone: &Zone, day: i64, second: i64) -> i64 {
+pub fn first(zone: &Zone, day: i64, second: i64) -> i64 {
     let guess = day * DAY + second - zone.standard_secs.max(zone.summer_secs);
     let step = 60;
     (guess..).step_by(step).find(|secs| shown(zone, *secs) >= (day, second)).unwrap()
-}
-
-/// Random numbers that follow from a seed (SplitMix64).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % bound
-    }
-
-    pub(crate) fn signed(&mut self, bound: i64) -> i64 {
-        self.below(bound as u64) as i64
-    }
-
-    pub(crate) fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-
-    pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len() as u64) as usize]
-    }
-}
-
-/// The seeds to run: `ICECORE_MODEL_RUNS` of them, or as many as a test takes by itself.
-pub(crate) fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let runs = std::env::var("ICECORE_MODEL_RUNS").ok();
-    0..runs.map_or(usual, |runs| runs.parse().expect("ICECORE_MODEL_RUNS is a number"))
 }

@@ -1,0 +1,12 @@
+//! What tests of several crates share. Nothing here is part of the product.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
+pub mod calendar;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+pub mod random;
+pub mod skips;
+
+pub use random::{Random, noise, seeds};
+pub use skips::skip;
