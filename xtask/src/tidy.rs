@@ -213,9 +213,9 @@ fn unexplained_libraries() -> Vec<String> {
 
 /// Whether `word` is meant as a path from the top folder.
 fn is_path(word: &str) -> bool {
-    const TOP: [&str; 11] = [
-        "crates/", "docs/", "proof/", "xtask/", "fuzz/", "bench/", "demo/", ".ci/", "tests/",
-        "console/", ".cargo/",
+    const TOP: [&str; 12] = [
+        "crates/", "docs/", "proof/", "testkit/", "xtask/", "fuzz/", "bench/", "demo/", ".ci/",
+        "tests/", "console/", ".cargo/",
     ];
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     // What is made, and so is not there in a fresh copy.
