@@ -224,7 +224,7 @@ SABOTAGES = {
         "crates/format/src/record.rs", "return Err(Error::Checksum { what: \"record\" });", "",
         test("format", "every_flipped_bit")),
     "lease before the index is replaced": (
-        "crates/repository/src/repository.rs",
+        "crates/repository/src/publication.rs",
         "        lease.verify()?;\n        index.state.write(&*self.storage)?;",
         "        let _ = lease;\n        index.state.write(&*self.storage)?;",
         test("repository", "robbed")),
@@ -234,9 +234,9 @@ SABOTAGES = {
         "            let _ = lease;\n            repository.storage.remove(&path)?;",
         test("repository", "robbed")),
     "lease before runs are removed": (
-        "crates/repository/src/session.rs",
-        "    lease.verify()?;\n    runs.try_for_each",
-        "    let _ = lease;\n    runs.try_for_each",
+        "crates/repository/src/publication.rs",
+        "        lease.verify()?;\n        runs.iter().try_for_each",
+        "        let _ = lease;\n        runs.iter().try_for_each",
         test("pipeline", "fences::a_backup", "fences::a_reclaim_looks", "fences::settling")),
     "who forgets from afar has a full key": (
         "crates/server-data/src/forget.rs",
@@ -408,13 +408,13 @@ SABOTAGES = {
         test("pipeline", "gone_already")),
     "lease before a container has its name": (
         "crates/repository/src/syncer.rs",
-        "        lease.verify()?;\n        return writer.publish(",
-        "        return writer.publish(",
+        "            self.lease.verify()?;\n            return full.publish(",
+        "            return full.publish(",
         test("pipeline", "fences::a_backup")),
     "lease before a container that is written again has its name": (
         "crates/repository/src/syncer.rs",
-        "    lease.verify()?;\n    let number = copy.publish(",
-        "    let number = copy.publish(",
+        "        self.lease.verify()?;\n        let number = copy.publish(",
+        "        let number = copy.publish(",
         test("pipeline", "fences::a_container_that_is_written_again")),
     "lease before a snapshot is published": (
         "crates/repository/src/session.rs",
@@ -545,7 +545,7 @@ SABOTAGES = {
         test("pipeline", "a_slot_with_keys_of_somebody_else")),
     "a reclaim that failed gives its pardon": (
         "crates/repository/src/reclaim/stages.rs",
-        "                rewriter.pardon(&stages.spared(&stage, rewriter.is_as_before));\n", "",
+        "rewriter.pardon(&condemned);", "rewriter.pardon(&[]);",
         test("repository", "what_a_reclaim_would_have_moved")),
     "room is kept for a full disk": (
         "crates/pipeline/src/unlocked.rs", "        writer.finish();\n", "",
@@ -625,7 +625,7 @@ SABOTAGES = {
         "            || is_connection_error(self.source.kind())\n", "",
         test("pipeline", "a_storage_that_cannot_be_reached")),
     "the root of a snapshot is a page": (
-        "crates/repository/src/reclaim/live.rs", "        if !root.is_page() {",
+        "crates/repository/src/reclaim/mark.rs", "        if !root.is_page() {",
         "        if !root.is_page() && false {",
         test("repository", "whose_root_is_no_page")),
     "a container that is gone stops a reclaim": (

@@ -51,11 +51,21 @@ pub enum Guard {
     LeftoverState,
     /// `init` looks for stored data although a stale listing shows none.
     InitListing,
+    /// Reclaim leaves the containers alone that running sessions write.
+    OpenContainers,
+    /// A container that is written again belongs to the session that wrote it first.
+    WrittenAgain,
+    /// No session is told that anything lies in a container that drains.
+    Drain,
+    /// Only one thread merges runs of the index at a time.
+    SingleMerge,
+    /// Runs that commits add during a merge stay in the index.
+    LaterRuns,
 }
 
 impl Guard {
     /// All guards.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 27] = [
         Self::LeaseCheck,
         Self::Pin,
         Self::Condemned,
@@ -78,6 +88,11 @@ impl Guard {
         Self::LeftoverListing,
         Self::LeftoverState,
         Self::InitListing,
+        Self::OpenContainers,
+        Self::WrittenAgain,
+        Self::Drain,
+        Self::SingleMerge,
+        Self::LaterRuns,
     ];
 }
 

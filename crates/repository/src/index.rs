@@ -32,6 +32,16 @@ impl Index {
         Ok(Self { state, runs })
     }
 
+    /// The index that `state` names; runs that this one has open stay open.
+    pub(crate) fn followed_by(&self, storage: &dyn Storage, state: State) -> Result<Self> {
+        let open = |number: &u64| match self.state.runs.iter().position(|run| run == number) {
+            Some(at) => Ok(self.runs[at].clone()),
+            None => RunReader::open(storage, &run_name(*number)).map(Arc::new),
+        };
+        let runs = state.runs.iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { state, runs })
+    }
+
     /// The runs, oldest first.
     pub(crate) fn runs(&self) -> &[Arc<RunReader>] {
         &self.runs
@@ -81,21 +91,17 @@ impl Index {
         })
     }
 
-    /// Index with `run` (a published one) added, merging runs of like size; nothing is durable
-    /// before the new state is.
-    pub(crate) fn plan_merge(&self, added: Arc<RunReader>) -> (Vec<u64>, Vec<Arc<RunReader>>) {
-        let mut keep = self.state.runs.clone();
-        let mut merged = vec![added];
-        let mut entries = merged[0].entries();
-        while let (Some(last), Some(_)) = (self.runs.get(keep.len().wrapping_sub(1)), keep.last()) {
-            if last.entries() >= entries * SIZE_RATIO {
+    /// The first of the newest runs that are to be one: none of them is much larger than all behind it together.
+    pub(crate) fn first_to_merge(&self) -> usize {
+        let (mut first, mut entries) = (self.runs.len(), 0);
+        while let Some(run) = first.checked_sub(1).and_then(|before| self.runs.get(before)) {
+            if entries > 0 && run.entries() >= entries * SIZE_RATIO {
                 break;
             }
-            entries += last.entries();
-            merged.insert(0, last.clone());
-            keep.pop();
+            entries += run.entries();
+            first -= 1;
         }
-        (keep, merged)
+        first
     }
 }
 

@@ -26,6 +26,7 @@ mod locks;
 mod mount;
 pub mod parity;
 mod pins;
+mod publication;
 mod reading;
 mod readme;
 pub mod rebuild;

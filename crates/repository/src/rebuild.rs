@@ -6,10 +6,10 @@ use crate::container::ContainerFile;
 use crate::container::read::{ContainerReader, ContainerWalk};
 use crate::index::run::{Prefix, RunReader};
 use crate::index::state::State;
-use crate::index::{Index, merge_runs, prefix_of};
+use crate::index::{Index, merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
-use crate::session::{add_runs, write_run};
+use crate::session::write_spill;
 use crate::snapshot_keys::SnapshotKeys;
 use crate::storage::Storage;
 use crate::{Error, Repository, Result, snapshots};
@@ -106,8 +106,10 @@ pub fn rebuild_in_parts(
         // Manifests that could not be read have numbers too, and may be read another time.
         state.next_snapshot = state.next_snapshot.saturating_add(UNREAD_MANIFESTS);
     }
-    let index = repository.index();
-    add_runs(&repository, &index, &mut state, runs.into_runs(), Some)?;
+    let run = repository.allocate_run();
+    if merge_runs(&**storage, &run_name(run), &runs.into_runs(), Some)? {
+        state.runs.push(run);
+    }
     repository.publish_index(&lease, state)?;
     found.objects = repository.index().entries();
     remove_strays(&repository, &lease)?;
@@ -189,7 +191,7 @@ impl Spills {
         placed: &mut FxHashMap<Prefix, RecordLocation>,
     ) -> Result<()> {
         let name = self.name();
-        write_run(storage, &name, placed)?;
+        write_spill(storage, &name, placed)?;
         placed.clear();
         self.add(storage, 0, &name)
     }

@@ -1,14 +1,16 @@
 //! Reclaim: frees the space of forgotten snapshots, while backups run in the same process.
 //!
-//! `live` marks the objects that snapshots reach, and `plan` chooses the containers to rewrite. `rewrite` copies their
-//! live objects, makes the copies durable, publishes an index that points to them, and only then removes the old
-//! files. It stops before deleting anything uncertain. It needs no key, because pages show their references. A caller
-//! with a key can pass a [`Repacker`], which removes dead objects from records that also hold live ones.
+//! `mark` finds the objects that snapshots reach, `plan` chooses the containers to rewrite, and `stages` divides them.
+//! For each stage, `rewrite` condemns its containers, copies their live objects, makes the copies durable, publishes an
+//! index that points to them, and only then removes the old files. It stops before deleting anything uncertain. It
+//! needs no key, because pages show their references. A caller with a key can pass a [`Repacker`], which removes dead
+//! objects from records that also hold live ones.
 
 mod batch;
 mod copied;
 mod copy;
 mod live;
+mod mark;
 mod plan;
 mod rewrite;
 mod scan;
@@ -17,16 +19,12 @@ mod stages;
 use crate::guard::{Guard, guarded};
 use crate::lease::Lease;
 use crate::watch::{Unwatched, Watch};
-use crate::{Error, Repository, Result, container, parity, snapshots};
+use crate::{Error, Repository, Result, container, parity};
 use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId};
 use live::LiveSet;
 use plan::Plan;
-pub(crate) use plan::first_unsettled;
 use rewrite::Rewriter;
-
-/// How often a plan is made again because a backup ended in the meantime; the last time no backup can end.
-const PLANS_MAX: usize = 3;
 
 /// Options of reclaim.
 #[derive(Clone, Copy, Debug)]
@@ -121,17 +119,20 @@ pub fn run_watched(
         parity::remove_unfinished(repository, lease)?;
     }
     let mut live = LiveSet::accepting_damage(options.accept_damage);
-    let (plan, condemned) = decide(repository, &mut live, options, watch)?;
-    if options.dry_run || condemned.is_empty() {
+    mark::mark(repository, &mut live, watch)?;
+    let scans = scan::run(repository, &live)?;
+    let plan = Plan::new(repository, &live, options, &scans)?;
+    if options.dry_run {
         return Ok(plan.outcome().with_freed(from_unfinished));
     }
-    // A snapshot whose removal is not durable would come back without its data.
-    if guarded(Guard::RemovalSync) {
-        repository.storage.sync_directory(snapshots::DIRECTORY)?;
-    }
     let mut rewriter =
-        Rewriter::new(repository, lease, &live, repacker, options.accept_damage, watch);
-    Ok(stages::run(&mut rewriter, &plan, &condemned)?.with_freed(from_unfinished))
+        Rewriter::new(repository, lease, live, repacker, options.accept_damage, watch);
+    let outcome = stages::run(&mut rewriter, &plan);
+    if outcome.is_err() {
+        // Nobody knows when the next one comes.
+        rewriter.drain_only(&[]);
+    }
+    Ok(outcome?.with_freed(from_unfinished))
 }
 
 impl ReclaimOutcome {
@@ -144,7 +145,7 @@ impl ReclaimOutcome {
 impl Repository {
     /// Whether the index has everything that the snapshot of `root` needs.
     pub fn is_complete(&self, root: ObjectId) -> Result<bool> {
-        Ok(!guarded(Guard::CompleteManifest) || live::is_complete(self, root)?)
+        Ok(!guarded(Guard::CompleteManifest) || mark::is_complete(self, root)?)
     }
 
     /// Whether the index has everything that all snapshots of now need. Reads each page once, however many share it.
@@ -152,50 +153,8 @@ impl Repository {
     /// # Errors
     /// When the storage is unreachable.
     pub fn are_complete(&self, watch: &dyn Watch) -> Result<bool> {
-        live::are_complete(self, watch)
+        mark::are_complete(self, watch)
     }
-}
-
-/// Marks, plans and condemns. Backups may end while this marks: then it marks what they added.
-fn decide(
-    repository: &Repository,
-    live: &mut LiveSet,
-    options: ReclaimOptions,
-    watch: &dyn Watch,
-) -> Result<(Plan, Vec<ContainerNo>)> {
-    for attempt in 1.. {
-        let snapshots = live::mark(repository, live, watch)?;
-        let scans = scan::run(repository, live)?;
-        let plan = Plan::new(repository, live, options, &scans)?;
-        let _commit = repository.commit.lock();
-        let has_roots = live.has_roots(&repository.pins.lock().roots());
-        let changed = repository.current_snapshots()? != snapshots || !has_roots;
-        if changed && guarded(Guard::Remark) {
-            if attempt < PLANS_MAX {
-                continue;
-            }
-            // Nobody can commit now: what is marked stays true.
-            let snapshots = live::mark(repository, live, &Unwatched)?;
-            if repository.current_snapshots()? != snapshots {
-                return Err(Error::UncertainData(
-                    "the listing of snapshots names one that does not exist".into(),
-                ));
-            }
-            let plan = Plan::new(repository, live, options, &scans)?;
-            let condemned = condemn(repository, &plan, options);
-            return Ok((plan, condemned));
-        }
-        let condemned = condemn(repository, &plan, options);
-        return Ok((plan, condemned));
-    }
-    Err(Error::UncertainData("snapshots kept changing while the plan was made".into()))
-}
-
-fn condemn(repository: &Repository, plan: &Plan, options: ReclaimOptions) -> Vec<ContainerNo> {
-    if options.dry_run {
-        return Vec::new();
-    }
-    repository.pins.lock().condemn(&plan.candidates())
 }
 
 /// Removes unfinished containers that nobody will finish: of a writer that was fenced out while it
@@ -205,10 +164,10 @@ fn remove_unfinished_containers(
     lease: &Lease,
     dry_run: bool,
 ) -> Result<u64> {
-    let first_unsettled = plan::first_unsettled(repository);
+    let settled = repository.settled();
     let files = container::list(&*repository.storage, ContainerNo(0))?;
     let mut bytes = 0_u64;
-    for file in files.iter().filter(|file| !file.finished && file.number.0 < first_unsettled) {
+    for file in files.iter().filter(|file| !file.finished && settled.has(file.number)) {
         let name = container::part_name(file.number);
         // Its length is for the report alone.
         bytes += repository.storage.open(&name).and_then(|file| file.length()).unwrap_or(0);

@@ -5,10 +5,10 @@ use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container::{self, ContainerFile, part_name};
 use crate::guard::{Guard, guarded};
-use crate::index::run::{Prefix, RunReader};
+use crate::index::run::Prefix;
 use crate::index::{prefix_of, run_name};
 use crate::lease::Lease;
-use crate::session::{add_runs, remove_runs, write_run};
+use crate::session::write_run;
 use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Error, Repository, Result, config, keys, lock_file, readme, receipts, snapshots};
 use format::container::Row;
@@ -16,14 +16,13 @@ use format::manifest::Head;
 use format::record::{self, Header, RecordKind};
 use ids::{ContainerNo, RecordLocation, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Settles what the last writer left: finished containers go into the index, unfinished ones are
 /// saved as far as their records are good. So an interrupted backup costs nothing twice.
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
-    let index = repository.index();
-    let first = index.state.first_unknown();
+    let mut state = repository.index().state.clone();
+    let first = state.first_unknown();
     let left = match guarded(Guard::LeftoverListing) {
         true => container::list_current(repository, first)?,
         false => container::list(&*repository.storage, first)?,
@@ -32,31 +31,29 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
         make_names_durable(&*repository.storage, &left)?;
     }
     if left.is_empty() {
+        repository.pins.lock().settled();
         return remove_strays(repository, lease);
     }
     let last = left.iter().map(|file| file.number.0).max().unwrap_or_default();
     repository.next_container.fetch_max(last + 1, Ordering::Relaxed);
     let mut placed = FxHashMap::default();
-    let mut next_snapshot = index.state.next_snapshot;
+    let mut next_snapshot = state.next_snapshot;
     for file in left {
         next_snapshot = next_snapshot.max(after_manifests(repository, file)?);
         settle(repository, lease, file, &mut placed)?;
     }
     repository.next_snapshot.fetch_max(next_snapshot, Ordering::Relaxed);
-    let mut state = index.state.clone();
     state.next_container = repository.next_container.load(Ordering::Relaxed);
     state.next_snapshot = next_snapshot;
     leave_out_what_is_known(repository, &mut placed)?;
     if !placed.is_empty() {
-        let name = format!("index/spill-{:x}-recovery", lease.generation());
-        write_run(&*repository.storage, &name, &placed)?;
-        let run = Arc::new(RunReader::open(&*repository.storage, &name)?);
-        add_runs(repository, &index, &mut state, vec![run], Some)?;
+        let run = repository.allocate_run();
+        write_run(&*repository.storage, &run_name(run), &placed)?;
+        state.runs.push(run);
     }
-    let old = index.state.runs.clone();
-    repository.publish_index(lease, state.clone())?;
-    remove_runs(&*repository.storage, lease, old.iter().filter(|run| !state.runs.contains(run)))?;
+    repository.publish_index(lease, state)?;
     repository.pins.lock().settled();
+    repository.compact_index(lease, None)?;
     remove_strays(repository, lease)
 }
 

@@ -37,9 +37,11 @@ pub struct Repository {
     pub(crate) commit: Mutex<()>,
     /// Held while a reclaim runs: two would condemn the same containers.
     pub(crate) reclaiming: Mutex<()>,
+    /// Held while runs of the index are merged. Who has it may take the commit lock, and not the other way round.
+    pub(crate) merging: Mutex<()>,
     pub(crate) next_container: AtomicU64,
     pub(crate) next_snapshot: AtomicU64,
-    next_run: AtomicU64,
+    pub(crate) next_run: AtomicU64,
     pub(crate) listing_markers: ListingMarkers,
     pub(crate) open: Mutex<VecDeque<Arc<ContainerReader>>>,
     /// Records that were read from parity, and those that could not be: nobody tries them again
@@ -124,6 +126,7 @@ impl Repository {
             pins: Mutex::default(),
             commit: Mutex::new(()),
             reclaiming: Mutex::new(()),
+            merging: Mutex::new(()),
             listing_markers: ListingMarkers::default(),
             open: Mutex::default(),
             healed: Mutex::default(),
@@ -245,6 +248,11 @@ impl Repository {
         self.commit.is_locked()
     }
 
+    /// Whether a thread is merging runs of the index.
+    pub fn is_merging(&self) -> bool {
+        self.merging.is_locked()
+    }
+
     /// One snapshot.
     pub fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
         snapshots::read(&*self.storage, name)
@@ -307,20 +315,12 @@ impl Repository {
         ContainerNo(self.next_container.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A number for a run, noted in `state`. None is given twice: a commit that failed in its last
-    /// step may have left a state that names its run.
-    pub(crate) fn allocate_run(&self, state: &mut State) -> u64 {
-        let number = self.next_run.fetch_add(1, Ordering::Relaxed);
-        state.next_run = number.saturating_add(1);
-        number
-    }
-
     /// A number for a container of `session`. Under one lock: nobody sees the number given and not
     /// yet noted.
     pub(crate) fn allocate_for(&self, session: SessionNo) -> ContainerNo {
         let mut pins = self.pins.lock();
         let number = self.allocate_container();
-        pins.writes(session, number.0);
+        pins.writes(session, number);
         number
     }
 
@@ -339,16 +339,6 @@ impl Repository {
                 writer => return writer,
             }
         }
-    }
-
-    /// Durably replaces the state of the index and uses it from now on. The commit lock is held.
-    /// The lease is looked at last: making the runs that the state names took a while.
-    pub(crate) fn publish_index(&self, lease: &Lease, state: State) -> Result<()> {
-        let index = Index::open(&*self.storage, state)?;
-        lease.verify()?;
-        index.state.write(&*self.storage)?;
-        *self.index.write() = Arc::new(index);
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::index::run::{Prefix, Row, RunReader, RunWriter};
 use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::pins::SessionNo;
-use crate::snapshots;
+use crate::snapshots::{self, SnapshotRef};
 use crate::storage::Storage;
 use crate::syncer::{Renumbered, Syncer, UNFINISHED_MAX};
 use crate::{Error, Repository, Result};
@@ -185,19 +185,32 @@ impl Session {
             self.write(receipt.kind, &[&receipt.associated, &receipt.checksum()])?;
         }
         let renumbered = self.finish_containers()?;
-        let repository = self.repository.clone();
+        let run = self.write_run(&renumbered)?;
+        let snapshot = self.publish(run, manifest, receipt.as_ref())?;
+        // The backup is done, whatever comes of this: the next writer removes and merges what is left.
+        let _ = self.remove_spilled();
+        let _ = self.repository.compact_index(&self.lease, Some(self.number));
+        Ok(CommittedSnapshot { snapshot, stored_bytes: self.stored_bytes() })
+    }
+
+    /// Lets the index name `run`, and the snapshot of `manifest` exist.
+    fn publish(
+        &self,
+        run: Option<u64>,
+        manifest: &SealedRecord,
+        receipt: Option<&SealedRecord>,
+    ) -> Result<SnapshotRef> {
+        let repository = &self.repository;
         let _commit = repository.commit.lock();
-        self.publish_index(&renumbered)?;
+        let mut state = repository.next_state(Some(self.number));
+        state.runs.extend(run);
+        repository.publish_index(&self.lease, state)?;
+        let storage = &*repository.storage;
         // The last look before the one step that makes it visible.
         self.lease.verify()?;
-        let snapshot = snapshots::write(
-            &*repository.storage,
-            &self.session_record,
-            manifest,
-            receipt.as_ref(),
-        )?;
+        let snapshot = snapshots::write(storage, &self.session_record, manifest, receipt)?;
         self.committed.store(true, Ordering::Relaxed);
-        Ok(CommittedSnapshot { snapshot, stored_bytes: self.stored_bytes() })
+        Ok(snapshot)
     }
 
     /// Refuses a manifest whose root page is not stored: its snapshot could be neither read nor marked.
@@ -338,8 +351,9 @@ impl Session {
 
     fn send_to_sync(&self, full: ContainerWriter) -> Result<()> {
         let mut syncer = self.syncer.lock();
-        let syncer = syncer
-            .get_or_insert_with(|| Syncer::start(self.repository.clone(), self.lease.clone()));
+        let syncer = syncer.get_or_insert_with(|| {
+            Syncer::start(self.repository.clone(), self.lease.clone(), self.number)
+        });
         syncer.send(full)
     }
 
@@ -363,38 +377,43 @@ impl Session {
     fn spill(&self, objects: &mut SessionObjects) -> Result<()> {
         let (generation, number) = (self.lease.generation(), objects.spilled.len());
         let name = format!("index/spill-{generation:x}-{:x}-{number:x}", self.number);
-        write_run(&*self.repository.storage, &name, &objects.placed)?;
+        write_spill(&*self.repository.storage, &name, &objects.placed)?;
         let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
         objects.spilled.push((name, run));
         objects.placed.clear();
         Ok(())
     }
 
-    /// Adds what this session stored to the index. The commit lock is held.
-    fn publish_index(&self, renumbered: &Renumbered) -> Result<()> {
-        let storage = &*self.repository.storage;
+    /// Durably writes what this session stored as a run, of which no state knows yet.
+    fn write_run(&self, renumbered: &Renumbered) -> Result<Option<u64>> {
+        let (repository, storage) = (&self.repository, &*self.repository.storage);
         let mut objects = self.objects.lock();
+        let renumber = |location: RecordLocation| {
+            let container = *renumbered.get(&location.container).unwrap_or(&location.container);
+            RecordLocation { container, ..location }
+        };
+        if objects.placed.is_empty() && objects.spilled.is_empty() {
+            return Ok(None);
+        }
+        let number = repository.allocate_run();
+        if objects.spilled.is_empty() {
+            objects.placed.values_mut().for_each(|location| *location = renumber(*location));
+            write_run(storage, &run_name(number), &objects.placed)?;
+            return Ok(Some(number));
+        }
         if !objects.placed.is_empty() {
             self.spill(&mut objects)?;
         }
-        let index = self.repository.index();
-        let mut state = index.state.clone();
-        let unsettled = self.repository.pins.lock().first_unsettled(Some(self.number));
-        let allocated = self.repository.next_container.load(Ordering::Relaxed);
-        state.next_container = unsettled.unwrap_or(allocated).min(allocated);
-        state.next_snapshot = self.repository.next_snapshot.load(Ordering::Relaxed);
-        let renumber = |location: RecordLocation| {
-            let container = *renumbered.get(&location.container).unwrap_or(&location.container);
-            Some(RecordLocation { container, ..location })
-        };
         let mine: Vec<_> = objects.spilled.iter().map(|(_, run)| run.clone()).collect();
-        if !mine.is_empty() {
-            add_runs(&self.repository, &index, &mut state, mine, renumber)?;
-        }
-        let old = index.state.runs.clone();
-        self.repository.publish_index(&self.lease, state.clone())?;
-        remove_runs(storage, &self.lease, old.iter().filter(|run| !state.runs.contains(run)))?;
-        objects.spilled.drain(..).try_for_each(|(name, _)| Ok(storage.remove(&name)?))
+        let location = |location| Some(renumber(location));
+        let is_written = merge_runs(storage, &run_name(number), &mine, location)?;
+        Ok(is_written.then_some(number))
+    }
+
+    /// Removes the runs that it wrote for want of memory: the index has what they say.
+    fn remove_spilled(&self) -> Result<()> {
+        let mut spilled = std::mem::take(&mut self.objects.lock().spilled).into_iter();
+        spilled.try_for_each(|(name, _)| Ok(self.repository.storage.remove(&name)?))
     }
 }
 
@@ -412,38 +431,17 @@ impl Drop for Session {
     }
 }
 
-/// Merges `mine` with published runs of like size into one new run of `state`.
-pub(crate) fn add_runs(
-    repository: &Repository,
-    index: &crate::index::Index,
-    state: &mut crate::index::state::State,
-    mine: Vec<Arc<RunReader>>,
-    location: impl FnMut(RecordLocation) -> Option<RecordLocation>,
-) -> Result<()> {
-    let added = mine.iter().max_by_key(|run| run.entries()).cloned();
-    let Some(added) = added else { return Ok(()) };
-    let (keep, mut merged) = index.plan_merge(added);
-    merged.pop();
-    merged.extend(mine);
-    let number = repository.allocate_run(state);
-    state.runs = keep;
-    if merge_runs(&*repository.storage, &run_name(number), &merged, location)? {
-        state.runs.push(number);
-    }
-    Ok(())
-}
-
-/// Durably removes runs that no state names any more.
-pub(crate) fn remove_runs<'a>(
+/// Writes `placed` as the run `name` for a time; what an earlier one left of that name goes.
+pub(crate) fn write_spill(
     storage: &dyn Storage,
-    lease: &Lease,
-    mut runs: impl Iterator<Item = &'a u64>,
+    name: &str,
+    placed: &FxHashMap<Prefix, RecordLocation>,
 ) -> Result<()> {
-    lease.verify()?;
-    runs.try_for_each(|run| Ok(storage.remove(&run_name(*run))?))
+    storage.remove(name)?;
+    write_run(storage, name, placed)
 }
 
-/// Writes `placed` as the run `name`.
+/// Writes `placed` as the run `name`, which nobody has used.
 pub(crate) fn write_run(
     storage: &dyn Storage,
     name: &str,
@@ -455,7 +453,6 @@ pub(crate) fn write_run(
     };
     let mut rows: Vec<Row> = placed.iter().map(row).collect();
     rows.sort_unstable_by_key(|row| row.prefix);
-    storage.remove(name)?;
     let total = rows.len() as u64;
     let push = |writer: &mut RunWriter| rows.into_iter().try_for_each(|row| writer.push(row));
     RunWriter::write(storage, name, total, push).map(|_| ())

@@ -4,6 +4,7 @@ use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::guard::{Guard, guarded};
 use crate::lease::Lease;
+use crate::pins::SessionNo;
 use crate::{Error, Repository, Result};
 use format::container::Row;
 use format::record::verify;
@@ -33,12 +34,18 @@ pub(crate) enum Syncer {
 }
 
 impl Syncer {
-    pub(crate) fn start(repository: Arc<Repository>, lease: Arc<Lease>) -> Self {
-        if repository.is_stepwise() {
-            return Self::InTurn(Box::new(Mutex::new(InTurn::new(repository, lease))));
+    /// For the containers of `session`.
+    pub(crate) fn start(
+        repository: Arc<Repository>,
+        lease: Arc<Lease>,
+        session: SessionNo,
+    ) -> Self {
+        let writer = Writer { repository, lease, session };
+        if writer.repository.is_stepwise() {
+            return Self::InTurn(Box::new(Mutex::new(InTurn::new(writer))));
         }
         let (queue, full) = sync_channel(SYNC_QUEUE);
-        let thread = std::thread::spawn(move || sync_all(&repository, &lease, &full));
+        let thread = std::thread::spawn(move || writer.sync_all(&full));
         Self::Thread { queue, thread }
     }
 
@@ -63,8 +70,7 @@ impl Syncer {
 
 /// The thread's work without a thread.
 pub(crate) struct InTurn {
-    repository: Arc<Repository>,
-    lease: Arc<Lease>,
+    writer: Writer,
     waiting: VecDeque<ContainerWriter>,
     renumbered: Renumbered,
     /// What ended it.
@@ -72,9 +78,9 @@ pub(crate) struct InTurn {
 }
 
 impl InTurn {
-    fn new(repository: Arc<Repository>, lease: Arc<Lease>) -> Self {
+    fn new(writer: Writer) -> Self {
         let (waiting, renumbered) = Default::default();
-        Self { repository, lease, waiting, renumbered, failed: None }
+        Self { writer, waiting, renumbered, failed: None }
     }
 
     fn send(&mut self, full: ContainerWriter) -> Result<()> {
@@ -90,8 +96,8 @@ impl InTurn {
     /// Until at most `left` wait.
     fn go_on(&mut self, left: usize) {
         while self.failed.is_none() && self.waiting.len() > left {
-            let Some(writer) = self.waiting.pop_front() else { return };
-            self.failed = sync(&self.repository, &self.lease, writer, &mut self.renumbered).err();
+            let Some(full) = self.waiting.pop_front() else { return };
+            self.failed = self.writer.sync(full, &mut self.renumbered).err();
         }
     }
 
@@ -101,56 +107,61 @@ impl InTurn {
     }
 }
 
-fn sync_all(
-    repository: &Repository,
-    lease: &Lease,
-    full: &Receiver<ContainerWriter>,
-) -> Result<Renumbered> {
-    let mut renumbered = Renumbered::default();
-    for writer in full {
-        sync(repository, lease, writer, &mut renumbered)?;
-    }
-    Ok(renumbered)
+/// The session that wrote the containers.
+struct Writer {
+    repository: Arc<Repository>,
+    lease: Arc<Lease>,
+    session: SessionNo,
 }
 
-fn sync(
-    repository: &Repository,
-    lease: &Lease,
-    mut writer: ContainerWriter,
-    renumbered: &mut Renumbered,
-) -> Result<()> {
-    let number = writer.number();
-    if writer.sync().is_ok() || !guarded(Guard::FailedSync) {
-        lease.verify()?;
-        return writer.publish(&*repository.storage).map(|_| ());
+impl Writer {
+    fn sync_all(&self, full: &Receiver<ContainerWriter>) -> Result<Renumbered> {
+        let mut renumbered = Renumbered::default();
+        for container in full {
+            self.sync(container, &mut renumbered)?;
+        }
+        Ok(renumbered)
     }
-    // A failed sync is never tried again: the file is abandoned and its records are
-    // written elsewhere, each checked on the way.
-    let copy = write_again(repository, lease, number, writer.rows())?;
-    renumbered.insert(number, copy);
-    Ok(())
-}
 
-/// Copies the records of an unpublished container to a new one, at the same offsets.
-fn write_again(
-    repository: &Repository,
-    lease: &Lease,
-    lost: ContainerNo,
-    rows: &[Row],
-) -> Result<ContainerNo> {
-    let source = ContainerReader::open_part(&*repository.storage, lost)?;
-    let mut copy = repository.new_container(lease, || repository.allocate_container())?;
-    let mut buffer = Vec::new();
-    for row in rows {
-        let location = RecordLocation { container: lost, offset: row.offset, length: row.length };
-        source.read(location, &mut buffer)?;
-        let record = verify(&buffer)
-            .map_err(|reason| Error::damaged(&crate::container::part_name(lost), reason))?;
-        copy.append(record.header.kind, &[&buffer])?;
+    fn sync(&self, mut full: ContainerWriter, renumbered: &mut Renumbered) -> Result<()> {
+        let number = full.number();
+        if full.sync().is_ok() || !guarded(Guard::FailedSync) {
+            self.lease.verify()?;
+            return full.publish(&*self.repository.storage).map(|_| ());
+        }
+        // A failed sync is never tried again: the file is abandoned and its records are
+        // written elsewhere, each checked on the way.
+        let copy = self.write_again(number, full.rows())?;
+        renumbered.insert(number, copy);
+        Ok(())
     }
-    copy.sync()?;
-    lease.verify()?;
-    let number = copy.publish(&*repository.storage)?;
-    repository.storage.remove(&crate::container::part_name(lost))?;
-    Ok(number)
+
+    /// Copies the records of an unpublished container to a new one, at the same offsets.
+    fn write_again(&self, lost: ContainerNo, rows: &[Row]) -> Result<ContainerNo> {
+        let storage = &*self.repository.storage;
+        let source = ContainerReader::open_part(storage, lost)?;
+        let mut copy = self.repository.new_container(&self.lease, || self.next_number())?;
+        let mut buffer = Vec::new();
+        for row in rows {
+            let location =
+                RecordLocation { container: lost, offset: row.offset, length: row.length };
+            source.read(location, &mut buffer)?;
+            let record = verify(&buffer)
+                .map_err(|reason| Error::damaged(&crate::container::part_name(lost), reason))?;
+            copy.append(record.header.kind, &[&buffer])?;
+        }
+        copy.sync()?;
+        self.lease.verify()?;
+        let number = copy.publish(storage)?;
+        storage.remove(&crate::container::part_name(lost))?;
+        Ok(number)
+    }
+
+    /// A number of the session: reclaim would take what nobody writes for garbage.
+    fn next_number(&self) -> ContainerNo {
+        match guarded(Guard::WrittenAgain) {
+            true => self.repository.allocate_for(self.session),
+            false => self.repository.allocate_container(),
+        }
+    }
 }

@@ -9,8 +9,10 @@ use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::rebuild::FoundManifest;
 use repository::reclaim::{self, ReclaimOptions};
+use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
+use repository::watch::Watch;
 use repository::{Repository, container};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -452,7 +454,7 @@ fn assert_fenced(folder: &Path, error: repository::Error, chunks: &[ObjectId]) {
 /// Falls asleep while it settles what a dead writer left.
 #[test]
 fn who_was_robbed_while_it_settled_changes_nothing() {
-    for before in [("list", "index"), ("create", "index/spill-")] {
+    for before in [("list", "index"), ("create", "index/run-")] {
         let (folder, repository, lease) = made();
         store(&repository, &lease, 1, 1000);
         // Of a writer that died: a container that no index knows.
@@ -511,4 +513,116 @@ fn a_reclaim_that_was_robbed_while_it_wrote_its_index_removes_nothing() {
     let lease = sleeper.lease("sleeper").unwrap();
     let error = reclaim::run(&sleeper, &lease, OPTIONS, None).expect_err("it was robbed");
     assert_fenced(folder.path(), error, &[chunk(2), chunk(4)]);
+}
+
+/// A session of which everything is stored; only its commit is left.
+fn begun(repository: &Arc<Repository>, lease: &Arc<Lease>, n: u16) -> Session {
+    let session = repository.begin(lease, None, session_record()).unwrap();
+    for record in [data(n, 1000), leaf(n, &[chunk(n)])] {
+        record.ids.iter().for_each(|id| assert!(session.claim(id).unwrap()));
+        session.append(&record).unwrap();
+    }
+    session
+}
+
+fn commit(session: Session, n: u16) -> SnapshotRef {
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(n), sequence)).unwrap().snapshot
+}
+
+fn runs(folder: &Path) -> usize {
+    let names = std::fs::read_dir(folder.join("index")).unwrap();
+    names
+        .filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().contains("run-"))
+        .count()
+}
+
+/// The index of a large repository takes minutes to write.
+#[test]
+fn a_commit_does_not_wait_for_a_reclaim_that_writes_its_index() {
+    let (folder, repository, lease) = made();
+    let old = store(&repository, &lease, 1, 9 << 20);
+    store(&repository, &lease, 2, 1000);
+    repository.forget(&lease, &[old], &session_record(), &tombstone()).unwrap();
+    drop((repository, lease));
+    let open = Arc::new(std::sync::Mutex::new(None::<(Arc<Repository>, Session)>));
+    let (inner, committed) = (open.clone(), Arc::new(std::sync::OnceLock::new()));
+    let done = committed.clone();
+    let hook = move || {
+        let (repository, session) = inner.lock().unwrap().take().unwrap();
+        assert!(!repository.is_committing(), "it would wait");
+        done.set(commit(session, 3)).unwrap();
+    };
+    let hook = std::sync::Mutex::new(Some(Box::new(hook) as Box<dyn FnOnce() + Send>));
+    let inner = LocalStorage::open(folder.path()).unwrap();
+    let storage = Hooked { inner, before: ("create", "index/run-"), hook };
+    let repository = Arc::new(Repository::open(Arc::new(storage)).unwrap());
+    let lease = repository.lease("server").unwrap();
+    let session = begun(&repository, &lease, 3);
+    *open.lock().unwrap() = Some((repository.clone(), session));
+    reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    let name = committed.get().copied().expect("it wrote an index");
+    for repository in [repository, Arc::new(reopened(folder.path()))] {
+        assert_eq!(repository.snapshots().unwrap().last(), Some(&name));
+        for id in [page(2), chunk(2), page(3), chunk(3)] {
+            repository.fetch(&id, &mut Vec::new()).unwrap();
+        }
+    }
+}
+
+fn reopened(folder: &Path) -> Repository {
+    Repository::open(Arc::new(LocalStorage::open(folder).unwrap())).unwrap()
+}
+
+#[test]
+fn many_commits_leave_few_runs() {
+    let (folder, repository, lease) = made();
+    for n in 1..=200 {
+        store(&repository, &lease, n, 10);
+    }
+    assert!(runs(folder.path()) <= 5, "{}", runs(folder.path()));
+    let all: Vec<_> = (1..=200).flat_map(|n| [page(n), chunk(n)]).collect();
+    assert!(repository.index().find_many(&all).unwrap().iter().all(Option::is_some));
+}
+
+/// Ends a reclaim after so many stages.
+struct Stages(std::sync::atomic::AtomicUsize);
+
+impl Watch for Stages {
+    fn moved(&self, _: u64) {}
+    fn goes_on(&self) -> bool {
+        let left = self.0.load(std::sync::atomic::Ordering::Relaxed);
+        self.0.store(left.saturating_sub(1), std::sync::atomic::Ordering::Relaxed);
+        left > 0
+    }
+    fn stage(&self, _: &str) {}
+}
+
+/// In each of twelve containers one chunk lives and one does not.
+#[test]
+fn each_stage_of_a_reclaim_gives_its_space_back_and_the_next_one_goes_on() {
+    let (folder, repository, lease) = made();
+    // A stage copies 40,000 bytes.
+    repository.make_containers_small(10_000);
+    for n in 1..=12 {
+        let session = repository.begin(&lease, None, session_record()).unwrap();
+        for record in [data(n, 9000), data(n + 100, 9000), leaf(n, &[chunk(n)])] {
+            record.ids.iter().for_each(|id| assert!(session.claim(id).unwrap()));
+            session.append(&record).unwrap();
+        }
+        commit(session, n);
+    }
+    let bytes = || files(folder.path()).iter().map(|path| path.metadata().unwrap().len()).sum();
+    let before: u64 = bytes();
+    let watch = Stages(1.into());
+    let first = reclaim::run_watched(&repository, &lease, OPTIONS, None, &watch).unwrap();
+    let between: u64 = bytes();
+    assert!((1..24).contains(&first.containers_rewritten), "{first:?}");
+    assert!(before - between >= first.bytes_freed && first.bytes_freed > 0, "{first:?}");
+    reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    let after: u64 = bytes();
+    assert!(after < between && after < before * 7 / 10, "{before} {between} {after}");
+    for n in 1..=12 {
+        repository.fetch(&chunk(n), &mut Vec::new()).unwrap();
+    }
 }

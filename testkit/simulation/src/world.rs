@@ -4,6 +4,7 @@
 mod backup;
 pub mod corruption;
 mod model;
+mod open_sessions;
 mod records;
 pub mod scenarios;
 mod task;
@@ -12,6 +13,7 @@ mod tree;
 use crate::disk::{AMPLE_BYTES, Disk, Fault, Faults, SkippedSync};
 use crate::random::Random;
 use ids::RepositoryId;
+use open_sessions::OpenSessions;
 use parking_lot::Mutex;
 use repository::Repository;
 use repository::config::Config;
@@ -90,6 +92,7 @@ struct World {
     shared: Shared,
     random: Random,
     running: Option<WriterProcess>,
+    open: OpenSessions,
     /// A rebuild was broken off, or met a fault: it has to be run once more.
     is_rebuilding: bool,
     outcome: Outcome,
@@ -98,7 +101,8 @@ struct World {
 impl World {
     fn new(disk: Arc<Disk>, mut random: Random) -> Self {
         let shared = Shared::with_random_container_size(disk, &mut random);
-        Self { shared, random, running: None, is_rebuilding: false, outcome: Outcome::default() }
+        let (running, open, outcome) = Default::default();
+        Self { shared, random, running, open, is_rebuilding: false, outcome }
     }
 
     fn run_episodes(&mut self) -> Result<(), String> {
@@ -136,6 +140,9 @@ impl World {
         let result = self.act();
         let has_fired = self.shared.disk.disarm();
         self.outcome.faults += u64::from(has_fired);
+        if has_fired {
+            self.open.meet_fault();
+        }
         let what = self.shared.wrong.lock().take();
         what.map_or(Ok(()), Err)?;
         if let Err(error) = &result {
@@ -189,16 +196,21 @@ impl World {
         let process = running.storage.process();
         let ends = self.random.one_in(if failed { 2 } else { 4 });
         if ends || !self.shared.disk.is_alive(process) {
-            self.shared.disk.kill(process);
-            self.running = None;
+            self.end_process();
         }
+    }
+
+    /// Kills the process that runs, with its sessions.
+    fn end_process(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.shared.disk.kill(running.storage.process());
+        }
+        self.open = OpenSessions::default();
     }
 
     /// Nobody writes; the files are copied to another disk, and what follows happens there.
     fn move_to_a_copy(&mut self) {
-        if let Some(running) = self.running.take() {
-            self.shared.disk.kill(running.storage.process());
-        }
+        self.end_process();
         let (old, seed) = (self.shared.disk.clone(), self.random.next());
         old.note("--- moves to a copy");
         self.shared.disk = old.copy_of_files(Random::new(seed));
@@ -220,6 +232,7 @@ impl World {
         if self.random.one_in(16) {
             return self.lose_lease_asleep(&running);
         }
+        self.outcome.backups += self.open.go_on(&running, &self.shared, &mut self.random)?;
         let main_task = self.task(&running);
         if self.random.one_in(2) {
             return self.run_alone(main_task, &running);
@@ -290,8 +303,10 @@ impl World {
         self.shared.disk.note("--- robbed");
         self.shared.disk.lose_locks();
         self.running = None;
+        let open = std::mem::take(&mut self.open);
         let result = self.wake_without_lease(sleeper, asleep);
         self.shared.disk.kill(sleeper.storage.process());
+        drop(open);
         result
     }
 
@@ -315,9 +330,7 @@ impl World {
 
     fn rebuild(&mut self) -> repository::Result<()> {
         self.shared.disk.note("--- rebuild");
-        if let Some(running) = self.running.take() {
-            self.shared.disk.kill(running.storage.process());
-        }
+        self.end_process();
         self.is_rebuilding = true;
         self.is_rebuilding = rebuild(&self.shared.disk)?;
         if self.is_rebuilding {
@@ -344,9 +357,7 @@ impl World {
     fn settle(&mut self) -> Result<(), String> {
         self.shared.disk.set_free_bytes(AMPLE_BYTES);
         self.verify()?;
-        if let Some(running) = self.running.take() {
-            self.shared.disk.kill(running.storage.process());
-        }
+        self.end_process();
         let failed = |error: repository::Error| format!("at the end: {error}");
         let running = self.shared.start().map_err(failed)?;
         for task in [Task::backup(&running, &self.shared, &mut self.random), Task::Reclaim(0.0)] {

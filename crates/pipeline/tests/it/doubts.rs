@@ -298,9 +298,7 @@ fn who_only_writes_steals_nothing_by_knowing_a_name() {
 #[test]
 fn a_late_write_error_of_any_file_is_seen() {
     let lab = Lab::new();
-    for prefix in
-        ["containers/", "index/spill-", "index/run-", "index/state", "snapshots/", "lease"]
-    {
+    for prefix in ["containers/", "index/run-", "index/state", "snapshots/", "lease"] {
         let copy = lab.test_folder.copied();
         lab.test_folder.write("large", &noise(31, 200_000));
         let plan = Plan::failing_late(prefix);

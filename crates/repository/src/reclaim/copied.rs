@@ -1,19 +1,15 @@
 //! What was copied, and how the index comes to point there.
 
 use crate::container::{self, part_name};
-use crate::container_numbers::ContainerNumbers;
 use crate::index::run::{Prefix, RunReader};
-use crate::index::state::State;
-use crate::index::{merge_runs, run_name};
 use crate::lease::Lease;
-use crate::session::{remove_runs, write_run};
+use crate::publication::MergedRun;
+use crate::session::write_spill;
 use crate::{Repository, Result};
 use ids::{ContainerNo, RecordLocation};
-use parking_lot::MutexGuard;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What was copied.
 #[derive(Default)]
@@ -22,14 +18,6 @@ pub(super) struct Copied {
     /// Containers that were begun.
     begun: RefCell<Vec<ContainerNo>>,
     pub(super) bytes: u64,
-}
-
-/// An index that points to the copies, and to nothing that is condemned. Nobody commits meanwhile.
-pub(super) struct Ready<'a> {
-    repository: &'a Repository,
-    _commit: MutexGuard<'a, ()>,
-    state: State,
-    old: Vec<u64>,
 }
 
 impl Copied {
@@ -48,35 +36,24 @@ impl Copied {
     ) -> Result<()> {
         let (generation, number) = (lease.generation(), self.runs.len());
         let name = format!("index/spill-{generation:x}-reclaim-{number:x}");
-        write_run(&*repository.storage, &name, placed)?;
+        write_spill(&*repository.storage, &name, placed)?;
         let run = Arc::new(RunReader::open(&*repository.storage, &name)?);
         self.runs.push((name, run));
+        placed.clear();
         Ok(())
     }
 
-    /// Makes the index that points to the copies, and to nothing in `condemned` any more.
-    pub(super) fn ready<'a>(
+    /// Durably writes the run that points to the copies, and to nothing in `condemned` any more. Commits go on.
+    pub(super) fn merge<'a>(
         &self,
         repository: &'a Repository,
-        numbers: &ContainerNumbers<'_>,
         condemned: &[ContainerNo],
-    ) -> Result<Ready<'a>> {
-        let commit = repository.commit.lock();
+    ) -> Result<MergedRun<'a>> {
         let condemned: FxHashSet<_> = condemned.iter().copied().collect();
-        let index = repository.index();
-        let mut state = index.state.clone();
-        let number = repository.allocate_run(&mut state);
-        let mut runs = index.runs().to_vec();
-        runs.extend(self.runs.iter().map(|(_, run)| run.clone()));
-        let keep = |location: RecordLocation| {
+        let copies: Vec<_> = self.runs.iter().map(|(_, run)| run.clone()).collect();
+        repository.merge_index(&copies, |location| {
             (!condemned.contains(&location.container)).then_some(location)
-        };
-        let written = merge_runs(&*repository.storage, &run_name(number), &runs, keep)?;
-        state.runs = if written { vec![number] } else { Vec::new() };
-        let allocated = repository.next_container.load(Ordering::Relaxed);
-        let unsettled = repository.pins.lock().first_unsettled(Some(numbers.session()));
-        state.next_container = unsettled.unwrap_or(allocated).min(allocated);
-        Ok(Ready { repository, _commit: commit, state, old: index.state.runs.clone() })
+        })
     }
 
     /// Removes the runs of the copies: the index holds what they say.
@@ -92,13 +69,5 @@ impl Copied {
             let _ = storage.remove(&part_name(*number));
         }
         let _ = self.remove_runs(repository);
-    }
-}
-
-impl Ready<'_> {
-    /// Durably lets the index be this.
-    pub(super) fn publish(self, lease: &Lease) -> Result<()> {
-        self.repository.publish_index(lease, self.state)?;
-        remove_runs(&*self.repository.storage, lease, self.old.iter())
     }
 }

@@ -1,10 +1,11 @@
 //! Copying what lives out of condemned containers, as it is: sealed records need no key to be
 //! moved. Each is checked on the way.
 
+use super::Repacker;
 use super::batch::Batch;
 use super::copied::Copied;
+use super::live::LiveSet;
 use super::scan::good_rows;
-use super::{LiveSet, Repacker};
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container_numbers::ContainerNumbers;

@@ -1,31 +1,29 @@
-//! Marking: every object that a snapshot reaches, by walking pages through what they show in the
-//! clear.
+//! The objects that are reached, and those pages that are still to be visited.
 
-use super::scan::is_of_data;
-use crate::check::IdPrefix;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::snapshots::SnapshotRef;
-use crate::watch::{Unwatched, Watch};
-use crate::{Error, Repository, Result};
-use format::page::heads;
-use format::record;
-use ids::{ContainerNo, ObjectId, RecordLocation, SnapshotId};
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::VecDeque;
-use std::sync::Arc;
+use ids::{ObjectId, SnapshotId};
+use rustc_hash::FxHashSet;
 
-/// Records whose page heads are kept: neighbors in a tree mostly are neighbors at rest.
-const RECORDS_MAX: usize = 64;
-/// Marked chunks are sorted and made unique whenever this many came.
-const COMPACT_EVERY: usize = 1 << 20;
+/// Chunks that come before they are put to the others, unless there are even more of those.
+const RECENT_MAX: usize = 1 << 20;
 
-/// The objects that are reached.
+/// A page to visit, and the locked snapshot that must not lose it.
+pub(super) type Pending = (ObjectId, Option<SnapshotId>);
+
+/// The objects that are reached. It grows: what was reached once stays in it.
 #[derive(Default)]
 pub(super) struct LiveSet {
+    /// Pages that were visited.
     pages: FxHashSet<Prefix>,
+    /// Sorted, each once.
     chunks: Vec<Prefix>,
-    sorted: usize,
+    /// Those that came since; sorted when nobody marks.
+    recent: Vec<Prefix>,
+    /// Snapshots whose roots were visited, or are pending.
+    snapshots: FxHashSet<SnapshotRef>,
+    pending: Vec<Pending>,
     /// A page that is lost does not end the marking.
     pub(super) accepts_loss: bool,
 }
@@ -39,191 +37,108 @@ impl LiveSet {
     /// Whether `id` is reached.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         let prefix = prefix_of(id);
+        let has = |some: &[Prefix]| some.binary_search(&prefix).is_ok();
         if id.is_page() {
             self.pages.contains(&prefix)
         } else {
-            self.chunks.binary_search(&prefix).is_ok()
+            has(&self.chunks) || has(&self.recent)
         }
     }
 
-    /// Whether all these trees are marked.
-    pub(super) fn has_roots(&self, roots: &[ObjectId]) -> bool {
-        roots.iter().all(|root| self.pages.contains(&prefix_of(root)))
+    /// Whether `page` was visited.
+    pub(super) fn has_visited(&self, page: &ObjectId) -> bool {
+        self.pages.contains(&prefix_of(page))
     }
 
-    /// All prefixes in order.
-    pub(super) fn sorted(&self) -> Vec<Prefix> {
-        let mut pages: Vec<_> = self.pages.iter().copied().collect();
-        pages.sort_unstable();
-        let mut all = Vec::with_capacity(pages.len() + self.chunks.len());
-        let (mut pages, mut chunks) =
-            (pages.into_iter().peekable(), self.chunks.iter().copied().peekable());
+    /// Whether the root of the snapshot `name` was visited, or is to be.
+    pub(super) fn has_snapshot(&self, name: SnapshotRef) -> bool {
+        self.snapshots.contains(&name)
+    }
+
+    /// The root of the snapshot `name` is to be visited, too.
+    pub(super) fn add_snapshot(&mut self, name: SnapshotRef, root: Pending) {
+        self.snapshots.insert(name);
+        self.pending.push(root);
+    }
+
+    /// `page` is to be visited.
+    pub(super) fn add_page(&mut self, page: Pending) {
+        self.pending.push(page);
+    }
+
+    /// The next page to visit. It counts as visited from now on.
+    pub(super) fn next_page(&mut self) -> Option<Pending> {
         loop {
-            let next = match (pages.peek(), chunks.peek()) {
-                (Some(page), Some(chunk)) if page < chunk => pages.next(),
-                (Some(_), None) => pages.next(),
-                (_, Some(_)) => chunks.next(),
-                (None, None) => return all,
-            };
-            all.extend(next);
+            let page = self.pending.pop()?;
+            if self.pages.insert(prefix_of(&page.0)) {
+                return Some(page);
+            }
         }
     }
 
-    fn add_chunk(&mut self, prefix: Prefix) {
-        self.chunks.push(prefix);
-        if self.chunks.len() - self.sorted >= COMPACT_EVERY.max(self.sorted) {
+    /// Whether there is no page to visit.
+    pub(super) fn is_done(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(super) fn add_chunk(&mut self, id: &ObjectId) {
+        self.recent.push(prefix_of(id));
+        if self.recent.len() >= RECENT_MAX.max(self.chunks.len()) {
             self.compact();
         }
     }
 
-    fn compact(&mut self) {
+    /// Makes the recent chunks known to [`LiveSet::contains`].
+    pub(super) fn sort_recent(&mut self) {
+        self.recent.sort_unstable();
+        self.recent.dedup();
+    }
+
+    /// Puts the recent chunks to the others.
+    pub(super) fn compact(&mut self) {
+        if self.recent.is_empty() {
+            return;
+        }
+        self.chunks.append(&mut self.recent);
         self.chunks.sort_unstable();
         self.chunks.dedup();
-        self.sorted = self.chunks.len();
+    }
+
+    /// All prefixes in order.
+    pub(super) fn sorted(&self) -> Vec<Prefix> {
+        let mut all = Vec::with_capacity(self.pages.len() + self.chunks.len() + self.recent.len());
+        all.extend(self.pages.iter().chain(&self.chunks).chain(&self.recent));
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 }
 
-/// Marks everything that the snapshots of now and the running sessions reach. Returns these
-/// snapshots. Any error is an error of the whole: an object that cannot be seen is not dead.
-pub(super) fn mark(
-    repository: &Repository,
-    live: &mut LiveSet,
-    watch: &dyn Watch,
-) -> Result<Vec<SnapshotRef>> {
-    let mut snapshots = Vec::new();
-    let mut roots: Vec<_> =
-        repository.pins.lock().roots().into_iter().map(|root| (root, None)).collect();
-    let mut locked = Vec::new();
-    for name in repository.current_snapshots()? {
-        match repository.snapshot(name) {
-            // Forgotten at this moment: not one of those that are returned.
-            Err(Error::SnapshotMissing(_)) => continue,
-            // Nobody knows what it needs: only who forgets it gives that up.
-            Err(Error::Damaged { .. }) if live.accepts_loss => return Err(unreadable(name)),
-            stored => {
-                let stored = stored?;
-                let is_locked = live.accepts_loss && repository.is_locked(&stored)?;
-                let of = if is_locked { &mut locked } else { &mut roots };
-                of.push((stored.head.root, is_locked.then_some(name.id)));
-            }
-        }
-        snapshots.push(name);
-    }
-    let mut reader = HeadReader { repository, latest: VecDeque::new(), watch };
-    // Those that must not lose anything come first: a page that is lost is visited once.
-    for (root, locked) in locked.into_iter().chain(roots) {
-        if !root.is_page() {
-            return Err(Error::UncertainData("the root of a snapshot is not a page".into()));
-        }
-        mark_tree(&mut reader, root, live, locked)?;
-    }
-    live.compact();
-    Ok(snapshots)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn unreadable(name: SnapshotRef) -> Error {
-    let id = name.id;
-    Error::UncertainData(format!(
-        "snapshot {id} cannot be read: first icecore forget --damaged {id}"
-    ))
-}
-
-/// Whether all that the tree `root` reaches is in the index, as far as its pages can be read.
-pub(super) fn is_complete(repository: &Repository, root: ObjectId) -> Result<bool> {
-    let mut live = LiveSet::default();
-    let mut reader = HeadReader { repository, latest: VecDeque::new(), watch: &Unwatched };
-    match mark_tree(&mut reader, root, &mut live, None) {
-        Err(Error::ObjectMissing(_) | Error::ContainerMissing(_) | Error::Damaged { .. }) => {
-            return Ok(false);
-        }
-        marked => marked?,
-    }
-    live.compact();
-    let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
-    Ok(crate::check::missing_ids(repository, &wanted)?.is_empty())
-}
-
-/// Whether everything that the snapshots of now reach is in the index, as far as their pages can be read.
-pub(super) fn are_complete(repository: &Repository, watch: &dyn Watch) -> Result<bool> {
-    let mut live = LiveSet::default();
-    match mark(repository, &mut live, watch) {
-        Err(Error::ObjectMissing(_) | Error::ContainerMissing(_) | Error::Damaged { .. }) => {
-            return Ok(false);
-        }
-        marked => drop(marked?),
-    }
-    let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
-    Ok(crate::check::missing_ids(repository, &wanted)?.is_empty())
-}
-
-/// Marks what `root` reaches, which is the tree of the locked snapshot `locked`, if it is of one.
-fn mark_tree(
-    reader: &mut HeadReader<'_>,
-    root: ObjectId,
-    live: &mut LiveSet,
-    locked: Option<SnapshotId>,
-) -> Result<()> {
-    let mut stack = vec![root];
-    while let Some(page) = stack.pop() {
-        if !live.pages.insert(prefix_of(&page)) {
-            continue;
-        }
-        let refs = match reader.refs(&page) {
-            Err(error) if live.accepts_loss && is_of_data(&error) => match locked {
-                Some(id) => return Err(Error::LockedIsDamaged(id)),
-                None => continue,
-            },
-            refs => refs?,
-        };
-        for id in refs.iter() {
-            if id.is_page() {
-                stack.push(*id);
-            } else {
-                live.add_chunk(prefix_of(id));
-            }
-        }
-    }
-    Ok(())
-}
-
-type Heads = FxHashMap<ObjectId, Arc<[ObjectId]>>;
-
-/// Reads what pages refer to.
-struct HeadReader<'a> {
-    repository: &'a Repository,
-    latest: VecDeque<(RecordLocation, Arc<Heads>)>,
-    watch: &'a dyn Watch,
-}
-
-impl HeadReader<'_> {
-    fn refs(&mut self, page: &ObjectId) -> Result<Arc<[ObjectId]>> {
-        let known = self.latest.iter().find_map(|(_, heads)| heads.get(page));
-        if let Some(refs) = known {
-            return Ok(refs.clone());
-        }
-        let location = self.repository.index().find_many(&[*page])?[0];
-        let location = location.ok_or(Error::ObjectMissing(*page))?;
-        let heads = Arc::new(self.read(location)?);
-        let refs = heads.get(page).cloned().ok_or(Error::ObjectMissing(*page))?;
-        self.latest.push_front((location, heads));
-        self.latest.truncate(RECORDS_MAX);
-        Ok(refs)
+    fn id(number: u8, is_page: bool) -> ObjectId {
+        ObjectId([number; ObjectId::LEN]).with_type(is_page)
     }
 
-    /// The heads of a record whose checksum is good: a reference that lost a bit would let the
-    /// object that it named die.
-    fn read(&self, location: RecordLocation) -> Result<Heads> {
-        let mut bytes = Vec::new();
-        self.repository.read_good(location, &mut bytes)?;
-        self.watch.moved(location.length.into());
-        let name = container_name(location.container);
-        let damaged = |reason| Error::damaged(&name, reason);
-        let record = record::split(&bytes).map_err(damaged)?;
-        let heads = heads(&record).map_err(damaged)?;
-        Ok(heads.iter().map(|head| (head.id, head.refs().collect())).collect())
+    #[test]
+    fn what_came_later_is_reached_too_and_everything_once() {
+        let mut live = LiveSet::default();
+        [5, 3, 5].iter().for_each(|number| live.add_chunk(&id(*number, false)));
+        live.compact();
+        [9, 1, 3, 9].iter().for_each(|number| live.add_chunk(&id(*number, false)));
+        live.sort_recent();
+        let has = |number| live.contains(&id(number, false));
+        assert!([1, 3, 5, 9].into_iter().all(has) && !has(2) && !has(7));
+        assert_eq!(live.sorted().len(), 4);
     }
-}
 
-fn container_name(number: ContainerNo) -> String {
-    crate::container::name(number)
+    #[test]
+    fn a_page_is_visited_once() {
+        let mut live = LiveSet::default();
+        [7, 8, 7].iter().for_each(|number| live.add_page((id(*number, true), None)));
+        let visited = std::iter::from_fn(|| live.next_page()).count();
+        assert_eq!((visited, live.is_done()), (2, true));
+    }
 }

@@ -1,14 +1,15 @@
 //! Planning: which containers are worth rewriting.
 
+use super::live::LiveSet;
 use super::scan::{self, Scans};
-use super::{LiveSet, ReclaimOptions, ReclaimOutcome};
+use super::{ReclaimOptions, ReclaimOutcome};
 use crate::container;
 use crate::guard::{Guard, guarded};
+use crate::settled::Settled;
 use crate::{Error, Repository, Result};
 use format::record::RecordKind;
 use ids::ContainerNo;
-use rustc_hash::FxHashMap;
-use std::sync::atomic::Ordering;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Containers of less than this part of a full one are put together once there are several.
 const SMALL_PART: u64 = 8;
@@ -56,10 +57,11 @@ impl Plan {
         options: ReclaimOptions,
         scans: &Scans,
     ) -> Result<Self> {
-        let first_unsettled = first_unsettled(repository);
-        let mut usage = containers(repository, first_unsettled)?;
+        // Before the listing: what is settled by now is in it, and in the index.
+        let settled = repository.settled();
+        let mut usage = containers(repository, &settled)?;
         usage.iter_mut().for_each(|(number, usage)| usage.is_damaged = scans.has(*number));
-        let counted = count(repository, live, &mut usage, first_unsettled, scans)?;
+        let counted = count(repository, live, &mut usage, &settled, scans)?;
         find_orphans(repository, &mut usage)?;
         let outcome = ReclaimOutcome {
             lost_objects: counted.lost,
@@ -99,7 +101,8 @@ impl Plan {
         let of = |numbers: &[ContainerNo], bytes: fn(&Usage) -> u64| -> u64 {
             numbers.iter().filter_map(|number| self.usage.get(number)).map(bytes).sum()
         };
-        let left = self.candidates.iter().copied().filter(|number| !done.contains(number));
+        let is_done: FxHashSet<_> = done.iter().collect();
+        let left = self.candidates.iter().copied().filter(|number| !is_done.contains(number));
         let left: Vec<_> = left.collect();
         ReclaimOutcome {
             bytes_copied,
@@ -168,21 +171,11 @@ impl Plan {
     }
 }
 
-/// The first container that a running session may still write, or that one left behind.
-pub(crate) fn first_unsettled(repository: &Repository) -> u64 {
-    let allocated = repository.next_container.load(Ordering::Relaxed);
-    let unsettled = repository.pins.lock().first_unsettled(None);
-    unsettled.unwrap_or(allocated).min(repository.index().state.next_container)
-}
-
 /// The containers that are settled.
-fn containers(
-    repository: &Repository,
-    first_unsettled: u64,
-) -> Result<FxHashMap<ContainerNo, Usage>> {
+fn containers(repository: &Repository, settled: &Settled) -> Result<FxHashMap<ContainerNo, Usage>> {
     let mut usage = FxHashMap::default();
     for file in repository.current_containers()? {
-        if file.finished && file.number.0 < first_unsettled {
+        if file.finished && settled.has(file.number) {
             let bytes = repository.storage.open(&container::name(file.number))?.length()?;
             usage.insert(file.number, Usage { bytes, ..Usage::default() });
         }
@@ -216,7 +209,7 @@ fn count(
     repository: &Repository,
     live: &LiveSet,
     usage: &mut FxHashMap<ContainerNo, Usage>,
-    first_unsettled: u64,
+    settled: &Settled,
     scans: &Scans,
 ) -> Result<Counted> {
     let sorted = live.sorted();
@@ -235,7 +228,7 @@ fn count(
         if let Some(usage) = usage.get_mut(&row.location.container) {
             usage.objects += 1;
             usage.live += u64::from(lives);
-        } else if lives && row.location.container.0 < first_unsettled {
+        } else if lives && settled.has(row.location.container) {
             return Err(Error::ContainerMissing(row.location.container));
         }
         Ok(())

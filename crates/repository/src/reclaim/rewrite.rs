@@ -3,7 +3,8 @@
 
 use super::copied::Copied;
 use super::copy::Copier;
-use super::{LiveSet, Repacker};
+use super::live::LiveSet;
+use super::{Repacker, mark};
 use crate::container_numbers::ContainerNumbers;
 use crate::lease::Lease;
 use crate::watch::Watch;
@@ -14,7 +15,7 @@ use ids::ContainerNo;
 pub(super) struct Rewriter<'a, 'r> {
     pub(super) repository: &'a Repository,
     lease: &'a Lease,
-    live: &'a LiveSet,
+    live: LiveSet,
     repacker: Option<&'r mut dyn Repacker>,
     /// Damaged records are left out.
     accept_damage: bool,
@@ -27,12 +28,32 @@ impl<'a, 'r> Rewriter<'a, 'r> {
     pub(super) fn new(
         repository: &'a Repository,
         lease: &'a Lease,
-        live: &'a LiveSet,
+        live: LiveSet,
         repacker: Option<&'r mut dyn Repacker>,
         accept_damage: bool,
         watch: &'a dyn Watch,
     ) -> Self {
         Self { repository, lease, live, repacker, accept_damage, watch, is_as_before: true }
+    }
+
+    /// Condemns those of `containers` that no session has pinned; the others drain. What sessions commit from now on
+    /// needs nothing in them that is not marked.
+    pub(super) fn condemn(&mut self, containers: &[ContainerNo]) -> Result<Vec<ContainerNo>> {
+        let repository = self.repository;
+        mark::with_all_marked(repository, &mut self.live, self.watch, || {
+            Ok(repository.pins.lock().condemn(containers))
+        })
+    }
+
+    /// Those of `containers` that no session has pinned any more.
+    pub(super) fn unpinned(&self, containers: &[ContainerNo]) -> Vec<ContainerNo> {
+        let pins = self.repository.pins.lock();
+        containers.iter().copied().filter(|number| !pins.is_pinned(*number)).collect()
+    }
+
+    /// Of what drains, only `containers` still do.
+    pub(super) fn drain_only(&self, containers: &[ContainerNo]) {
+        self.repository.pins.lock().drain_only(containers);
     }
 
     /// Rewrites `condemned`, together. Returns the bytes that were copied.
@@ -41,10 +62,9 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         self.is_as_before = true;
         let numbers = ContainerNumbers::new(repository);
         let mut copied = Copied::default();
-        let ready = self.copy(&mut copied, &numbers, condemned);
-        let ready = ready.and_then(|()| copied.ready(repository, &numbers, condemned));
-        let ready = match ready {
-            Ok(ready) => ready,
+        let merged = self.copy(&mut copied, &numbers, condemned);
+        let merged = match merged.and_then(|()| copied.merge(repository, condemned)) {
+            Ok(merged) => merged,
             Err(error) => {
                 // The index knows nothing of the copies, and they may have taken the last room.
                 if error.is_full() && self.lease.verify().is_ok() {
@@ -54,7 +74,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
             }
         };
         self.is_as_before = false;
-        ready.publish(self.lease)?;
+        merged.publish(self.lease, Some(numbers.session()))?;
         numbers.done();
         copied.remove_runs(repository)?;
         self.remove(condemned)?;
@@ -90,7 +110,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
             repacker.forget();
         }
         let mut copier =
-            Copier::new(self.repository, self.lease, self.live, numbers, repacker, copied);
+            Copier::new(self.repository, self.lease, &self.live, numbers, repacker, copied);
         copier.watch = self.watch;
         for number in condemned {
             if self.accept_damage {

@@ -1,8 +1,7 @@
 //! Reading all containers for damaged records, when somebody gives up what is lost: what nobody can
 //! read is left out, and the container rewritten without it.
 
-use super::LiveSet;
-use super::plan::first_unsettled;
+use super::live::LiveSet;
 use crate::check::{self, IdPrefix};
 use crate::container::read::{ContainerReader, ContainerWalk};
 use crate::snapshot_keys::SnapshotKeys;
@@ -24,9 +23,9 @@ pub(super) fn run(repository: &Repository, live: &LiveSet) -> Result<Scans> {
         return Ok(scans);
     }
     let lost = lost(repository, live)?;
-    let (first_unsettled, keys) = (first_unsettled(repository), SnapshotKeys::new(repository));
+    let (settled, keys) = (repository.settled(), SnapshotKeys::new(repository));
     for file in repository.current_containers()? {
-        if file.finished && file.number.0 < first_unsettled {
+        if file.finished && settled.has(file.number) {
             let damaged = damage(repository, file.number, &lost, &keys)?;
             scans.0.extend(damaged.map(|ranges| (file.number, ranges)));
         }

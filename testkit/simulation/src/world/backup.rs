@@ -77,6 +77,11 @@ impl Backup {
         matches!(self.steps.front(), Some(Step::Chunks(..) | Step::Page(..)))
     }
 
+    /// Whether only the commit is left.
+    pub(super) fn is_at_commit(&self) -> bool {
+        matches!(self.steps.front(), Some(Step::Commit))
+    }
+
     /// Goes on by one step. `Some` when it is done.
     pub(super) fn advance(&mut self) -> Result<Option<SnapshotRef>> {
         match self.steps.pop_front() {

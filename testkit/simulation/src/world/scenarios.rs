@@ -3,6 +3,7 @@
 
 mod containers;
 mod damage;
+mod open_sessions;
 mod snapshots;
 mod stale_listings;
 mod writers;
@@ -17,6 +18,7 @@ use crate::random::Random;
 pub use containers::*;
 pub use damage::*;
 use ids::KeyId;
+pub use open_sessions::*;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
 pub use snapshots::*;
@@ -66,6 +68,12 @@ macro_rules! all_scenarios {
             a_write_that_takes_a_part
             a_copy_of_a_repository_that_is_written
             a_rebuild_that_writes_very_many_runs
+            a_session_that_stays_open
+            a_container_that_is_written_again_beside_a_reclaim
+            a_commit_while_reclaim_merges
+            a_container_that_drains
+            a_container_that_drained_into_a_new_snapshot
+            a_reclaim_that_ends_between_its_stages
         }
     };
 }

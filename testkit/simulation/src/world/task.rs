@@ -209,6 +209,16 @@ impl Task {
         }
     }
 
+    /// Whether it merges runs of the index, and so waits for whoever does.
+    fn merges(&self) -> bool {
+        matches!(self, Self::Reclaim(_) | Self::ReclaimAcceptingDamage | Self::ForgetAndReclaim(_))
+    }
+
+    /// Whether this is a backup that has stored everything.
+    pub(super) fn is_at_commit(&self) -> bool {
+        matches!(self, Self::Backup(backup) if backup.is_at_commit())
+    }
+
     /// Goes on by one step; whether it is done.
     pub(super) fn advance(&mut self, running: &WriterProcess, shared: &Shared) -> Result<bool> {
         match self {
@@ -363,7 +373,9 @@ pub(super) struct Interleaved {
 impl Interleaved {
     /// Perhaps goes on by one step: never when it would wait for the host, which cannot go on.
     pub(super) fn turn(&mut self, running: &WriterProcess, shared: &Shared) {
-        let may = self.task.can_interleave() || !running.repository.is_committing();
+        let is_waiting = running.repository.is_committing()
+            || self.task.merges() && running.repository.is_merging();
+        let may = self.task.can_interleave() || !is_waiting;
         if may && self.random.one_in(2) {
             self.step(running, shared);
         }

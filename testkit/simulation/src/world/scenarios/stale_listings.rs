@@ -29,7 +29,7 @@ pub fn a_rebuild_with_stale_listings(bed: &mut TestBed) {
 pub fn a_start_with_stale_listings(bed: &mut TestBed) {
     bed.disk().make_network_file_system();
     let Some(killed) = bed.start() else { return };
-    bed.arm("create", "index/spill", 0, Fault::Kill);
+    bed.arm("create", "index/run", 0, Fault::Kill);
     bed.must_fail("the backup", bed.backup(&killed, 1));
     bed.with_stale_listings("a start", |bed| {
         bed.shared.start().map(|started| bed.advance(started))

@@ -1,0 +1,158 @@
+//! Sessions that stay open while others commit, forget and reclaim.
+
+use super::*;
+use parking_lot::Mutex;
+
+/// Beside a session that stays open others commit and forget: what they gave up comes back, and the session ends well.
+pub fn a_session_that_stays_open(bed: &mut TestBed) {
+    bed.set_container_bytes(1);
+    let Some(running) = bed.start() else { return };
+    let mut open = bed.begin(1000 + bed.step, &running);
+    bed.go_on(&running, &mut open, 2 + bed.step % 5);
+    bed.must_succeed("a backup", bed.backup(&running, bed.step));
+    let before = bed.containers();
+    bed.must_succeed("a backup", bed.backup(&running, 500 + bed.step));
+    let written: Vec<_> =
+        bed.containers().into_iter().filter(|name| !before.contains(name)).collect();
+    let newest = bed.live_snapshots().pop();
+    bed.must_succeed("to forget", bed.forget(&running, newest.as_slice()));
+    bed.must_succeed("to reclaim", bed.reclaim(&running));
+    bed.only_a_manifest_is_left_of(&written);
+    bed.must_succeed("the session", bed.finish(&running, open));
+}
+
+/// A session has to write a container again; a reclaim that runs before its commit takes that for nobody's.
+pub fn a_container_that_is_written_again_beside_a_reclaim(bed: &mut TestBed) {
+    bed.set_container_bytes(1);
+    let Some(running) = bed.start() else { return };
+    bed.must_succeed("a backup", bed.backup(&running, bed.step));
+    let mut open = bed.begin(1000 + bed.step, &running);
+    bed.arm("sync", "containers", bed.step % 3, Fault::FailedSync);
+    bed.go_on_to_commit(&running, &mut open);
+    bed.disk().disarm();
+    bed.must_succeed("to reclaim", bed.reclaim(&running));
+    bed.must_succeed("the session", bed.finish(&running, open));
+}
+
+/// While a reclaim merges the index, a session commits.
+pub fn a_commit_while_reclaim_merges(bed: &mut TestBed) {
+    let Some(running) = bed.start() else { return };
+    for number in 0..3 {
+        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
+    }
+    let mut open = bed.begin(2000 + bed.step, &running);
+    bed.go_on_to_commit(&running, &mut open);
+    bed.must_succeed("to forget", bed.forget(&running, &bed.live_snapshots()[..1]));
+    bed.reclaim_while(&running, open, bed.step % 5);
+}
+
+/// Two sessions one after the other need what reclaim wants, and never both at a time are there none: it comes back
+/// when the first has ended.
+pub fn a_container_that_drains(bed: &mut TestBed) {
+    bed.set_container_bytes(1);
+    let Some(running) = bed.start() else { return };
+    bed.must_succeed("a backup", bed.backup(&running, bed.step));
+    let written = bed.containers();
+    let mut first = bed.begin(bed.step, &running);
+    bed.go_on_to_commit(&running, &mut first);
+    bed.must_succeed("to forget", bed.forget(&running, &bed.live_snapshots()));
+    bed.must_succeed("to reclaim", bed.reclaim(&running));
+    let mut second = bed.begin(bed.step, &running);
+    bed.go_on_to_commit(&running, &mut second);
+    drop(first);
+    bed.must_succeed("to reclaim", bed.reclaim(&running));
+    bed.only_a_manifest_is_left_of(&written);
+    bed.must_succeed("the session", bed.finish(&running, second));
+}
+
+/// The same in one reclaim: the session that needs it commits between two stages.
+pub fn a_container_that_drained_into_a_new_snapshot(bed: &mut TestBed) {
+    bed.set_container_bytes(1);
+    let Some(running) = bed.start() else { return };
+    for number in 0..2 {
+        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
+    }
+    let mut open = bed.begin(bed.step, &running);
+    bed.go_on_to_commit(&running, &mut open);
+    bed.must_succeed("to forget", bed.forget(&running, &bed.live_snapshots()));
+    bed.reclaim_while(&running, open, bed.step % 5);
+}
+
+/// A reclaim of several stages is killed, or loses its power, at any step; the next one goes on with what is left.
+pub fn a_reclaim_that_ends_between_its_stages(bed: &mut TestBed) {
+    bed.set_container_bytes(1_000);
+    let Some(running) = bed.start() else { return };
+    for number in 0..4 {
+        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
+    }
+    let names = bed.live_snapshots();
+    bed.must_succeed("to forget", bed.forget(&running, &[names[0], names[2]]));
+    let fault = if bed.step.is_multiple_of(2) { Fault::Kill } else { Fault::PowerCut };
+    bed.disk().arm(Faults::after(60 + bed.step * 2, fault));
+    let _ = bed.reclaim(&running);
+    bed.disk().disarm();
+    bed.end(running);
+    let Some(next) = bed.start() else { return };
+    bed.must_succeed("to reclaim", bed.reclaim(&next));
+    bed.must_succeed("the next backup", bed.backup(&next, 3000 + bed.step));
+}
+
+impl TestBed {
+    /// A backup of tree `number` that is to stay open, not begun.
+    fn begin(&self, number: u64, running: &WriterProcess) -> Task {
+        self.shared.backup_of(running, Self::tree(number), None)
+    }
+
+    /// Lets a backup make so many steps, up to its commit.
+    fn go_on(&self, running: &WriterProcess, open: &mut Task, steps: u64) {
+        for _ in 0..steps {
+            if !open.is_at_commit() {
+                self.must_succeed("a step", open.advance(running, &self.shared));
+            }
+        }
+    }
+
+    fn go_on_to_commit(&self, running: &WriterProcess, open: &mut Task) {
+        self.go_on(running, open, STEPS);
+    }
+
+    /// Reclaims; `open` commits after so many operations during which the index is merged.
+    fn reclaim_while(&self, running: &WriterProcess, open: Task, mut left: u64) {
+        let (beside, shared) = (running.clone(), self.shared.clone());
+        let open = Arc::new(Mutex::new(Some(open)));
+        let inner = open.clone();
+        self.disk().interleave(Box::new(move || {
+            if !beside.repository.is_merging() || beside.repository.is_committing() {
+                return;
+            }
+            if left > 0 {
+                left -= 1;
+                return;
+            }
+            let Some(mut open) = inner.lock().take() else { return };
+            if let Err(error) = open.advance(&beside, &shared) {
+                shared.violation(format!("the session fails: {error}"));
+            }
+        }));
+        self.must_succeed("to reclaim", self.reclaim(running));
+        self.disk().stop_interleaving();
+        let left = open.lock().take();
+        if let Some(open) = left {
+            self.must_succeed("the session", self.finish(running, open));
+        }
+    }
+
+    fn containers(&self) -> Vec<String> {
+        let files = self.disk().files().into_iter();
+        files.filter(|name| name.starts_with("containers/")).collect()
+    }
+
+    /// Of the containers `written` by one session, each with one record, nothing that holds objects is left.
+    fn only_a_manifest_is_left_of(&self, written: &[String]) {
+        let now = self.containers();
+        let left: Vec<_> = written.iter().filter(|name| now.contains(name)).collect();
+        if left.len() > 1 {
+            self.shared.violation(format!("{left:?} were not given back"));
+        }
+    }
+}
