@@ -141,3 +141,26 @@ fn a_lock_that_has_ended_holds_nobody() {
         std::thread::sleep(Duration::from_millis(200));
     }
 }
+
+/// Nobody may forget it, and without it nobody knows what lives.
+#[test]
+fn the_advice_for_a_damaged_file_of_a_locked_snapshot_makes_reclaim_work_again() {
+    let ordered = with_lock("30 days");
+    let id = back_up(&ordered, 0);
+    let host = Host::of(&ordered.machine);
+    let mut files =
+        std::fs::read_dir(host.file("snapshots")).unwrap().map(|file| file.unwrap().path());
+    let file = files.find(|path| path.to_string_lossy().contains(&id)).unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let last = bytes.len() - 40;
+    bytes[last] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    for words in [&["reclaim"][..], &["reclaim", "--accept-damage"]] {
+        let told = host.run(None, words).ends(14).stderr;
+        assert!(told.contains(&id) && told.contains("icecore rebuild"), "{told}");
+    }
+    host.run(None, &["rebuild"]).ends(0);
+    host.run(None, &["reclaim"]).ends(0);
+    assert_eq!(host.run(None, &["snapshots", "--json"]).ends(0).lines()[0]["snapshot_id"], id);
+    assert!(ordered.restore("allowed/back", &[]).0);
+}
