@@ -39,7 +39,7 @@ const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
 const WITHOUT_END: &str = "1000000000";
 
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 23] = [
+const PARTS: [Part; 24] = [
     whole("sabotage", &["make", "--quiet", "sabotage"]),
     whole("damage matrix", &["make", "--quiet", "damage"]),
     whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
@@ -47,8 +47,8 @@ const PARTS: [Part; 23] = [
     whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
     whole("a thousand nodes", &["make", "--quiet", "fleet"]),
     Part { name: "simulated disk", share: 12, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
-    Part { name: "system calls", share: 12, what: What::Rig(&["inject"]) },
-    Part { name: "kill -9", share: 11, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
+    Part { name: "system calls", share: 11, what: What::Rig(&["inject"]) },
+    Part { name: "kill -9", share: 10, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
     shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
     shut_down("shut down, xfs", &["crash", "--runs", WITHOUT_END, "--shut-down", "xfs"]),
     Part { name: "power cut, ext4", share: 6, what: What::Rig(&["device"]) },
@@ -68,9 +68,10 @@ const PARTS: [Part; 23] = [
         share: 5,
         what: What::Rig(&["disconnects", "--runs", WITHOUT_END]),
     },
+    Part { name: "upkeep beside backups", share: 4, what: What::Rig(&["upkeep"]) },
     Part { name: "limits", share: 4, what: What::Rig(&["limits"]) },
-    Part { name: "fidelity", share: 5, what: What::Rig(&["fidelity"]) },
-    Part { name: "fuzz", share: 7, what: What::Program(&[".ci/fuzz"]) },
+    Part { name: "fidelity", share: 4, what: What::Rig(&["fidelity"]) },
+    Part { name: "fuzz", share: 6, what: What::Program(&[".ci/fuzz"]) },
 ];
 
 /// What runs only with `--nightly`.

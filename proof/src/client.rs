@@ -49,7 +49,7 @@ impl Client {
         }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let words = self.under.iter().map(String::as_ref).chain([self.binary.as_os_str()]);
         let words: Vec<_> = words.chain(arguments.iter().map(|word| word.as_ref())).collect();
         let mut command = Command::new(words[0]);

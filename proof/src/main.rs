@@ -24,6 +24,7 @@ mod sim;
 mod site;
 mod snapshot;
 mod tree;
+mod upkeep;
 mod volume;
 
 use std::process::ExitCode;
@@ -111,6 +112,11 @@ cargo proof site [OPTIONS]    a server that runs twenty policies on real agents 
     --nodes N       agents (default 200)
     --seed N        repeat the random choices (printed at the start)
     --binary PATH   the icecore to test (default target/release/icecore)
+cargo proof upkeep [OPTIONS]  a server that reclaims and checks a domain while nodes back up to it without a
+                              pause: what is left of their rate, and whether the space comes back
+    --nodes N       nodes that back up at the same time (default 12; the rate is not judged of fewer)
+    --seconds S     time of rest and time of upkeep together (default 240)
+    --binary PATH   the icecore to test (default target/release/icecore)
 cargo proof sabotage [SEEDS]  switch off one guard after the other: a scenario or a seed must fail each time
                               (needs --features sabotage)
 ";
@@ -135,6 +141,7 @@ fn main() -> ExitCode {
         "limits" => limits::main(rest),
         "sim" => sim::main(rest),
         "site" => site::main(rest),
+        "upkeep" => upkeep::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),
         "help" | "--help" | "-h" => {
