@@ -426,6 +426,12 @@ fn two_machines_with_one_identity_do_not_back_up_one_source_at_once() {
     // Much longer than all that follows takes.
     site.machine.write("much", &random(16 << 20));
     site.govern(&["limit", "add", "--node", "web", "--up", "64K"]).ends(0);
+    site.wait_for("the end of the first job", |site| {
+        let jobs = site.govern(&["sessions", "--json"]).ends(0).lines();
+        jobs.iter().all(|job| job["state"] != "running")
+    });
+    // The storage server looks up limits every few seconds.
+    std::thread::sleep(Duration::from_secs(7));
     let mut command = site.node_command("web", &["backup", &site.folder("source")]);
     let command = command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut backup = Running(command.spawn().unwrap());
