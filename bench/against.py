@@ -86,8 +86,8 @@ def one_served_round(binary, name, source, runs, way):
     served = ServedRepository("against", name, {"path": str(binary.absolute())}, ICECORE_SERVED,
                               {"icecore": str(binary.absolute())}, way)
     served.target = TARGET
-    served.fresh(source)
     try:
+        served.fresh(source)
         subprocess.run(["sync"], check=True)
         for operation in ("first", "second", "third"):
             runs[operation, name].append(served_figures(served.run("backup", source)))

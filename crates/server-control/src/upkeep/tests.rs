@@ -69,7 +69,7 @@ fn an_upkeep_that_lets_snapshots_expire_takes_that_over_in_its_domains() {
     let tasks =
         json!({"tasks": ["expire", "reclaim"], "schedules": ["nightly"], "domains": ["web"]});
     let declared = site(&[nightly, (Kind::Upkeep, "nights", tasks)]);
-    assert_eq!(done(&declared), ["default: check", "nights: expire reclaim"]);
+    assert_eq!(done(&declared), ["nights: expire reclaim", "default: check"]);
     assert!(declared.expires_by_schedule("web") && !declared.expires_by_schedule("db"));
     let by_hand = site(&[(Kind::Upkeep, "nights", json!({"tasks": ["expire"]}))]);
     assert!(!by_hand.expires_by_schedule("web") && !Site::default().expires_by_schedule("web"));

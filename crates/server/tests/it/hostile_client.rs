@@ -315,7 +315,7 @@ async fn frames_that_are_none_end_the_connection() {
     let mut reserved = header(24, 0);
     reserved[2] = 1;
     let mut frames = vec![reserved, vec![0xff; 64], b"GET / HTTP/1.1\r\n\r\n".to_vec()];
-    frames.extend([0, 31, 99, 128, 200].map(|kind| header(kind, 0)));
+    frames.extend([0, 99, 127, 128, 200].map(|kind| header(kind, 0)));
     frames.extend(RULES.iter().map(|rule| header(rule.kind, rule.limit + 1)));
     frames.extend(RULES.iter().map(|rule| header(rule.kind, u32::MAX as usize)));
     for frame in frames {
