@@ -13,6 +13,7 @@ use protocol::limits::IDS_MAX;
 use protocol::packet::{PathBytes, SnapshotName, kind};
 use protocol::{Packet, flags};
 use rustc_hash::FxHashSet;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use store::{Claim, CommittedSnapshot, PendingReply, Result, SnapshotRef, WriteSe
 
 /// Maximum number of ids that are remembered, so that they are not claimed again: about 16 MB.
 const SEEN_MAX: usize = 1 << 18;
-/// How often to ask again while another writer holds the repository.
+/// How often to ask again while another writer holds the repository, or the server cannot answer.
 const TURN_EVERY: Duration = Duration::from_secs(3);
 
 /// A session on a server.
@@ -127,6 +128,20 @@ fn begun(remote: &Remote, begin: &Packet) -> Result<Packet> {
 }
 
 impl RemoteWriteSession {
+    /// Asks again while the server cannot say yes or no: a storage server whose control server is away has made
+    /// neither a receipt nor a snapshot, and everything that was sent is there.
+    fn ask_to_commit(&self, commit: &Packet) -> Result<Packet> {
+        let (remote, start) = (&self.remote, Instant::now());
+        loop {
+            let reply = remote.first.call_in(self.epoch, commit);
+            let may_wait = start.elapsed() < remote.endpoint.patience && !remote.first.is_over();
+            if !(may_wait && reply.as_ref().is_err_and(is_busy)) {
+                return reply;
+            }
+            std::thread::sleep(TURN_EVERY);
+        }
+    }
+
     /// Waits until the server has taken all that was appended.
     fn drain(&self) -> Result<()> {
         self.remote.first.drain(self.epoch)?;
@@ -195,7 +210,7 @@ impl WriteSession for RemoteWriteSession {
         self.drain()?;
         let own = own_name(manifest)?;
         let manifest = manifest.to_bytes();
-        match self.remote.first.call_in(self.epoch, &Packet::Commit { manifest })? {
+        match self.ask_to_commit(&Packet::Commit { manifest })? {
             Packet::Committed { name, stored_bytes } if name == own => {
                 self.committed.store(true, Ordering::Relaxed);
                 self.remote.leave_session();
@@ -205,6 +220,11 @@ impl WriteSession for RemoteWriteSession {
             _ => Err(bad_reply("Commit")),
         }
     }
+}
+
+/// Whether the server works, and cannot answer yet.
+fn is_busy(error: &store::Error) -> bool {
+    matches!(error, store::Error::Storage(error) if error.source.kind() == ErrorKind::ConnectionRefused)
 }
 
 /// The name of the snapshot of `manifest`, computed here.

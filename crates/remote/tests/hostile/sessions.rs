@@ -4,7 +4,9 @@ use crate::fake::{Asked, Reply};
 use crate::lab::{Lab, is_refused};
 use ids::SnapshotId;
 use protocol::Packet;
+use protocol::fault::{Code, fault};
 use protocol::packet::{SnapshotName, kind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
@@ -62,6 +64,23 @@ fn answers_that_are_none_end_a_backup() {
         });
         is_refused(lab.backs_up(&fake), what);
     }
+}
+
+#[test]
+fn a_server_that_cannot_commit_yet_is_asked_again() {
+    let lab = Lab::new();
+    let asks = AtomicU64::new(0);
+    let done = Mutex::new(None);
+    let fake = lab.lies(move |asked| {
+        let Packet::Commit { .. } = asked.packet else { return asked.honestly() };
+        let mut done = done.lock().unwrap();
+        if asks.fetch_add(1, Ordering::SeqCst) == 0 {
+            *done = asked.honest.clone();
+            return Reply::Say(vec![fault(Code::Busy, "cannot ask the control server", "", &[])]);
+        }
+        Reply::Say(done.take().into_iter().collect())
+    });
+    lab.backs_up(&fake).expect("nothing is lost");
 }
 
 #[test]
