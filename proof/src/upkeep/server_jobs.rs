@@ -3,6 +3,7 @@
 use super::DOMAIN;
 use crate::client::{Client, Ran};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,12 +24,27 @@ impl ServerJobs {
 
     /// Leaves each source its newest snapshot, then reclaims and checks. How many tasks that were.
     pub(super) fn forget_reclaim_check(&self) -> Result<usize, String> {
-        self.run(&["forget", DOMAIN, "--keep-last", "1"])?;
+        self.forget_all_but_newest()?;
         let tasks = ["reclaim", "check"];
         for task in tasks {
             self.upkeep(task)?;
         }
         Ok(tasks.len())
+    }
+
+    /// Those that a backup has added since the list was made stay, too.
+    fn forget_all_but_newest(&self) -> Result<(), String> {
+        let list = ["snapshot", "list", "--domain", DOMAIN, "--limit", "100000", "--json"];
+        let mut seen = BTreeSet::new();
+        // The newest of all come first.
+        let mut is_old = |line: &Value| !seen.insert(line["node"].to_string());
+        let listed = self.run(&list)?.lines();
+        let old: Vec<_> = listed.into_iter().filter(|line| is_old(line)).collect();
+        let ids: Vec<_> = old.iter().filter_map(|line| line["id"].as_str()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.run(&[&["snapshot", "delete", "--now", "--yes"], &ids[..]].concat()).map(drop)
     }
 
     fn run(&self, words: &[&str]) -> Result<Ran, String> {
