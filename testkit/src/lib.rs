@@ -6,6 +6,7 @@ pub mod calendar;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod random;
+pub mod s3;
 pub mod skips;
 
 pub use random::{Random, noise, seeds};

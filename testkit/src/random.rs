@@ -65,9 +65,10 @@ impl Random {
 /// Bytes that no compressor makes smaller, the same for the same seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
-    let mut bytes: Vec<u8> =
-        (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
-    bytes.truncate(length);
+    let mut bytes = vec![0; length];
+    for word in bytes.chunks_mut(8) {
+        word.copy_from_slice(&random.next().to_le_bytes()[..word.len()]);
+    }
     bytes
 }
 

@@ -202,6 +202,16 @@ impl WriteSession for RemoteWriteSession {
         Ok(self.stored_bytes())
     }
 
+    fn checkpoint(&self) -> Result<()> {
+        if self.remote.opened.version < protocol::VERSION_CHECKPOINT {
+            return Ok(());
+        }
+        match self.remote.first.call_in(self.epoch, &Packet::Checkpoint {})? {
+            Packet::Done {} => Ok(()),
+            _ => Err(bad_reply("Checkpoint")),
+        }
+    }
+
     fn is_remote(&self) -> bool {
         true
     }

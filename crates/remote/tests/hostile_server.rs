@@ -13,9 +13,6 @@
     missing_docs
 )]
 
-#[path = "hostile/fake.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod fake;
 #[path = "hostile/greetings.rs"]
 mod greetings;
 #[path = "hostile/lab.rs"]

@@ -1,7 +1,7 @@
 //! Greetings that are none, and bytes that are no frames.
 
-use crate::fake::Reply;
 use crate::lab::{Lab, is_refused};
+use hostile_server::Reply;
 use protocol::Packet;
 use protocol::frame::Header;
 use protocol::packet::{PathBytes, RULES, kind};

@@ -1,7 +1,7 @@
 //! A repository with a backup in it, and who restores from it or backs up to it through a server that lies.
 
-use crate::fake::{Asked, Fake, Reply};
 use crate::testkit::{self, PASSWORD, TestFolder};
+use hostile_server::{Asked, Fake, Reply};
 use pipeline::UnlockedRepository;
 use remote::{Endpoint, Purpose, Remote};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A measurement of the way to a server that lies ends, with what was measured or an error.
 
-use crate::fake::{Asked, Fake, Reply};
 use crate::lab::{dial, ends, is_refused};
+use hostile_server::{Asked, Fake, Reply};
 use protocol::Packet;
 use protocol::fault::{Code, fault};
 use remote::net_test::{Measurement, NetworkTest};

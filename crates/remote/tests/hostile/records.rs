@@ -1,11 +1,11 @@
 //! Records, locations, keys and trees that are not as they should be: no wrong byte is written, and nothing outside
 //! of the target.
 
-use crate::fake::Reply;
 use crate::lab::{Lab, dial, ends, is_refused, open};
 use crate::testkit;
 use crate::testkit::forge::{Forge, directory, file, symlink};
 use format::entry::Entry;
+use hostile_server::Reply;
 use ids::{ContainerNo, RecordLocation};
 use protocol::Packet;
 use protocol::fault::{Code, fault};

@@ -1,8 +1,8 @@
 //! `Elsewhere` is the control server's word (P-6.5): from a storage server it is not believed, and where it leads to
 //! stands a server of the same ca.
 
-use crate::fake::{Asked, Fake, Reply};
 use crate::lab::{Lab, is_refused};
+use hostile_server::{Asked, Fake, Reply};
 use protocol::Packet;
 use protocol::packet::kind;
 use std::net::SocketAddr;

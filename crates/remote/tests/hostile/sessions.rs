@@ -1,7 +1,7 @@
 //! Answers in a session that are none; sessions that are lost.
 
-use crate::fake::{Asked, Reply};
 use crate::lab::{Lab, is_refused};
+use hostile_server::{Asked, Reply};
 use ids::SnapshotId;
 use protocol::Packet;
 use protocol::fault::{Code, fault};

@@ -1,7 +1,7 @@
 //! Snapshots that are forged, lists that do not end, another repository.
 
-use crate::fake::Reply;
 use crate::lab::{Lab, dial, ends, is_refused, open};
+use hostile_server::Reply;
 use ids::SnapshotId;
 use protocol::Packet;
 use protocol::packet::{PathBytes, SnapshotName};

@@ -1,170 +1,31 @@
-//! A server that speaks the protocol with a good certificate, has a real repository behind it, and
-//! lies where it is told to.
+//! The honest part of the server: what a connection gets when nothing lies.
 
+use crate::now_secs;
 use format::record::{self, SealedRecord};
 use parking_lot::Mutex;
-use pki::certificate_authority::{CertificateAuthority, ServerNames, new_server_key};
 use protocol::fault::{Code, fault};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
 use protocol::{Packet, VERSION_NEWEST, flags};
 use repository::Repository;
 use repository::lease::Lease;
 use repository::session::Session;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::{SnapshotRef, Store};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
-use tokio_rustls::TlsAcceptor;
 
-/// What it says instead of the truth.
-pub(crate) enum Reply {
-    /// These packets, as answers to what was asked.
-    Say(Vec<Packet>),
-    /// Bytes, whatever they are.
-    Bytes(Vec<u8>),
-    /// Nothing, and the connection is gone.
-    Disconnect,
-    /// Nothing.
-    Silence,
-}
-
-/// What was asked, on which connection, and what an honest server would say.
-pub(crate) struct Asked<'a> {
-    pub(crate) connection: u64,
-    pub(crate) packet: &'a Packet,
-    pub(crate) honest: Option<Packet>,
-}
-
-impl Asked<'_> {
-    /// The truth.
-    pub(crate) fn honestly(self) -> Reply {
-        self.honest.map_or(Reply::Silence, |packet| Reply::Say(vec![packet]))
-    }
-}
-
-type Lie = dyn Fn(Asked<'_>) -> Reply + Send + Sync;
-
-pub(crate) struct Fake {
-    pub(crate) address: SocketAddr,
-    pub(crate) ca_pem: String,
-    ca: Arc<CertificateAuthority>,
-    pub(crate) connections: Arc<AtomicU64>,
-    _runtime: Runtime,
-}
-
-fn now_secs() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
-}
-
-impl Fake {
-    pub(crate) fn start(
-        repository: Option<Arc<Repository>>,
-        lie: impl Fn(Asked<'_>) -> Reply + Send + Sync + 'static,
-    ) -> Self {
-        let made = CertificateAuthority::generate(now_secs()).unwrap();
-        let ca = CertificateAuthority::load(&made.certificate_pem, &made.key_pem).unwrap();
-        Self::of(Arc::new(ca), made.certificate_pem, repository, Arc::new(lie))
-    }
-
-    /// Another server of the same ca.
-    pub(crate) fn beside(
-        &self,
-        repository: Option<Arc<Repository>>,
-        lie: impl Fn(Asked<'_>) -> Reply + Send + Sync + 'static,
-    ) -> Self {
-        let ca_pem = self.ca_pem.clone();
-        Self::of(self.ca.clone(), ca_pem, repository, Arc::new(lie))
-    }
-
-    fn of(
-        ca: Arc<CertificateAuthority>,
-        ca_pem: String,
-        repository: Option<Arc<Repository>>,
-        lie: Arc<Lie>,
-    ) -> Self {
-        let key = new_server_key().unwrap();
-        let names = ServerNames::of(["127.0.0.1"]);
-        let issued = ca.issue_server(&key, &names, now_secs()).unwrap();
-        let shown = pki::ServerCertificate::new(&issued, &key, ca.certificate()).unwrap();
-        let tls = pki::server::server_config(shown, ca.certificate()).unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(tls));
-        let runtime = Runtime::new().unwrap();
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        let address = listener.local_addr().unwrap();
-        let connections = Arc::new(AtomicU64::new(0));
-        let counter = connections.clone();
-        runtime.spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let connection = counter.fetch_add(1, Ordering::SeqCst) + 1;
-                let backend = Backend::new(repository.clone());
-                tokio::spawn(serve(acceptor.clone(), stream, connection, backend, lie.clone()));
-            }
-        });
-        Self { address, ca_pem, ca, connections, _runtime: runtime }
-    }
-
-    /// A folder that makes a machine a node of this server.
-    pub(crate) fn enroll(&self, folder: &std::path::Path) {
-        let node = pki::NodeKey::generate().unwrap();
-        let issued = self.ca.issue_node(&node.request_pem, "web", now_secs()).unwrap();
-        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
-        std::fs::create_dir_all(folder).unwrap();
-        write("ca.pem", &self.ca_pem);
-        write("node.pem", &format!("{}{}", issued.pem, &*node.key_pem));
-        let server = format!("https://{}", self.address);
-        let lines = ["node = \"web\"", "domain = \"web\"", "keys = \"client\"", "role = \"full\""];
-        write("agent.toml", &format!("server = \"{server}\"\n{}\n", lines.join("\n")));
-    }
-}
-
-async fn serve(
-    acceptor: TlsAcceptor,
-    stream: TcpStream,
-    connection: u64,
-    mut backend: Backend,
-    lie: Arc<Lie>,
-) -> Option<()> {
-    let mut stream = acceptor.accept(stream).await.ok()?;
-    loop {
-        let mut header = [0; 12];
-        stream.read_exact(&mut header).await.ok()?;
-        let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap());
-        let mut body = vec![0; number(8) as usize];
-        stream.read_exact(&mut body).await.ok()?;
-        let packet = Packet::decode(header[0], body).unwrap();
-        let honest = backend.answer(&packet);
-        match lie(Asked { connection, packet: &packet, honest }) {
-            Reply::Say(packets) => {
-                for packet in packets {
-                    stream.write_all(&packet.frame(number(4))).await.ok()?;
-                }
-            }
-            Reply::Bytes(bytes) => stream.write_all(&bytes).await.ok()?,
-            Reply::Disconnect => return None,
-            Reply::Silence => {}
-        }
-        stream.flush().await.ok()?;
-    }
-}
-
-/// The honest part, for one connection.
-struct Backend {
+/// Answers of one connection, and its session.
+pub(crate) struct Backend {
     repository: Option<Arc<Repository>>,
     session: Mutex<Option<(Arc<Lease>, Session)>>,
     applied: u64,
 }
 
 impl Backend {
-    fn new(repository: Option<Arc<Repository>>) -> Self {
+    pub(crate) fn new(repository: Option<Arc<Repository>>) -> Self {
         Self { repository, session: Mutex::default(), applied: 0 }
     }
 
-    fn answer(&mut self, packet: &Packet) -> Option<Packet> {
+    /// The answer to a packet, if it gets one.
+    pub(crate) fn answer(&mut self, packet: &Packet) -> Option<Packet> {
         Some(match packet {
             Packet::Hello { .. } => Packet::Welcome {
                 version: VERSION_NEWEST,
