@@ -1,0 +1,209 @@
+"""Repositories in a bucket: time and requests of Icecore and its peers at the same object storage, versitygw on loopback.
+
+    buckets.py                  three rounds on SMALL
+    buckets.py --rounds 1 --out results/2026-11-23-buckets
+
+Each round: backup into an empty repository, the same without changes, restore of one file, for each program in a bucket
+of its own; and the first backup of Icecore to a directory on the same disk. Who begins changes with every round. The
+requests are those that the storage has logged. Needs root: the source is pinned in memory.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+from runs import machine
+from sets import datasets
+from settings import ICECORE_BIN, WORK
+from tools import peers
+from tools.pin import Pinned
+
+FOLDER = WORK / "buckets"
+TARGET = FOLDER / "target"
+KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "only-for-benchmarks"}
+OPERATIONS = ["first", "second", "one file", "first, directory"]
+KINDS = {"List": "list", "Get": "read", "Head": "read", "Delete": "delete"}
+
+
+class Storage:
+    """A versitygw over a folder."""
+
+    def __enter__(self):
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        for part in ("data", "iam", "home"):
+            (FOLDER / part).mkdir(parents=True)
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+            self.port = free.getsockname()[1]
+        self.log = FOLDER / "requests"
+        program = shutil.which("versitygw") or Path.home() / "go/bin/versitygw"
+        command = [program, "--port", f"127.0.0.1:{self.port}", "--iam-dir", FOLDER / "iam",
+                   "--access-log", self.log, "posix", FOLDER / "data"]
+        secrets = {"ROOT_ACCESS_KEY": KEYS["AWS_ACCESS_KEY_ID"],
+                   "ROOT_SECRET_KEY": KEYS["AWS_SECRET_ACCESS_KEY"]}
+        self.process = subprocess.Popen(command, env={**os.environ, **secrets},
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.await_start()
+        return self
+
+    def await_start(self):
+        for _ in range(200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            time.sleep(0.05)
+        raise SystemExit("buckets: versitygw did not start: make setup")
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        shutil.rmtree(FOLDER, ignore_errors=True)
+
+    def bucket(self, name):
+        """An empty bucket of this name."""
+        folder = FOLDER / "data" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+
+    def requests(self):
+        """How many lines the log has, and the requests in it, for `counted`."""
+        return self.log.read_text(errors="replace").splitlines()
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.port}"
+
+
+def counted(lines):
+    """Requests by kind: write, list, read, delete."""
+    kinds = Counter()
+    for line in lines:
+        found = re.search(r" s3_([A-Z][a-z]+)", line)
+        if found:
+            kinds[KINDS.get(found.group(1), "write")] += 1
+    return kinds
+
+
+class Icecore:
+    def __init__(self, path, storage):
+        self.path = path
+        self.variables = {**KEYS, "AWS_ENDPOINT_URL": storage.endpoint, "ICECORE_PASSWORD": "bench",
+                          "ICECORE_AGENT_DIR": str(FOLDER / "agent")}
+        self.repository = "s3://icecore/repository"
+
+    def init(self):
+        return ["--repo", self.repository, "init"]
+
+    def backup(self, source):
+        return ["--repo", self.repository, "backup", source]
+
+    def one_file(self, file):
+        return ["--repo", self.repository, "restore", f"latest:{file}", "--target", TARGET]
+
+
+class Restic:
+    def __init__(self, path, storage):
+        self.path = path
+        self.variables = {**KEYS, "RESTIC_PASSWORD": "bench",
+                          "RESTIC_REPOSITORY": f"s3:{storage.endpoint}/restic"}
+
+    def init(self):
+        return ["init"]
+
+    def backup(self, source):
+        return ["backup", source]
+
+    def one_file(self, file):
+        return ["restore", "latest", "--include", file, "--target", TARGET]
+
+
+def run(program, words, storage):
+    """(seconds, requests by kind)."""
+    before = len(storage.requests())
+    variables = {**os.environ, **program.variables, "HOME": str(FOLDER / "home")}
+    begun = time.monotonic()
+    done = subprocess.run([program.path, *words], env=variables, capture_output=True, text=True)
+    elapsed = time.monotonic() - begun
+    if done.returncode:
+        raise SystemExit(f"buckets: {program.path} {words} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return elapsed, counted(storage.requests()[before:])
+
+
+def one_round(name, program, source, file, storage, runs):
+    storage.bucket(name)
+    shutil.rmtree(FOLDER / "home", ignore_errors=True)
+    (FOLDER / "home").mkdir()
+    run(program, program.init(), storage)
+    subprocess.run(["sync"], check=True)
+    for operation in ("first", "second"):
+        runs[name, operation].append(run(program, program.backup(source), storage))
+    shutil.rmtree(TARGET, ignore_errors=True)
+    runs[name, "one file"].append(run(program, program.one_file(file), storage))
+    if not any(path.is_file() for path in TARGET.rglob("*")):
+        raise SystemExit(f"buckets: {name} restored nothing")
+    if name == "icecore":
+        program.repository = str(FOLDER / "directory")
+        shutil.rmtree(program.repository, ignore_errors=True)
+        run(program, program.init(), storage)
+        subprocess.run(["sync"], check=True)
+        runs[name, "first, directory"].append(run(program, program.backup(source), storage))
+        program.repository = "s3://icecore/repository"
+
+
+def main():
+    arguments = parse()
+    datasets.ensure("small")
+    source = datasets.path("small")
+    file = str(min(path for path in source.rglob("*") if path.is_file() and not path.is_symlink()))
+    there = peers.found(["restic"])
+    with Storage() as storage, Pinned(source):
+        programs = {"icecore": Icecore(ICECORE_BIN, storage)}
+        if "restic" in there:
+            programs["restic"] = Restic(there["restic"]["path"], storage)
+        runs = {(name, operation): [] for name in programs for operation in OPERATIONS}
+        for number in range(arguments.rounds):
+            for name in sorted(programs, reverse=number % 2 == 1):
+                one_round(name, programs[name], source, file, storage, runs)
+    text = page(arguments, runs, there)
+    print(text)
+    if arguments.out:
+        arguments.out.with_suffix(".md").write_text(text)
+        raw = {f"{name} {operation}": [(seconds, dict(kinds)) for seconds, kinds in figures]
+               for (name, operation), figures in runs.items()}
+        facts = {"machine": machine.describe(), "commit": machine.commit(), "peers": there, "runs": raw}
+        arguments.out.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="results go to OUT.md and OUT.json")
+    return parser.parse_args()
+
+
+def page(arguments, runs, there):
+    versions = ", ".join(facts["version"] for facts in there.values()) or "no peer"
+    lines = ["# A bucket: time and requests on SMALL", "",
+             f"Icecore at {machine.commit()}; {versions}; versitygw on loopback and the same disk. Medians of "
+             f"{arguments.rounds} rounds.", "",
+             "| program | operation | seconds | requests | write | list | read | delete |", "|---|---|---|---|---|---|---|---|"]
+    for (name, operation), figures in runs.items():
+        if figures:
+            kinds = [round(statistics.median(counts[kind] for _, counts in figures))
+                     for kind in ("write", "list", "read", "delete")]
+            seconds = statistics.median(figure[0] for figure in figures)
+            cells = [name, operation, f"{seconds:.2f}", sum(kinds), *kinds]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+//! Connections to a storage that speaks S3.
+
+use crate::client::Client;
+use crate::credentials::Credentials;
+use crate::location::Location;
+use crate::requests::{Counted, Requests};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::client::{HttpConnector, ReqwestConnector};
+use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use repository::storage::{StorageError, StorageResult};
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A small object has this long, with its answer.
+const SMALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// A whole container has this long: at 64 KiB/s, 64 MiB take 17 minutes.
+const BULK_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+/// So long may nothing arrive.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How a storage is reached.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Who we are, and where it is.
+    pub credentials: Credentials,
+    /// Requests that fail are repeated this often.
+    pub retries: usize,
+}
+
+impl Access {
+    /// With as much patience as a backup needs.
+    pub fn new(credentials: Credentials) -> Self {
+        Self { credentials, retries: 6 }
+    }
+}
+
+/// Connects to the storage of `location`. No request is sent.
+///
+/// # Errors
+/// When the settings make no sense.
+pub fn connect(location: &Location, access: &Access) -> StorageResult<Client> {
+    connect_through(location, access, &ReqwestConnector::default)
+}
+
+/// The same, with requests that go through what `connector` makes: for tests.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_through<C: HttpConnector>(
+    location: &Location,
+    access: &Access,
+    connector: &dyn Fn() -> C,
+) -> StorageResult<Client> {
+    let requests = Arc::new(Requests::default());
+    let build = |timeout| {
+        let connector = Counted { inner: connector(), requests: requests.clone() };
+        build(location, access, connector, timeout).map_err(|error| {
+            let error = Error::new(ErrorKind::InvalidInput, error.to_string());
+            StorageError::new("use", &location.to_string(), error)
+        })
+    };
+    let (small, bulk) = (Arc::new(build(SMALL_TIMEOUT)?), Arc::new(build(BULK_TIMEOUT)?));
+    let mut client = Client::new(small, bulk, &location.prefix, &location.to_string())?;
+    client.count_in(requests);
+    Ok(client)
+}
+
+fn build<C: HttpConnector>(
+    location: &Location,
+    access: &Access,
+    connector: C,
+    timeout: Duration,
+) -> object_store::Result<AmazonS3> {
+    let Credentials { access_key, secret_key, session_token, region, endpoint } =
+        &access.credentials;
+    let options = ClientOptions::new()
+        .with_timeout(timeout)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_read_timeout(SILENCE)
+        .with_allow_http(endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http:")));
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(200),
+        max_backoff: Duration::from_secs(10),
+        base: 2.,
+    };
+    let retry = RetryConfig { backoff, max_retries: access.retries, retry_timeout: 2 * timeout };
+    let mut builder = AmazonS3Builder::new()
+        .with_bucket_name(&location.bucket)
+        .with_access_key_id(access_key)
+        .with_secret_access_key(secret_key)
+        .with_region(region)
+        .with_client_options(options)
+        .with_retry(retry);
+    if let Some(token) = session_token {
+        builder = builder.with_token(token);
+    }
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    builder.with_http_connector(connector).build()
+}

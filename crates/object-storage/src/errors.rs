@@ -1,0 +1,129 @@
+//! Errors of the object storage as the engine tells them apart.
+
+use object_store::client::{HttpError, HttpErrorKind};
+use repository::storage::StorageError;
+use std::error::Error as _;
+use std::io::{self, ErrorKind};
+
+/// Answers of a storage that is full.
+const FULL: [&str; 4] = ["QuotaExceeded", "StorageFull", "InsufficientStorage", "status code: 507"];
+/// Answers of a storage that is busy or ill.
+const BUSY: [&str; 2] = ["status code: 5", "status code: 429"];
+
+/// Answers to who may not do that, or is somebody else.
+const REFUSED: [&str; 2] = ["status code: 401", "status code: 403"];
+
+/// The error of `operation` on the object `name`.
+pub(crate) fn failed(
+    operation: &'static str,
+    name: &str,
+    error: &object_store::Error,
+) -> StorageError {
+    let text = message(error);
+    let kind = kind(error, &text);
+    let shown = said(&text).unwrap_or(text);
+    StorageError::new(operation, name, io::Error::new(kind, shown))
+}
+
+fn kind(error: &object_store::Error, text: &str) -> ErrorKind {
+    use object_store::Error;
+    match error {
+        Error::NotFound { .. } => ErrorKind::NotFound,
+        // A listing has no kinds of errors.
+        Error::Generic { .. } if text.contains("NoSuchBucket") => ErrorKind::NotFound,
+        Error::Generic { .. } if REFUSED.iter().any(|word| text.contains(word)) => {
+            ErrorKind::PermissionDenied
+        }
+        Error::AlreadyExists { .. } | Error::Precondition { .. } => ErrorKind::AlreadyExists,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            ErrorKind::PermissionDenied
+        }
+        Error::NotImplemented { .. } | Error::NotSupported { .. } => ErrorKind::Unsupported,
+        _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,
+        _ if text.contains("status code: 416") => ErrorKind::UnexpectedEof,
+        _ if BUSY.iter().any(|word| text.contains(word)) => ErrorKind::TimedOut,
+        _ => http_kind(error).unwrap_or(ErrorKind::Other),
+    }
+}
+
+/// The connection's own error, somewhere below.
+fn http_kind(error: &object_store::Error) -> Option<ErrorKind> {
+    let mut next = error.source();
+    while let Some(below) = next {
+        if let Some(http) = below.downcast_ref::<HttpError>() {
+            return Some(match http.kind() {
+                HttpErrorKind::Connect => ErrorKind::ConnectionRefused,
+                HttpErrorKind::Timeout => ErrorKind::TimedOut,
+                _ => ErrorKind::ConnectionReset,
+            });
+        }
+        next = below.source();
+    }
+    None
+}
+
+/// Whether the storage said no, so that nothing was done and nothing will be.
+pub(crate) fn is_final(error: &object_store::Error) -> bool {
+    use object_store::Error::{
+        AlreadyExists, NotFound, NotImplemented, NotSupported, PermissionDenied, Precondition,
+        Unauthenticated,
+    };
+    matches!(
+        error,
+        AlreadyExists { .. }
+            | NotFound { .. }
+            | NotImplemented { .. }
+            | NotSupported { .. }
+            | PermissionDenied { .. }
+            | Precondition { .. }
+            | Unauthenticated { .. }
+    )
+}
+
+/// What the storage itself says in `text`: its code and its words.
+fn said(text: &str) -> Option<String> {
+    let part = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        rest.split_once(&format!("</{name}>")).map(|(part, _)| part.trim())
+    };
+    let code = part("Code")?;
+    let words = part("Message").filter(|words| !words.is_empty());
+    Some(words.map_or_else(|| code.to_owned(), |words| format!("{words} ({code})")))
+}
+
+/// In one line, with the deepest reason.
+fn message(error: &object_store::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(below) = next {
+        let reason = below.to_string();
+        if !text.contains(&reason) {
+            text = format!("{text}: {reason}");
+        }
+        next = below.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> StorageError {
+        let error = object_store::Error::Generic { store: "S3", source: text.to_owned().into() };
+        failed("list", "x", &error)
+    }
+
+    #[test]
+    fn what_the_storage_says_is_shown_and_its_kind_is_known() {
+        let missing = of(
+            "status code: 404 Not Found: <Error><Code>NoSuchBucket</Code><Message>No such one.</Message></Error>",
+        );
+        assert!(missing.is_not_found());
+        assert_eq!(missing.to_string(), "cannot list x: No such one. (NoSuchBucket)");
+        assert_eq!(of("status code: 403 Forbidden").source.kind(), ErrorKind::PermissionDenied);
+        assert!(of("status code: 507 x").is_full() && of("<Code>QuotaExceeded</Code>").is_full());
+        assert!(of("status code: 503 Slow Down").is_unreachable());
+        assert_eq!(of("status code: 416 x").source.kind(), ErrorKind::UnexpectedEof);
+    }
+}

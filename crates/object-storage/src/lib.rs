@@ -1,0 +1,51 @@
+//! A repository in a bucket of an object storage that speaks S3: an implementation of
+//! [`repository::storage::Storage`].
+//!
+//! Objects are written as a whole, under names that are used once. What changes is a row of numbered objects of which
+//! each is created only if it is absent: a writer that was overtaken fails at its next one ([`roots`]). Whoever takes
+//! the lease of a writer that did not end it fences that writer out ([`takeover`]). Files in the making lie in
+//! temporary files of this machine ([`staging`]). Decisions: `docs/adr/0036-object-storage.md`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod cache;
+mod client;
+mod connect;
+mod credentials;
+mod errors;
+mod lease;
+mod location;
+mod names;
+mod ownership;
+mod probe;
+mod reader;
+mod requests;
+mod roots;
+mod rows;
+mod runs;
+mod snapshots;
+mod staging;
+mod storage;
+mod takeover;
+
+pub use client::Client;
+pub use connect::{Access, connect, connect_through};
+pub use credentials::Credentials;
+pub use location::Location;
+pub use requests::{Asked, Requests};
+pub use storage::ObjectStorage;
+
+/// Reads `bytes` as each kind of object that is decoded here; how many of them it is. For the fuzzer.
+pub fn decode_objects(bytes: &[u8]) -> usize {
+    let object = bytes::Bytes::copy_from_slice(bytes);
+    let name = String::from_utf8_lossy(bytes);
+    let all = [
+        roots::decode(&object).is_some(),
+        cache::decode("key", &object).is_some(),
+        lease::is_beat(&object),
+        takeover::Ended::decode(bytes).is_some(),
+        names::parse_snapshot(&name).is_some(),
+        matches!(Location::parse(&name), Some(Ok(_))),
+    ];
+    all.into_iter().filter(|is_one| *is_one).count()
+}

@@ -1,0 +1,144 @@
+//! Who writes here: taking the lease, what others read of it, and its end.
+
+use crate::lease::{self, Held, Leases};
+use crate::names::{BEHIND_CONTAINERS, LEASE, Names, ROOTS, number, numbered};
+use crate::storage::{ObjectStorage, Shared, State};
+use crate::takeover;
+use bytes::Bytes;
+use repository::storage::{LockGuard, StorageError, StorageResult};
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How often a lease is tried for when somebody else was faster.
+const TRIES: usize = 8;
+/// So many objects of a row are kept once it is tidied up, and so many are let grow before.
+const ROOTS_KEPT: u64 = 16;
+const ROOTS_MAX: usize = 64;
+
+impl ObjectStorage {
+    /// Takes the lease, unless somebody has it.
+    pub(crate) fn acquire(&self) -> StorageResult<Option<Arc<Held>>> {
+        let client = self.client();
+        for _ in 0..TRIES {
+            let leases = Leases::of(&self.look(LEASE)?.names);
+            if !leases.is_free() && !lease::is_gone(client, leases.last, self.quiet)? {
+                return Ok(None);
+            }
+            let mine = leases.last + 1;
+            if !lease::create(client, mine)? {
+                continue;
+            }
+            let mut state = self.shared.state.lock();
+            let listed = client.list("", BEHIND_CONTAINERS)?;
+            state.names.replace("", "", listed);
+            if Leases::of(&state.names).last != mine {
+                // It had been taken and tidied away while this process slept.
+                return Ok(None);
+            }
+            self.check_conditions(mine)?;
+            takeover::settle(client, &mut state.names, mine)?;
+            let held = Arc::new(Held::new(client, mine, self.beat_every));
+            state.lengths.clear();
+            state.held = Some(held.clone());
+            return Ok(Some(held));
+        }
+        Ok(None)
+    }
+
+    /// The storage could have been changed since the probe: to one that ignores conditions.
+    fn check_conditions(&self, mine: u64) -> StorageResult<()> {
+        if self.client().is_refused(&numbered(LEASE, mine))? {
+            return Ok(());
+        }
+        let reason = "it overwrote an object that was to be created only if it is absent";
+        let location = self.client().location();
+        Err(StorageError::new("use", location, Error::new(ErrorKind::Unsupported, reason)))
+    }
+
+    /// What the engine says of who holds the lease, of the last holder while nobody does.
+    pub(crate) fn read_lease(&self) -> StorageResult<Bytes> {
+        let held = self.shared.state.lock().held.clone();
+        let absent = || StorageError::new("open", LEASE, ErrorKind::NotFound);
+        let Some(held) = held else {
+            let leases = Leases::of(&self.look(LEASE)?.names);
+            return self.last_words(leases.last_beat, 0)?.ok_or_else(absent);
+        };
+        let Some(content) = held.content() else {
+            let before = Leases::of(&self.shared.state.lock().names).last_beat;
+            return self.last_words(before, 0)?.ok_or_else(absent);
+        };
+        if held.is_checked(self.checked_for) {
+            return Ok(content);
+        }
+        let now = Instant::now();
+        let mut later = Names::default();
+        later.replace("", "", self.client().list(LEASE, &lease::behind(held.number))?);
+        let leases = Leases::of(&later);
+        if leases.last > held.number {
+            return self.last_words(leases.last_beat, held.number)?.ok_or_else(absent);
+        }
+        held.note_checked(now);
+        Ok(content)
+    }
+
+    /// What the engine said of the holder of the lease `last`, or of one before it that is above `floor`.
+    fn last_words(&self, last: Option<u64>, floor: u64) -> StorageResult<Option<Bytes>> {
+        let Some(mut lease) = last else { return Ok(None) };
+        while lease > floor {
+            match lease::read(self.client(), lease)? {
+                Some(content) if !content.is_empty() => return Ok(Some(content)),
+                _ => lease -= 1,
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn put_lease(&self, bytes: &[u8]) -> StorageResult<()> {
+        let held = self.shared.state.lock().held.clone();
+        match held {
+            Some(held) => held.show(bytes),
+            None => Err(StorageError::new("write", LEASE, ErrorKind::NotFound)),
+        }
+    }
+}
+
+/// Ends the lease when it goes.
+pub(crate) struct Guard {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) held: Arc<Held>,
+}
+
+impl LockGuard for Guard {}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.held = None;
+        state.unread.clear();
+        state.removed.clear();
+        state.listed.clear();
+        let old = old_objects(&state, self.held.number);
+        if !old.is_empty()
+            && !self.shared.client.is_uncertain()
+            && self.shared.client.delete(&old).is_ok()
+        {
+            old.iter().for_each(|name| state.names.remove(name));
+        }
+        self.held.end();
+    }
+}
+
+/// Objects that nobody needs any more: of rows and leases, but the latest.
+fn old_objects(state: &State, mine: u64) -> Vec<String> {
+    let mut old = Vec::new();
+    for root in ROOTS {
+        let numbers: Vec<_> = state.names.below(root).filter_map(number).collect();
+        let last = numbers.last().copied().unwrap_or(0);
+        let is_old = |number: &u64| numbers.len() > ROOTS_MAX && number + ROOTS_KEPT < last;
+        old.extend(numbers.iter().copied().filter(is_old).map(|number| numbered(root, number)));
+    }
+    let is_settled = |lease| state.ended.as_ref().is_some_and(|(_, ended)| ended.has(lease));
+    old.extend(lease::to_tidy(&state.names, mine, is_settled));
+    old
+}

@@ -1,0 +1,487 @@
+//! The engine's storage over objects. Which file is which object: `docs/FORMAT.md`, chapter 17.
+
+use crate::cache::{self, Cache};
+use crate::client::Client;
+use crate::lease::{self, Held};
+use crate::names::{
+    BEHIND_CONTAINERS, DIRECTORY_MARK, LEASE, Names, ROOTS, SNAPSHOTS, STATE, snapshot,
+};
+use crate::ownership::Guard;
+use crate::probe;
+use crate::reader::{Kept, MemoryReader, ObjectReader};
+use crate::rows::row_of;
+use crate::runs::Runs;
+use crate::staging::Staging;
+use crate::takeover::Ended;
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use repository::storage::{
+    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
+};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io::{Error, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CONFIG: &str = "config";
+const CONTAINERS: &str = "containers";
+/// Runs that are gone when their process is.
+const SPILLED: &str = "index/spill-";
+/// So many small objects are kept in memory, each of at most 1 MiB.
+const RECENT_MAX: usize = 16;
+const RECENT_BYTES_MAX: u64 = 1 << 20;
+
+/// A repository in a bucket.
+pub struct ObjectStorage {
+    pub(crate) shared: Arc<Shared>,
+    staging: Staging,
+    runs: Runs,
+    /// Held while somebody takes the lease.
+    acquiring: Mutex<()>,
+    pub(crate) quiet: Duration,
+    pub(crate) beat_every: Duration,
+    /// So long is a look at the lease believed.
+    pub(crate) checked_for: Duration,
+}
+
+/// What the storage and the guard of its lease share.
+pub(crate) struct Shared {
+    pub(crate) client: Arc<Client>,
+    pub(crate) state: Mutex<State>,
+}
+
+/// What is known of the objects.
+#[derive(Default)]
+pub(crate) struct State {
+    /// Without containers. Exact while the lease is held.
+    pub(crate) names: Names,
+    /// What nobody has asked for since all names were listed.
+    pub(crate) unread: BTreeSet<&'static str>,
+    pub(crate) held: Option<Arc<Held>>,
+    pub(crate) ended: Option<(u64, Ended)>,
+    /// The last object of each row that was read or written.
+    pub(crate) roots: HashMap<&'static str, (u64, Bytes)>,
+    /// Containers that the holder of this lease has removed, or is about to.
+    pub(crate) removed: Vec<String>,
+    /// Of containers.
+    pub(crate) lengths: HashMap<String, u64>,
+    /// Directories of containers that were listed since the lease was taken: nobody else writes to them.
+    pub(crate) listed: BTreeSet<String>,
+    /// Objects that were read for who opens them next.
+    pub(crate) expected: HashMap<String, Bytes>,
+    /// What this machine keeps.
+    pub(crate) cache: Option<Arc<Cache>>,
+    /// Small objects that were read or written last and never change: runs and snapshots are read more than once.
+    pub(crate) recent: VecDeque<(String, Bytes)>,
+}
+
+impl State {
+    /// What this machine keeps of the object `name`, for who reads now.
+    pub(crate) fn kept_of(&self, name: &str) -> Kept {
+        let tag = self.names.tag(name).map(str::to_owned);
+        let is_growing = tag.is_some() || self.held.is_none();
+        Kept { cache: self.cache.clone(), is_growing, tag }
+    }
+
+    /// The row of the index's state, as far as the storage tells contents apart.
+    fn states(&self) -> Vec<cache::State> {
+        let tagged = self.names.tagged(STATE).into_iter();
+        tagged.map(|(number, tag)| cache::State { number, tag }).collect()
+    }
+
+    /// From now on, what is read may be of the last state.
+    pub(crate) fn note_state(&self) {
+        if let (Some(cache), None, Some(last)) = (&self.cache, &self.held, self.states().last()) {
+            cache.note(last);
+        }
+    }
+}
+
+impl ObjectStorage {
+    /// The repository that `client` reaches. One request shows whether it is reachable.
+    ///
+    /// # Errors
+    /// When it is not, or the bucket does not exist.
+    pub fn open(client: Client) -> StorageResult<Self> {
+        let mut state = State::default();
+        let listed =
+            client.list("", BEHIND_CONTAINERS).map_err(|error| no_bucket(&client, error))?;
+        state.names.replace("", "", listed);
+        state.unread = ROOTS.into_iter().chain(["index", "keys", SNAPSHOTS, LEASE]).collect();
+        let shared = Arc::new(Shared { client: Arc::new(client), state: Mutex::new(state) });
+        Ok(Self {
+            shared,
+            staging: Staging::default(),
+            runs: Runs::default(),
+            acquiring: Mutex::new(()),
+            quiet: lease::QUIET,
+            beat_every: lease::BEAT_EVERY,
+            checked_for: lease::CHECKED_FOR,
+        })
+    }
+
+    /// Checks that two writers cannot create the same object: for `init`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] when they can.
+    pub fn probe(&self) -> StorageResult<()> {
+        probe::race(&self.shared.client)
+    }
+
+    /// Keeps what is read and never changes in a directory below `directory`. Not for a check: it has to see what the bucket
+    /// has.
+    pub fn keep_in(&mut self, directory: &Path) {
+        self.shared.state.lock().cache = Some(Arc::new(Cache::new(directory)));
+    }
+
+    /// Takes a lease already when nothing was heard of its holder for `quiet`. For tests.
+    pub fn take_over_after(&mut self, quiet: Duration) {
+        self.quiet = quiet;
+    }
+
+    /// Shows more often that this process lives. For tests.
+    pub fn beat_every(&mut self, every: Duration) {
+        self.beat_every = every;
+    }
+
+    /// Believes no look at the lease for longer than this. For tests.
+    pub fn look_again_after(&mut self, checked_for: Duration) {
+        self.checked_for = checked_for;
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.shared.client
+    }
+
+    /// What is known, with the names of `what` as they are now: a directory or a row.
+    pub(crate) fn look(&self, what: &str) -> StorageResult<MutexGuard<'_, State>> {
+        let mut state = self.shared.state.lock();
+        if state.held.is_none() && !state.unread.remove(what) {
+            let listed = self.client().list(what, what)?;
+            state.names.replace(&format!("{what}/"), "", listed);
+        }
+        Ok(state)
+    }
+
+    /// A small object that never changes.
+    pub(crate) fn get_small(&self, name: &str) -> StorageResult<Bytes> {
+        let mut state = self.shared.state.lock();
+        if let Some((_, bytes)) = state.recent.iter().find(|(recent, _)| recent == name) {
+            return Ok(bytes.clone());
+        }
+        let (kept, expected) = (state.kept_of(name), state.expected.remove(name));
+        drop(state);
+        let fetch = || expected.map_or_else(|| self.client().get(name), Ok);
+        let bytes = kept.whole(name, fetch)?;
+        self.keep(name, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// The file that says which repository this is.
+    fn open_config(&self) -> StorageResult<Bytes> {
+        let config = self.client().get(CONFIG)?;
+        let state = self.shared.state.lock();
+        if let Some(cache) = &state.cache {
+            cache.attach(&config, &state.states());
+        }
+        Ok(config)
+    }
+
+    fn keep(&self, name: &str, bytes: Bytes) {
+        let mut state = self.shared.state.lock();
+        state.recent.push_front((name.to_owned(), bytes));
+        state.recent.truncate(RECENT_MAX);
+    }
+
+    fn list_containers(&self, directory: &str) -> StorageResult<Vec<String>> {
+        let listed = self.client().list_directory(directory)?;
+        if listed.is_empty() && directory == CONTAINERS {
+            return Err(StorageError::new("list", directory, ErrorKind::NotFound));
+        }
+        let mut state = self.shared.state.lock();
+        if state.held.is_some() {
+            state.listed.insert(directory.to_owned());
+        }
+        for (name, length) in &listed {
+            if let Some(length) = length {
+                state.lengths.insert(format!("{directory}/{name}"), *length);
+            }
+        }
+        let names = listed.into_iter().map(|(name, _)| name);
+        Ok(names.filter(|name| name != DIRECTORY_MARK).collect())
+    }
+
+    /// Whether nothing has this name, as far as is known without a request.
+    fn is_known_absent(&self, name: &str) -> bool {
+        let state = self.shared.state.lock();
+        state.held.is_some() && name > BEHIND_CONTAINERS && !state.names.has(name)
+    }
+
+    fn note(&self, name: &str, length: u64, tag: Option<String>) {
+        let mut state = self.shared.state.lock();
+        if name.starts_with(CONTAINERS) {
+            state.lengths.insert(name.to_owned(), length);
+        } else if name > BEHIND_CONTAINERS {
+            state.names.insert_tagged(name, length, tag);
+        }
+    }
+
+    /// This process has written the run `name`, and reads it again.
+    fn keep_run(&self, name: &str, staged: crate::staging::Staged) -> StorageResult<()> {
+        let (length, kept) = (staged.bytes(), self.shared.state.lock().kept_of(name));
+        if length > RECENT_BYTES_MAX {
+            kept.keep_file(name, &staged);
+            self.runs.keep(name, staged);
+            return Ok(());
+        }
+        let bytes = staged.read(0, length as usize)?;
+        kept.keep(name, &bytes);
+        self.keep(name, bytes);
+        Ok(())
+    }
+
+    /// The objects to remove for the file `name`. One that is in the making goes at once.
+    fn objects_of(&self, name: &str) -> StorageResult<Vec<String>> {
+        if self.staging.remove(name) || name.ends_with(PUT_SUFFIX) || name.ends_with(".part") {
+            return Ok(Vec::new());
+        }
+        if name.starts_with("snapshots/") {
+            return self.snapshot_objects(name);
+        }
+        if let Some(row) = row_of(name) {
+            let state = self.look(row)?;
+            return Ok(state.names.below(row).map(|number| format!("{row}/{number}")).collect());
+        }
+        Ok(if self.is_known_absent(name) { Vec::new() } else { vec![name.to_owned()] })
+    }
+
+    /// The staged file `name`, to be uploaded.
+    fn staged(&self, name: &str) -> StorageResult<crate::staging::Staged> {
+        let absent = || StorageError::new("rename", name, ErrorKind::NotFound);
+        self.staging.get(name).ok_or_else(absent)
+    }
+}
+
+fn no_bucket(client: &Client, error: StorageError) -> StorageError {
+    if !error.is_not_found() {
+        return error;
+    }
+    StorageError::new(
+        "open",
+        client.location(),
+        Error::new(ErrorKind::NotFound, "the bucket does not exist"),
+    )
+}
+
+impl Storage for ObjectStorage {
+    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
+        Ok(Box::new(self.staging.create(name)?))
+    }
+
+    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
+        let in_memory = |bytes| -> StorageResult<Box<dyn FileReader>> {
+            Ok(Box::new(MemoryReader { name: name.to_owned(), bytes }))
+        };
+        if let Some(staged) = self.staging.get(name) {
+            return Ok(Box::new(staged));
+        }
+        if name == LEASE {
+            return in_memory(self.read_lease()?);
+        }
+        if let Some(row) = row_of(name) {
+            return in_memory(self.read_root(row)?);
+        }
+        if name.starts_with("snapshots/") {
+            return in_memory(self.open_snapshot(name)?);
+        }
+        if name.ends_with(PUT_SUFFIX) || self.is_known_absent(name) {
+            return Err(StorageError::new("open", name, ErrorKind::NotFound));
+        }
+        let state = self.shared.state.lock();
+        if name.starts_with("containers/") {
+            let length = state.lengths.get(name).copied();
+            return Ok(Box::new(ObjectReader::new(
+                self.client(),
+                name,
+                length,
+                state.kept_of(name),
+            )));
+        }
+        let (length, kept) = (state.names.length(name), state.kept_of(name));
+        drop(state);
+        if name.starts_with("index/") {
+            if length.is_some_and(|length| length <= RECENT_BYTES_MAX) {
+                return in_memory(self.get_small(name)?);
+            }
+            return Ok(Box::new(self.runs.open(self.client(), name, length, kept)?));
+        }
+        in_memory(if name == CONFIG { self.open_config()? } else { self.client().get(name)? })
+    }
+
+    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
+        let staged = self.staged(from)?;
+        if to.starts_with(SPILLED) {
+            self.staging.rename(from, to);
+            return Ok(());
+        }
+        let length = staged.bytes();
+        let read = |offset, length| staged.read(offset, length);
+        let Some(written) = self.client().upload(to, length, read)? else {
+            return Err(StorageError::new("create", to, ErrorKind::AlreadyExists));
+        };
+        self.note(to, length, written.tag);
+        self.staging.remove(from);
+        if to.starts_with("index/") {
+            self.keep_run(to, staged)?;
+        }
+        Ok(())
+    }
+
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        let staged = self.staged(from)?;
+        let length = staged.bytes();
+        self.client().put(to, staged.read(0, length as usize)?)?;
+        self.note(to, length, None);
+        self.staging.remove(from);
+        Ok(())
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
+        if name == LEASE {
+            return self.put_lease(bytes);
+        }
+        if let Some(row) = row_of(name) {
+            return self.put_root(row, bytes);
+        }
+        let object = Bytes::copy_from_slice(bytes);
+        if !name.starts_with("snapshots/") {
+            self.client().put(name, object)?;
+            self.note(name, bytes.len() as u64, None);
+            return Ok(());
+        }
+        let held = self.shared.state.lock().held.clone();
+        // What follows a snapshot is the look that counts.
+        held.iter().for_each(|held| held.forget_check());
+        let lease = held.map_or(0, |held| held.number);
+        let name = snapshot(name, lease);
+        let Some(written) = self.client().create(&name, &object)? else {
+            return Err(StorageError::new("create", &name, ErrorKind::AlreadyExists));
+        };
+        self.note(&name, bytes.len() as u64, written.tag);
+        self.shared.state.lock().kept_of(&name).keep(&name, &object);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> StorageResult<()> {
+        self.remove_all(&[name.to_owned()])
+    }
+
+    fn remove_all(&self, names: &[String]) -> StorageResult<()> {
+        let mut objects = Vec::new();
+        for name in names {
+            objects.extend(self.objects_of(name)?);
+        }
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let is_container = |object: &&String| object.starts_with("containers/");
+        let containers: Vec<_> = objects.iter().filter(is_container).cloned().collect();
+        if !containers.is_empty() {
+            self.announce_removal(&containers)?;
+        }
+        self.client().delete(&objects)?;
+        names.iter().for_each(|name| self.runs.remove(name));
+        let mut state = self.shared.state.lock();
+        for object in &objects {
+            state.names.remove(object);
+            state.lengths.remove(object);
+        }
+        state.recent.retain(|(recent, _)| !objects.contains(recent));
+        Ok(())
+    }
+
+    fn listed_length(&self, name: &str) -> StorageResult<Option<u64>> {
+        let directory = name.rsplit_once('/').map_or(name, |(directory, _)| directory);
+        let (is_held, is_listed) = {
+            let state = self.shared.state.lock();
+            (state.held.is_some(), state.listed.contains(directory))
+        };
+        if !is_held {
+            return Ok(None);
+        }
+        if !is_listed {
+            self.list_containers(directory)?;
+        }
+        let length = self.shared.state.lock().lengths.get(name).copied();
+        length.map(Some).ok_or_else(|| StorageError::new("open", name, ErrorKind::NotFound))
+    }
+
+    fn expect(&self, names: &[String]) {
+        let of_snapshots = names.iter().filter(|name| name.starts_with("snapshots/"));
+        self.expect_snapshots(&of_snapshots.cloned().collect::<Vec<_>>());
+    }
+
+    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
+        if directory == SNAPSHOTS {
+            return self.list_snapshots();
+        }
+        if directory.starts_with(CONTAINERS) {
+            return self.list_containers(directory);
+        }
+        let state = self.look(directory)?;
+        let entries = state.names.entries(directory);
+        if entries.is_empty() && !state.names.has(&format!("{directory}/{DIRECTORY_MARK}")) {
+            return Err(StorageError::new("list", directory, ErrorKind::NotFound));
+        }
+        Ok(entries)
+    }
+
+    /// S3 and what is compatible with it list what was written before; `docs/GUIDE-ONE-MACHINE.md` names those that do not.
+    fn has_consistent_listing(&self) -> bool {
+        true
+    }
+
+    fn create_directory(&self, name: &str) -> StorageResult<()> {
+        let mark = format!("{name}/{DIRECTORY_MARK}");
+        if name.contains('/') || self.shared.state.lock().names.has(&mark) {
+            return Ok(());
+        }
+        self.client().put(&mark, Bytes::new())?;
+        self.note(&mark, 0, None);
+        Ok(())
+    }
+
+    /// What is written is durable, and so is its name.
+    fn sync_directory(&self, _: &str) -> StorageResult<()> {
+        Ok(())
+    }
+
+    fn has_named_locks(&self) -> bool {
+        false
+    }
+
+    fn try_lock(&self, _: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
+        let _one_at_a_time = self.acquiring.lock();
+        if self.shared.state.lock().held.is_some() {
+            return Ok(None);
+        }
+        let held = self.acquire()?;
+        Ok(held.map(|held| -> Box<dyn LockGuard> {
+            Box::new(Guard { shared: self.shared.clone(), held })
+        }))
+    }
+
+    /// There is no disk that could be full; what an object storage allows, it says when it refuses.
+    fn free_bytes(&self) -> StorageResult<u64> {
+        Ok(u64::MAX)
+    }
+
+    fn has_limited_space(&self) -> bool {
+        false
+    }
+
+    fn describe(&self) -> String {
+        self.client().location().to_owned()
+    }
+}

@@ -1,0 +1,230 @@
+//! The engine in a bucket: a writer that sleeps before any of its steps, is overtaken, and goes on.
+
+use crate::contract::in_memory;
+use ids::RepositoryId;
+use object_store::memory::InMemory;
+use parking_lot::Mutex;
+use repository::config::Config;
+use repository::lease::Lease;
+use repository::rebuild::rebuild;
+use repository::reclaim::{self, ReclaimOptions};
+use repository::snapshots::SnapshotRef;
+use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
+use repository::watch::Unwatched;
+use repository::{Repository, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use stored::{chunk, data, leaf, manifest, page, session_record, tombstone};
+
+/// Sleeps once, before its step number `left`: then `meanwhile` happens.
+struct Sleepy {
+    inner: Arc<dyn Storage>,
+    left: Mutex<usize>,
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Sleepy {
+    fn step(&self) {
+        let mut left = self.left.lock();
+        if *left > 0 {
+            *left -= 1;
+            return;
+        }
+        drop(left);
+        let meanwhile = self.meanwhile.lock().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+    }
+}
+
+impl Storage for Sleepy {
+    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
+        self.inner.create(name)
+    }
+    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
+        self.inner.open(name)
+    }
+    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.step();
+        self.inner.publish(from, to)
+    }
+    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.step();
+        self.inner.replace(from, to)
+    }
+    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
+        self.step();
+        self.inner.put(name, bytes)
+    }
+    fn remove(&self, name: &str) -> StorageResult<()> {
+        self.step();
+        self.inner.remove(name)
+    }
+    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
+        self.inner.list(directory)
+    }
+    fn has_consistent_listing(&self) -> bool {
+        self.inner.has_consistent_listing()
+    }
+    fn create_directory(&self, name: &str) -> StorageResult<()> {
+        self.inner.create_directory(name)
+    }
+    fn sync_directory(&self, name: &str) -> StorageResult<()> {
+        self.inner.sync_directory(name)
+    }
+    fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
+        self.inner.try_lock(name)
+    }
+    fn free_bytes(&self) -> StorageResult<u64> {
+        self.inner.free_bytes()
+    }
+    fn has_limited_space(&self) -> bool {
+        self.inner.has_limited_space()
+    }
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+fn process(store: &Arc<InMemory>) -> Arc<dyn Storage> {
+    let mut storage = in_memory(store);
+    storage.look_again_after(Duration::ZERO);
+    storage.take_over_after(Duration::from_millis(20));
+    Arc::new(storage)
+}
+
+fn opened(storage: Arc<dyn Storage>) -> Arc<Repository> {
+    let repository = Repository::open(storage).unwrap();
+    repository.make_containers_small(4000);
+    Arc::new(repository)
+}
+
+/// Stores what is new of `numbers` as one snapshot.
+fn back_up(
+    repository: &Arc<Repository>,
+    lease: &Arc<Lease>,
+    numbers: &[u16],
+) -> Result<SnapshotRef> {
+    let session = repository.begin(lease, None, session_record())?;
+    let root = 1000 + numbers[0];
+    let chunks: Vec<_> = numbers.iter().map(|n| chunk(*n)).collect();
+    for record in numbers.iter().map(|n| data(*n, 3000)).chain([leaf(root, &chunks)]) {
+        let mut is_new = false;
+        for id in &record.ids {
+            is_new = session.claim(id)?;
+        }
+        if is_new {
+            session.append(&record)?;
+        }
+    }
+    let sequence = session.next_snapshot();
+    Ok(session.commit(&manifest(page(root), sequence))?.snapshot)
+}
+
+fn forget(repository: &Repository, lease: &Lease, names: &[SnapshotRef]) -> Result<()> {
+    repository.forget(lease, names, &session_record(), &tombstone())
+}
+
+const OPTIONS: ReclaimOptions = ReclaimOptions {
+    max_waste_percent: 0.0,
+    dry_run: false,
+    accept_damage: false,
+    free_interrupted: true,
+};
+
+/// What is in the bucket before: three snapshots that share chunks.
+fn begun(store: &Arc<InMemory>) -> Vec<SnapshotRef> {
+    let config = Config::new(RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
+    Repository::init(process(store), config, &repository::keys::Keys::default()).unwrap();
+    let repository = opened(process(store));
+    let lease = repository.lease("begun").unwrap();
+    [&[1, 2][..], &[2, 3], &[4, 5]]
+        .map(|numbers| back_up(&repository, &lease, numbers).unwrap())
+        .into()
+}
+
+/// All that a writer does. Those of `kept` that it has forgotten are gone from there; what it was told is committed, is
+/// added.
+fn work(repository: &Arc<Repository>, first: u16, kept: &Mutex<Vec<SnapshotRef>>) -> Result<()> {
+    let lease = repository.lease("a writer")?;
+    let done = back_up(repository, &lease, &[first, 2, first + 1])?;
+    let oldest = std::mem::replace(&mut kept.lock()[0], done);
+    forget(repository, &lease, &[oldest])?;
+    reclaim::run(repository, &lease, OPTIONS, None)?;
+    let done = back_up(repository, &lease, &[1, first + 2])?;
+    kept.lock().push(done);
+    Ok(())
+}
+
+/// What the second one does to the bucket; what it was told is committed, it adds to the list.
+type Meanwhile = fn(&Arc<InMemory>, &Mutex<Vec<SnapshotRef>>);
+
+/// Reclaims, and stores some of what was dead again.
+fn works(store: &Arc<InMemory>, kept: &Mutex<Vec<SnapshotRef>>) {
+    work(&opened(process(store)), 30, kept).unwrap();
+}
+
+/// Indexes whatever lies there, and builds on it.
+fn rebuilds(store: &Arc<InMemory>, kept: &Mutex<Vec<SnapshotRef>>) {
+    let (repository, lease, _) = rebuild(&process(store), "next").unwrap();
+    repository.make_containers_small(4000);
+    let (repository, lease) = (Arc::new(repository), Arc::new(lease));
+    let done = back_up(&repository, &lease, &[1, 2, 3, 4, 5, 20, 21]).unwrap();
+    kept.lock().push(done);
+}
+
+#[test]
+fn a_writer_that_sleeps_before_any_step_and_is_overtaken_costs_nothing_that_was_acknowledged() {
+    sleeps_before_each_step(works);
+}
+
+#[test]
+fn a_writer_that_sleeps_before_any_step_removes_nothing_that_a_rebuild_has_found() {
+    sleeps_before_each_step(rebuilds);
+}
+
+fn sleeps_before_each_step(meanwhile: Meanwhile) {
+    let mut step = 0;
+    while sleeps_before(step, meanwhile) {
+        step += 1;
+    }
+    assert!(step > 10, "{step} steps");
+}
+
+/// Whether there is a step of this number.
+fn sleeps_before(step: usize, meanwhile: Meanwhile) -> bool {
+    let store = Arc::default();
+    let kept = Arc::new(Mutex::new(begun(&store)));
+    let (bucket, others) = (Arc::clone(&store), kept.clone());
+    let meanwhile: Box<dyn FnOnce() + Send> = Box::new(move || meanwhile(&bucket, &others));
+    let sleepy = Arc::new(Sleepy {
+        inner: process(&store),
+        left: Mutex::new(step),
+        meanwhile: Mutex::new(Some(meanwhile)),
+    });
+    let ended = work(&opened(sleepy.clone()), 20, &kept);
+    let has_slept = sleepy.meanwhile.lock().is_none();
+    assert!(has_slept || ended.is_ok(), "step {step}: {ended:?}");
+    is_whole(&store, &kept.lock(), step);
+    has_slept
+}
+
+/// All of `kept` is there and complete, for the next reader and the next writer.
+fn is_whole(store: &Arc<InMemory>, kept: &[SnapshotRef], step: usize) {
+    let repository = opened(process(store));
+    let listed = repository.snapshots().unwrap();
+    for name in kept {
+        assert!(listed.contains(name), "step {step}: {name:?}");
+    }
+    let lease = repository.lease("after").unwrap();
+    assert!(repository.are_complete(&Unwatched).unwrap(), "step {step}");
+    back_up(&repository, &lease, &[1, 20, 21, 30, 31, 40]).unwrap();
+    reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    assert!(repository.are_complete(&Unwatched).unwrap(), "step {step}");
+    for name in repository.snapshots().unwrap() {
+        let root = repository.snapshot(name).unwrap().head.root;
+        let mut buffer = Vec::new();
+        repository.fetch(&root, &mut buffer).unwrap();
+    }
+}

@@ -1,0 +1,145 @@
+//! A connection to a real storage that loses answers, by a plan.
+
+use bytes::Bytes;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService, ReqwestConnector,
+};
+use parking_lot::Mutex;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use testkit::Random;
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is done, and the answer is 503.
+    DoneAndUnavailable,
+    /// It is done, and the connection is reset.
+    DoneAndReset,
+    /// It is not done, since another one is under way: 409.
+    Conflict,
+    /// It is not done: 503.
+    Unavailable,
+    /// The body of its answer ends early.
+    ShortBody,
+}
+
+const ALL: [Fault; 5] = [
+    Fault::DoneAndUnavailable,
+    Fault::DoneAndReset,
+    Fault::Conflict,
+    Fault::Unavailable,
+    Fault::ShortBody,
+];
+/// One request in so many fails, and never so many one after the other that nobody could go on.
+const ONE_IN: usize = 6;
+const IN_A_ROW_MAX: usize = 2;
+
+/// Which requests fail; also counts them.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    random: Mutex<Option<(Random, usize)>>,
+    requests: Mutex<Vec<String>>,
+}
+
+impl Plan {
+    /// Faults by `seed`.
+    pub(crate) fn random(seed: u64) -> Arc<Self> {
+        let random = Mutex::new(Some((Random::new(seed), 0)));
+        Arc::new(Self { random, requests: Mutex::default() })
+    }
+
+    fn next(&self, request: String, is_create: bool) -> Option<Fault> {
+        self.requests.lock().push(request);
+        let mut random = self.random.lock();
+        let (random, in_a_row) = random.as_mut()?;
+        if *in_a_row >= IN_A_ROW_MAX || random.index(ONE_IN) != 0 {
+            *in_a_row = 0;
+            return None;
+        }
+        *in_a_row += 1;
+        let fault = ALL[random.index(ALL.len())];
+        // Only what is conditional can conflict.
+        if fault == Fault::Conflict && !is_create { None } else { Some(fault) }
+    }
+}
+
+/// Makes clients that follow a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Faulty {
+    plan: Arc<Plan>,
+}
+
+impl Faulty {
+    pub(crate) fn new(plan: &Arc<Plan>) -> Self {
+        Self { plan: plan.clone() }
+    }
+}
+
+impl HttpConnector for Faulty {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let inner = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Service { inner, plan: self.plan.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct Service {
+    inner: HttpClient,
+    plan: Arc<Plan>,
+}
+
+type Answer<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
+
+impl HttpService for Service {
+    fn call<'a, 'b>(&'a self, request: HttpRequest) -> Answer<'b>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(self.answer(request))
+    }
+}
+
+impl Service {
+    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let what = format!("{} {}", request.method(), request.uri());
+        let is_create = request.headers().contains_key("if-none-match");
+        let fault = self.plan.next(what, is_create);
+        let response = match fault {
+            Some(Fault::Conflict) => return self.refusal(409).await,
+            Some(Fault::Unavailable) => return self.refusal(503).await,
+            _ => self.inner.execute(request).await?,
+        };
+        match fault {
+            Some(Fault::DoneAndUnavailable) => Ok(with(response, 503, Bytes::new())),
+            Some(Fault::DoneAndReset) => {
+                let error = io::Error::from(io::ErrorKind::ConnectionReset);
+                Err(HttpError::new(HttpErrorKind::Interrupted, error))
+            }
+            Some(Fault::ShortBody) => {
+                let status = response.status().as_u16();
+                let (parts, body) = response.into_parts();
+                let body = body.bytes().await?;
+                let half = body.slice(..body.len() / 2);
+                Ok(with(HttpResponse::from_parts(parts, Bytes::new().into()), status, half))
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// An answer of this status, without the request: that of another request that changes nothing.
+    async fn refusal(&self, status: u16) -> Result<HttpResponse, HttpError> {
+        let nothing = HttpResponse::new(HttpResponseBody::from(Bytes::new()));
+        Ok(with(nothing, status, Bytes::new()))
+    }
+}
+
+fn with(mut response: HttpResponse, status: u16, body: Bytes) -> HttpResponse {
+    *response.status_mut() = status.try_into().unwrap();
+    *response.body_mut() = body.into();
+    response
+}

@@ -1,0 +1,151 @@
+//! Who may write: one at a time, and an overtaken writer does no harm when it goes on.
+
+use crate::contract::in_memory;
+use object_store::memory::InMemory;
+use repository::lease::Lease;
+use repository::storage::{Storage, read_small};
+use repository::{Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SNAPSHOT: &str = "snapshots/0000000001-00112233445566778899aabbccddeeff";
+const LATE: &str = "snapshots/0000000002-ffeeddccbbaa99887766554433221100";
+
+/// A process that waits for nobody.
+fn process(store: &Arc<InMemory>) -> Arc<dyn Storage> {
+    let mut storage = in_memory(store);
+    storage.look_again_after(Duration::ZERO);
+    storage.take_over_after(Duration::from_millis(100));
+    Arc::new(storage)
+}
+
+fn ready(store: &Arc<InMemory>) -> Arc<dyn Storage> {
+    let storage = process(store);
+    for name in ["containers", "index", "keys", "snapshots"] {
+        storage.create_directory(name).unwrap();
+    }
+    storage.put("index/state", b"state 1").unwrap();
+    storage
+}
+
+fn is_lost<T>(result: Result<T>) -> bool {
+    matches!(result, Err(Error::LeaseLost { .. }))
+}
+
+#[test]
+fn generations_rise_and_a_lease_that_ended_is_taken_at_once() {
+    let store = Arc::default();
+    ready(&store);
+    for generation in 1..=4 {
+        // With the usual patience: nobody waits where a lease has ended.
+        let storage: Arc<dyn Storage> = Arc::new(in_memory(&store));
+        let lease = Lease::acquire(&storage, "a holder").unwrap();
+        assert_eq!(lease.generation(), generation);
+        lease.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_holder_that_lives_is_named_to_the_second() {
+    let store = Arc::default();
+    let first = ready(&store);
+    let lease = Lease::acquire(&first, "host-a backup").unwrap();
+    let second: Arc<dyn Storage> = Arc::new(in_memory(&store));
+    let refused = Lease::acquire(&second, "host-b").err().unwrap();
+    assert!(matches!(&refused, Error::InUse { holder } if holder == "host-a backup"), "{refused}");
+    lease.verify().unwrap();
+}
+
+/// Its next state is refused, and so is its last look before anything visible.
+#[test]
+fn an_overtaken_writer_publishes_no_state() {
+    let store = Arc::default();
+    let sleeper = ready(&store);
+    let lease = Lease::acquire(&sleeper, "sleeper").unwrap();
+    sleeper.put("index/state", b"state 2").unwrap();
+    let next = process(&store);
+    let taken = Lease::acquire(&next, "next").unwrap();
+    assert!(is_lost(lease.verify()));
+    assert!(sleeper.put("index/state", b"state 3").unwrap_err().already_exists());
+    assert_eq!(read_small(&*next, "index/state", 100).unwrap(), b"state 2");
+    next.put("index/state", b"state 4").unwrap();
+    taken.verify().unwrap();
+    drop(lease);
+    taken.verify().unwrap();
+    let reader = process(&store);
+    assert_eq!(read_small(&*reader, "index/state", 100).unwrap(), b"state 4");
+}
+
+/// Else snapshots that the next writer has copied and somebody has forgotten would come back.
+#[test]
+fn an_overtaken_writer_puts_no_older_list_of_copies_in_the_place_of_the_newer() {
+    let store = Arc::default();
+    let sleeper = ready(&store);
+    let _lease = Lease::acquire(&sleeper, "sleeper").unwrap();
+    sleeper.put("copied", b"one").unwrap();
+    let next = process(&store);
+    let _taken = Lease::acquire(&next, "next").unwrap();
+    assert_eq!(read_small(&*next, "copied", 100).unwrap(), b"one");
+    next.put("copied", b"one and two").unwrap();
+    assert!(sleeper.put("copied", b"one").unwrap_err().already_exists());
+    assert_eq!(read_small(&*process(&store), "copied", 100).unwrap(), b"one and two");
+}
+
+/// It slept between its last look at the lease and the write: what it needs may be reclaimed by then.
+#[test]
+fn a_snapshot_that_an_overtaken_writer_writes_is_seen_by_nobody_and_one_of_before_is() {
+    let store = Arc::default();
+    let sleeper = ready(&store);
+    let lease = Lease::acquire(&sleeper, "sleeper").unwrap();
+    sleeper.put(SNAPSHOT, b"before").unwrap();
+    lease.verify().unwrap();
+    let next = process(&store);
+    let taken = Lease::acquire(&next, "next").unwrap();
+    sleeper.put(LATE, b"late").unwrap();
+    assert!(is_lost(lease.verify()), "it does not report it");
+    for storage in [next.clone(), process(&store)] {
+        let listed = storage.list("snapshots").unwrap();
+        assert_eq!(listed, [SNAPSHOT.strip_prefix("snapshots/").unwrap()]);
+        assert_eq!(read_small(&*storage, SNAPSHOT, 100).unwrap(), b"before");
+        assert!(storage.open(LATE).err().unwrap().is_not_found());
+    }
+    // A rebuild that finds it whole brings it back, under its own lease.
+    next.put(LATE, b"late, and whole").unwrap();
+    drop(taken);
+    let reader = process(&store);
+    assert_eq!(reader.list("snapshots").unwrap().len(), 2);
+    assert_eq!(read_small(&*reader, LATE, 100).unwrap(), b"late, and whole");
+}
+
+/// Also one that was killed in the middle of that.
+#[test]
+fn a_takeover_that_is_taken_over_settles_both() {
+    let store = Arc::default();
+    let first = ready(&store);
+    let lease = Lease::acquire(&first, "first").unwrap();
+    let second = process(&store);
+    let second_lease = Lease::acquire(&second, "second").unwrap();
+    let third = process(&store);
+    let third_lease = Lease::acquire(&third, "third").unwrap();
+    first.put(SNAPSHOT, b"late").unwrap();
+    second.put(LATE, b"late").unwrap();
+    assert!(third.list("snapshots").unwrap().is_empty());
+    assert!(is_lost(lease.verify()) && is_lost(second_lease.verify()));
+    third_lease.verify().unwrap();
+}
+
+#[test]
+fn old_objects_of_leases_and_states_are_tidied_away() {
+    let store = Arc::default();
+    ready(&store);
+    for round in 0..120_u32 {
+        let storage = process(&store);
+        let lease = Lease::acquire(&storage, "a holder").unwrap();
+        storage.put("index/state", &round.to_le_bytes()).unwrap();
+        assert_eq!(lease.generation(), u64::from(round) + 1);
+    }
+    let storage = process(&store);
+    assert_eq!(read_small(&*storage, "index/state", 100).unwrap(), 119_u32.to_le_bytes());
+    let objects = storage.list("lease").unwrap().len() + storage.list("index/state").unwrap().len();
+    assert!(objects < 200, "{objects}");
+}

@@ -1,0 +1,12 @@
+//! A bucket as the engine's storage: what it promises, with a storage in memory, with a real one (versitygw), and with
+//! one whose answers get lost.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
+mod contract;
+mod engine;
+mod faulty;
+mod leases;
+mod presence;
+mod probing;
+mod runs;

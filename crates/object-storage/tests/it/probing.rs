@@ -1,0 +1,133 @@
+//! Storages that do not keep what everything relies on are refused.
+
+use crate::contract::{access, in_memory, location};
+use object_storage::{Client, ObjectStorage, connect};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use repository::storage::Storage;
+use std::fmt;
+use std::io::ErrorKind;
+use std::pin::Pin;
+use std::sync::Arc;
+use testkit::s3::Gateway;
+
+type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+type Many<T> = Pin<Box<dyn futures_util::Stream<Item = Result<T>> + Send>>;
+
+/// Ignores that an object is to be created only if it is absent, as some do.
+#[derive(Debug, Default)]
+struct Ignorant(InMemory);
+
+impl fmt::Display for Ignorant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ignorant")
+    }
+}
+
+impl ObjectStore for Ignorant {
+    fn put_opts<'a, 'b, 'c>(
+        &'a self,
+        path: &'b Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Later<'c, PutResult>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        self.0.put_opts(path, payload, PutOptions { mode: PutMode::Overwrite, ..options })
+    }
+
+    fn put_multipart_opts<'a, 'b, 'c>(
+        &'a self,
+        path: &'b Path,
+        options: PutMultipartOptions,
+    ) -> Later<'c, Box<dyn MultipartUpload>>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        self.0.put_multipart_opts(path, options)
+    }
+
+    fn get_opts<'a, 'b, 'c>(&'a self, path: &'b Path, options: GetOptions) -> Later<'c, GetResult>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        self.0.get_opts(path, options)
+    }
+
+    fn delete_stream(&self, paths: Many<Path>) -> Many<Path> {
+        self.0.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> Many<ObjectMeta> {
+        self.0.list(prefix)
+    }
+
+    fn list_with_delimiter<'a, 'b, 'c>(&'a self, prefix: Option<&'b Path>) -> Later<'c, ListResult>
+    where
+        'a: 'c,
+        'b: 'c,
+        Self: 'c,
+    {
+        self.0.list_with_delimiter(prefix)
+    }
+
+    fn copy_opts<'a, 'b, 'd, 'c>(
+        &'a self,
+        from: &'b Path,
+        to: &'d Path,
+        options: CopyOptions,
+    ) -> Later<'c, ()>
+    where
+        'a: 'c,
+        'b: 'c,
+        'd: 'c,
+        Self: 'c,
+    {
+        self.0.copy_opts(from, to, options)
+    }
+}
+
+#[test]
+fn a_storage_that_lets_every_writer_win_is_refused() {
+    let store = Arc::new(Ignorant::default());
+    let client = Client::new(store.clone(), store, "", "s3://ignorant").unwrap();
+    let storage = ObjectStorage::open(client).unwrap();
+    let refused = storage.probe().unwrap_err();
+    assert_eq!(refused.source.kind(), ErrorKind::Unsupported);
+    assert!(refused.to_string().contains("32 of 32 writers"), "{refused}");
+    // And when it became so later: by whoever takes the lease.
+    let refused = storage.try_lock("lock").err().unwrap();
+    assert_eq!(refused.source.kind(), ErrorKind::Unsupported, "{refused}");
+}
+
+#[test]
+fn a_storage_that_lets_one_writer_win_is_accepted() {
+    in_memory(&Arc::default()).probe().unwrap();
+    let gateway = Gateway::shared();
+    let client = connect(&location(gateway, "x"), &access(gateway)).unwrap();
+    ObjectStorage::open(client).unwrap().probe().unwrap();
+}
+
+/// It looks whether an object is there and then writes it, with time in between.
+#[test]
+fn a_real_storage_that_checks_and_then_writes_is_refused() {
+    let Some(gateway) = Gateway::of_before() else {
+        return testkit::skip("no versitygw-1.7.0 is installed: make setup");
+    };
+    let client = connect(&location(&gateway, "x"), &access(&gateway)).unwrap();
+    let storage = ObjectStorage::open(client).unwrap();
+    // Chance decides on a busy machine: one of several probes is enough.
+    let refused = (0..20).find_map(|_| storage.probe().err()).unwrap();
+    assert_eq!(refused.source.kind(), ErrorKind::Unsupported, "{refused}");
+}
