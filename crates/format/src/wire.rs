@@ -158,13 +158,27 @@ pub fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
 /// The checksum of the format: the first 16 bytes of BLAKE3 over `parts`.
 /// It is taken over what lies on the disk, so that damage is found without any key.
 pub fn checksum(parts: &[&[u8]]) -> [u8; 16] {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(part);
+    let mut checksum = Checksum::default();
+    parts.iter().for_each(|part| checksum.update(part));
+    checksum.finish()
+}
+
+/// [`checksum`] of what is not in memory at once.
+#[derive(Default)]
+pub struct Checksum(blake3::Hasher);
+
+impl Checksum {
+    /// What comes next.
+    pub fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
     }
-    let mut sum = [0; 16];
-    hasher.finalize_xof().fill(&mut sum);
-    sum
+
+    /// The checksum of all parts.
+    pub fn finish(&self) -> [u8; 16] {
+        let mut sum = [0; 16];
+        self.0.finalize_xof().fill(&mut sum);
+        sum
+    }
 }
 
 #[cfg(test)]

@@ -77,6 +77,7 @@ fn back_up(repository: &UnlockedRepository, source: &str, progress: &Progress) {
         ignore_inode: false,
         verify_blocks: number("VERIFY", 0) == 1,
         limits: Default::default(),
+        checkpoint_after: Default::default(),
         cache: None,
         is_partial: false,
         time: None,

@@ -13,6 +13,7 @@
 mod batch;
 #[cfg(test)]
 pub(crate) mod bit_flips;
+mod checkpoints;
 mod chunk_buffer;
 mod chunk_writer;
 mod compression;
@@ -39,6 +40,7 @@ mod stream;
 mod worker;
 
 pub use crate::progress::Progress;
+pub use checkpoints::TransactionLimits;
 pub use dry_run::dry_run;
 pub use failed::{FAILED_OBJECTS_MAX, FailedObject, FailedObjects};
 pub use monitor::BackupMonitor;

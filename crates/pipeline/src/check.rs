@@ -12,7 +12,9 @@ mod structure;
 
 use crate::progress::Progress;
 use crate::{Result, UnlockedRepository};
+use repository::Repository;
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How to check.
@@ -22,7 +24,7 @@ pub struct CheckOptions {
     pub read_data_percent: Option<f64>,
     /// Threads that read; 0 for one per core.
     pub threads: usize,
-    /// First repair damage that parity can heal.
+    /// First repair damage that parity or a copy can heal.
     pub repair: bool,
 }
 
@@ -99,6 +101,19 @@ pub fn run(
     options: &CheckOptions,
     progress: &Progress,
 ) -> Result<CheckReport> {
+    run_with(repository, &[], options, progress)
+}
+
+/// The same; a repair takes what parity cannot heal from `copies`.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    repository: &UnlockedRepository,
+    copies: &[Arc<Repository>],
+    options: &CheckOptions,
+    progress: &Progress,
+) -> Result<CheckReport> {
     let begun = Instant::now();
     if repository.local().is_err() {
         let mut report = CheckReport::default();
@@ -112,7 +127,7 @@ pub fn run(
     repository.local()?.index().find(&ids::ObjectId([0; ids::ObjectId::LEN]))?;
     let mut report = CheckReport::default();
     if options.repair {
-        repair::run(repository, progress, &mut report)?;
+        repair::run(repository, copies, progress, &mut report)?;
     }
     keys::check(repository, &mut report)?;
     let found = structure::check(repository, progress, &mut report)?;

@@ -142,6 +142,9 @@ mod tests {
         fn stored_bytes(&self) -> u64 {
             0
         }
+        fn checkpoint(&self) -> store::Result<()> {
+            Ok(())
+        }
         fn commit(
             self: Box<Self>,
             _: &format::record::SealedRecord,

@@ -128,9 +128,10 @@ fn containers(repository: &Repository) -> Result<BTreeSet<ContainerNo>> {
 fn structure(repository: &Repository, report: &mut ScrubReport, watch: &dyn Watch) -> Result<()> {
     // One pass over all of them: looking at each alone reads what they share again and again.
     let are_whole = repository.are_complete(watch)?;
-    for name in repository.current_snapshots()? {
+    let names = repository.current_snapshots()?;
+    for (name, read) in repository.each_snapshot(&names) {
         report.snapshots += 1;
-        match repository.snapshot(name) {
+        match read {
             Ok(stored) if are_whole || repository.is_complete(stored.head.root)? => {}
             Ok(_) => report.damage(format!("snapshot {}: data that it needs is missing", name.id)),
             Err(repository::Error::SnapshotMissing(_)) => {} // forgotten at this moment
@@ -152,8 +153,9 @@ fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
             return Ok(());
         }
     };
-    for name in repository.snapshots()? {
-        let Ok(stored) = repository.snapshot(name) else { continue };
+    let names = repository.snapshots()?;
+    for (_, read) in repository.each_snapshot(&names) {
+        let Ok(stored) = read else { continue };
         if orphans.contains(&stored.head.previous) {
             report.damage(format!(
                 "snapshot {} is missing and nobody forgot it; to restore it to the list: icecore rebuild",

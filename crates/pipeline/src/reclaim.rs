@@ -22,11 +22,18 @@ pub struct ReclaimOptions {
     pub dry_run: bool,
     /// Give up data that is already lost: see `repository::reclaim::ReclaimOptions`.
     pub accept_damage: bool,
+    /// Free at once what interrupted backups stored: see `repository::reclaim::ReclaimOptions`.
+    pub free_interrupted: bool,
 }
 
 impl Default for ReclaimOptions {
     fn default() -> Self {
-        Self { max_waste_percent: 5.0, dry_run: false, accept_damage: false }
+        Self {
+            max_waste_percent: 5.0,
+            dry_run: false,
+            accept_damage: false,
+            free_interrupted: false,
+        }
     }
 }
 
@@ -51,6 +58,8 @@ pub struct ReclaimReport {
     pub bytes_freed: u64,
     /// Unused bytes that stay, estimated.
     pub bytes_wasted: u64,
+    /// Those of them that stay because interrupted backups stored them.
+    pub bytes_interrupted: u64,
     /// Containers that were not rewritten because the disk was too full.
     pub containers_left: u64,
     /// Lost pages and chunks that snapshots need and that were given up.
@@ -75,6 +84,7 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         max_waste_percent: options.max_waste_percent,
         dry_run: options.dry_run,
         accept_damage: options.accept_damage,
+        free_interrupted: options.free_interrupted,
     };
     let (done, snapshots_restored) = repository.with_reclaim_lease("reclaim", |lease| {
         // The data of an orphaned snapshot looks like that of a forgotten one.
@@ -101,6 +111,7 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         bytes_copied: done.bytes_copied,
         bytes_freed: done.bytes_freed,
         bytes_wasted: done.bytes_wasted,
+        bytes_interrupted: done.bytes_interrupted,
         containers_left: done.containers_left,
         lost_objects: done.lost_objects,
         damaged_containers: done.damaged_containers,

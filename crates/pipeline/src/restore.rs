@@ -10,9 +10,11 @@
 //! Memory depends neither on the number of objects nor on the size of files. Read [`run`], then
 //! `plan`, `work`, `finish`, `removal`.
 
+mod budget;
 mod entries;
 mod file;
 mod finish;
+mod open_records;
 mod plan;
 mod removal;
 mod roots;
@@ -26,6 +28,7 @@ use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository};
 use entries::{Entries, Selection};
 use finish::FinishPass;
+use open_records::OpenRecords;
 use parking_lot::Mutex;
 use plan::Planner;
 use removal::Removals;
@@ -215,6 +218,7 @@ pub fn run(
         monitor,
         is_new,
         target_path: &target.to_string_lossy(),
+        open_records: OpenRecords::default(),
         is_full: AtomicBool::new(false),
         is_incomplete: AtomicBool::new(false),
         lost_pages: Mutex::default(),

@@ -18,8 +18,9 @@ pub struct RepositoryTotals {
     pub objects: u64,
     /// Keys that open it.
     pub keys: u64,
-    /// Free bytes of the disk.
-    pub free_bytes: u64,
+    /// Free bytes of the disk; an object storage has none to tell of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
 }
 
 /// Counts what the repository holds now.
@@ -33,9 +34,12 @@ pub fn repository_totals(repository: &UnlockedRepository) -> Result<RepositoryTo
         snapshots: local.snapshots()?.len() as u64,
         objects: local.index().entries(),
         keys: local.key_slots()?.len() as u64,
-        free_bytes: storage.free_bytes().map_err(repository::Error::from)?,
         ..RepositoryTotals::default()
     };
+    if storage.has_limited_space() {
+        let free_bytes = storage.free_bytes().map_err(repository::Error::from)?;
+        repository_totals.free_bytes = Some(free_bytes);
+    }
     for file in container::list(storage, ContainerNo(0))?.iter().filter(|file| file.finished) {
         match local.container(file.number).and_then(|reader| reader.length()) {
             Ok(length) => {

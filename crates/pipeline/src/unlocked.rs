@@ -108,11 +108,24 @@ impl UnlockedRepository {
     }
 
     /// Unlocks a local repository that is open.
-    pub(crate) fn open_local(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_local(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
         let slots = repository::keys::key_slots(&**repository.storage())?;
         let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
         repository.verify_with(crypto::is_signed);
         Ok(Self::assemble(repository, slot, keys))
+    }
+
+    /// Unlocks the local repository `local`, which is read through `store`.
+    pub(crate) fn open_local_store(
+        store: Arc<dyn Store>,
+        local: Arc<Repository>,
+        secret: SlotSecret<'_>,
+    ) -> Result<Self> {
+        let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret)?;
+        Ok(Self::with_store(store, Some(local), slot, keys))
     }
 
     /// Unlocks a repository that a server holds.
@@ -337,7 +350,7 @@ fn check_config(config: &Config, slot: &SlotInfo) -> Result<()> {
 }
 
 /// The holder of a lease, as people see it.
-fn holder(purpose: &str) -> String {
+pub(crate) fn holder(purpose: &str) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{purpose} on {host}, process {}", std::process::id())
 }

@@ -28,6 +28,10 @@ impl Store for Repository {
         Ok(Self::snapshot(self, name)?)
     }
 
+    fn read_snapshots(&self, names: &[SnapshotRef]) -> Vec<Result<StoredSnapshot>> {
+        self.each_snapshot(names).map(|(_, stored)| Ok(stored?)).collect()
+    }
+
     fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
         Ok(Self::latest_snapshot(self, source)?)
     }
@@ -46,6 +50,10 @@ impl Store for Repository {
 
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
         Ok(Self::locate(self, ids)?)
+    }
+
+    fn locate_neighbors(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
+        Ok(Self::locate_neighbors(self, ids)?)
     }
 
     fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
@@ -139,6 +147,10 @@ impl WriteSession for Session {
 
     fn stored_bytes(&self) -> u64 {
         Self::stored_bytes(self)
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        Ok(Self::checkpoint(self)?)
     }
 
     fn commit(self: Box<Self>, manifest: &SealedRecord) -> Result<CommittedSnapshot> {

@@ -61,11 +61,19 @@ pub enum Guard {
     SingleMerge,
     /// Runs that commits add during a merge stay in the index.
     LaterRuns,
+    /// Only what is durable goes into a checkpoint.
+    DurableCheckpoint,
+    /// What a checkpoint takes stays in memory until the index has it.
+    PublishedCheckpoint,
+    /// A session does not finish a container in which a write failed.
+    TornAppend,
+    /// Reclaim leaves alone for a while what interrupted sessions stored.
+    InterruptedContainers,
 }
 
 impl Guard {
     /// All guards.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         Self::LeaseCheck,
         Self::Pin,
         Self::Condemned,
@@ -93,6 +101,10 @@ impl Guard {
         Self::Drain,
         Self::SingleMerge,
         Self::LaterRuns,
+        Self::DurableCheckpoint,
+        Self::PublishedCheckpoint,
+        Self::TornAppend,
+        Self::InterruptedContainers,
     ];
 }
 

@@ -2,26 +2,30 @@
 //! it says must be true, so every page has a checksum.
 //!
 //! It is a few immutable sorted runs ([`run`]) and a small file, `index/state`, that names them.
-//! Runs are merged when they grow alike in size, so that there are O(log n) of them.
+//! Four runs of like size become one, so that there are O(log n) of them.
 
+mod compaction;
+pub(crate) mod interrupted;
+mod merge;
 pub(crate) mod run;
 pub(crate) mod state;
 
 use crate::Result;
+use crate::neighbors::RecentLists;
 use crate::storage::Storage;
 use ids::{ObjectId, RecordLocation};
-use run::{Prefix, Row, RunReader, RunWriter};
+use merge::Merge;
+pub(crate) use merge::merge_runs;
+use run::{Prefix, Row, RunReader};
 use state::State;
 use std::sync::Arc;
-
-/// A run is merged with the one before it unless that one is this many times larger.
-const SIZE_RATIO: u64 = 4;
 
 /// The published index at one point in time.
 pub struct Index {
     /// What the state file says.
     pub(crate) state: State,
     runs: Vec<Arc<RunReader>>,
+    recent_lists: RecentLists,
 }
 
 impl Index {
@@ -29,7 +33,7 @@ impl Index {
     pub(crate) fn open(storage: &dyn Storage, state: State) -> Result<Self> {
         let open = |number: &u64| RunReader::open(storage, &run_name(*number)).map(Arc::new);
         let runs = state.runs.iter().map(open).collect::<Result<_>>()?;
-        Ok(Self { state, runs })
+        Ok(Self { state, runs, recent_lists: RecentLists::default() })
     }
 
     /// The index that `state` names; runs that this one has open stay open.
@@ -39,7 +43,12 @@ impl Index {
             None => RunReader::open(storage, &run_name(*number)).map(Arc::new),
         };
         let runs = state.runs.iter().map(open).collect::<Result<_>>()?;
-        Ok(Self { state, runs })
+        Ok(Self { state, runs, recent_lists: RecentLists::default() })
+    }
+
+    /// What records of this index hold, as far as somebody looked lately.
+    pub(crate) fn recent_lists(&self) -> &RecentLists {
+        &self.recent_lists
     }
 
     /// The runs, oldest first.
@@ -83,6 +92,25 @@ impl Index {
         Ok(locations)
     }
 
+    /// The locations of those of `prefixes` that it knows. Reads the filters first, and each page at most once: for many
+    /// that are mostly new.
+    pub(crate) fn find_known(&self, mut prefixes: Vec<Prefix>) -> Result<Vec<Row>> {
+        prefixes.sort_unstable();
+        let mut found = Vec::new();
+        for run in self.runs.iter().rev() {
+            let (mut cursor, mut left) = (run.cursor(), Vec::with_capacity(prefixes.len()));
+            for prefix in prefixes {
+                let maybe = run.may_contain(&prefix)?;
+                match if maybe { cursor.find(&prefix)? } else { None } {
+                    Some(location) => found.push(Row { prefix, location }),
+                    None => left.push(prefix),
+                }
+            }
+            prefixes = left;
+        }
+        Ok(found)
+    }
+
     /// Calls `visit` with every row, sorted by prefix; newest first where runs hold it twice.
     pub(crate) fn visit(&self, mut visit: impl FnMut(Row) -> Result<()>) -> Result<()> {
         let mut before = None;
@@ -91,44 +119,10 @@ impl Index {
         })
     }
 
-    /// The first of the newest runs that are to be one: none of them is much larger than all behind it together.
+    /// The first of the newest runs that are to be one; their number if none are.
     pub(crate) fn first_to_merge(&self) -> usize {
-        let (mut first, mut entries) = (self.runs.len(), 0);
-        while let Some(run) = first.checked_sub(1).and_then(|before| self.runs.get(before)) {
-            if entries > 0 && run.entries() >= entries * SIZE_RATIO {
-                break;
-            }
-            entries += run.entries();
-            first -= 1;
-        }
-        first
+        compaction::first_to_merge(&self.runs.iter().map(|run| run.entries()).collect::<Vec<_>>())
     }
-}
-
-/// Writes one run from `runs` (oldest first), each prefix once, as `keep` maps its place:
-/// `None` drops it. Nothing is written when nothing is left.
-pub(crate) fn merge_runs(
-    storage: &dyn Storage,
-    name: &str,
-    runs: &[Arc<RunReader>],
-    mut keep: impl FnMut(RecordLocation) -> Option<RecordLocation>,
-) -> Result<bool> {
-    let total = runs.iter().map(|run| run.entries()).sum();
-    let mut before = None;
-    RunWriter::write(storage, name, total, |writer| {
-        Merge::new(runs)?.for_each(|row| {
-            if before == Some(row.prefix) {
-                return Ok(());
-            }
-            match keep(row.location) {
-                Some(location) => {
-                    before = Some(row.prefix);
-                    writer.push(Row { prefix: row.prefix, location })
-                }
-                None => Ok(()),
-            }
-        })
-    })
 }
 
 /// Name of the run with this number.
@@ -140,34 +134,4 @@ pub(crate) fn prefix_of(id: &ObjectId) -> Prefix {
     let mut prefix = [0; run::PREFIX_BYTES];
     prefix.copy_from_slice(&id.0[..run::PREFIX_BYTES]);
     prefix
-}
-
-/// Reads several runs as one sorted stream; of equal prefixes the newest run's comes first.
-struct Merge<'a> {
-    streams: Vec<run::Stream<'a>>,
-    heads: Vec<Option<Row>>,
-}
-
-impl<'a> Merge<'a> {
-    fn new(runs: &'a [Arc<RunReader>]) -> Result<Self> {
-        let mut streams: Vec<_> = runs.iter().rev().map(|run| run.stream()).collect();
-        let heads = streams.iter_mut().map(run::Stream::next_row).collect::<Result<_>>()?;
-        Ok(Self { streams, heads })
-    }
-
-    fn for_each(mut self, mut visit: impl FnMut(Row) -> Result<()>) -> Result<()> {
-        while let Some(at) = self.smallest() {
-            if let Some(row) = self.heads[at] {
-                visit(row)?;
-            }
-            self.heads[at] = self.streams[at].next_row()?;
-        }
-        Ok(())
-    }
-
-    fn smallest(&self) -> Option<usize> {
-        let heads = self.heads.iter().enumerate();
-        let some = heads.filter_map(|(at, head)| head.map(|row| (row.prefix, at)));
-        some.min().map(|(_, at)| at)
-    }
 }

@@ -3,19 +3,34 @@
 //! The directory is opened once, and every file relative to that handle: when another file system is mounted over the
 //! path later, nothing is written to the wrong place.
 
+mod aligned;
+mod attached;
+mod histogram;
+mod io;
+pub mod mode;
+pub mod superblock;
+pub mod sweep;
+pub mod tune;
+mod writer;
+
 use crate::storage::{
-    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult, write_all,
+    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
 };
+use attached::Identity;
+pub use histogram::{Histogram, Latencies};
+use io::LocalIo;
+pub use io::{Counters, counters, listen};
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{self, Advice, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
-use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use writer::LocalWriter;
 
-/// Write-back is started after this many bytes, so that the final sync is short: 8 MiB.
-const WRITE_BACK_BYTES: u64 = 8 << 20;
+/// What is written in large pieces, and perhaps directly. All else is small, or read again soon.
+const CONTAINERS: &str = "containers/";
 /// Kinds of file systems whose lists nobody changes but the kernel that makes them (`statfs(2)`):
 /// ext, XFS, btrfs, tmpfs, ramfs, overlay, F2FS, ZFS, bcachefs, JFS, NILFS, VFAT, exFAT, NTFS.
 const LOCAL_KINDS: [u32; 14] = [
@@ -34,6 +49,8 @@ const LOCAL_KINDS: [u32; 14] = [
     0x2011_BAB0,
     0x7366_746E,
 ];
+/// Those of them that write to a disk by themselves: ext, XFS, F2FS, JFS.
+const DISK_KINDS: [u32; 4] = [0xEF53, 0x5846_5342, 0xF2F5_2010, 0x3153_464A];
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -41,8 +58,11 @@ const DIRECTORY_MODE: u32 = 0o700;
 pub struct LocalStorage {
     root: OwnedFd,
     path: PathBuf,
-    /// Whether this is a file system of this machine, and none of a network.
-    is_local: bool,
+    /// The kind of its file system (`statfs(2)`); 0 if unknown.
+    kind: u32,
+    /// Which directory it is; `None` if the system does not say.
+    identity: Option<Identity>,
+    io: Arc<LocalIo>,
     /// Directories whose names are durable. One that is found may be of a writer that was killed
     /// before it had synced, or of a sync that failed.
     durable: Mutex<FxHashSet<String>>,
@@ -54,9 +74,27 @@ impl LocalStorage {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = fs::open(path, flags, Mode::empty())
             .map_err(|error| StorageError::new("open", &path.to_string_lossy(), error))?;
-        let kind = fs::fstatfs(&root).map(|status| status.f_type as u32);
-        let is_local = kind.is_ok_and(|kind| LOCAL_KINDS.contains(&kind));
-        Ok(Self { root, path: path.to_owned(), is_local, durable: Mutex::default() })
+        let kind = fs::fstatfs(&root).map(|status| status.f_type as u32).unwrap_or_default();
+        let (path, durable) = (path.to_owned(), Mutex::default());
+        let (identity, io) = (Identity::of(&root, kind), Arc::new(LocalIo::of(&root, &path)));
+        Ok(Self { kind, root, path, identity, io, durable })
+    }
+
+    /// Opens the directory `path` to measure it with `settings`.
+    fn open_with(path: &Path, settings: mode::IoSettings) -> StorageResult<Self> {
+        let io = Arc::new(LocalIo::measuring(settings, path));
+        Ok(Self { io, ..Self::open(path)? })
+    }
+
+    /// Whether this is a file system of this machine, and none of a network.
+    fn is_local(&self) -> bool {
+        LOCAL_KINDS.contains(&self.kind)
+    }
+
+    /// Whether its file system itself writes to a disk of this machine, and where no checksum of it would fail if a
+    /// buffer changed on the way.
+    fn writes_to_disk(&self) -> bool {
+        DISK_KINDS.contains(&self.kind)
     }
 
     /// Opens the directory `path`; creates it and its parents when it is missing.
@@ -64,6 +102,15 @@ impl LocalStorage {
         std::fs::create_dir_all(path)
             .map_err(|error| StorageError::new("create", &path.to_string_lossy(), error))?;
         Self::open(path)
+    }
+
+    /// Fails if the file system of the storage is no longer mounted where it was opened. Whatever makes something
+    /// visible asks first: on a file system that nobody sees it would be acknowledged and not found.
+    ///
+    /// # Errors
+    /// One that is unreachable, and no damage.
+    pub fn verify_attached(&self) -> StorageResult<()> {
+        self.identity.map_or(Ok(()), |identity| identity.verify(&self.path))
     }
 
     fn open_file(
@@ -87,6 +134,15 @@ impl LocalStorage {
         }
     }
 
+    /// Takes a name away; `false` when there was none.
+    fn has_unlinked(&self, name: &str) -> StorageResult<bool> {
+        match fs::unlinkat(&self.root, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(StorageError::new("remove", name, error)),
+        }
+    }
+
     fn sync_parent(&self, name: &str) -> StorageResult<()> {
         self.sync_directory(name.rsplit_once('/').map_or(".", |(parent, _)| parent))
     }
@@ -94,17 +150,26 @@ impl LocalStorage {
 
 impl Storage for LocalStorage {
     fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
+        self.verify_attached()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = self.open_file("create", name, flags)?;
-        Ok(Box::new(LocalWriter { file, name: name.to_owned(), length: 0, started: 0 }))
+        Ok(Box::new(match name.starts_with(CONTAINERS) {
+            true => LocalWriter::gathering(file, name, &self.io),
+            false => LocalWriter::plain(file, name, &self.io),
+        }))
     }
 
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
         let file = self.open_file("open", name, OFlags::RDONLY)?;
-        Ok(Box::new(LocalReader { file, name: name.to_owned() }))
+        Ok(Box::new(LocalReader {
+            file,
+            name: name.to_owned(),
+            counters: self.io.counters.clone(),
+        }))
     }
 
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.verify_attached()?;
         let flags = RenameFlags::NOREPLACE;
         match fs::renameat_with(&self.root, from, &self.root, to, flags) {
             Err(Errno::INVAL | Errno::NOSYS) => self.look_and_rename(from, to),
@@ -114,6 +179,7 @@ impl Storage for LocalStorage {
     }
 
     fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.verify_attached()?;
         fs::renameat(&self.root, from, &self.root, to)
             .map_err(|error| StorageError::new("rename", from, error))?;
         self.sync_parent(to)
@@ -129,17 +195,17 @@ impl Storage for LocalStorage {
     }
 
     fn remove(&self, name: &str) -> StorageResult<()> {
-        match fs::unlinkat(&self.root, name, AtFlags::empty()) {
-            Ok(()) => self.sync_parent(name),
-            Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(StorageError::new("remove", name, error)),
-        }
+        if self.has_unlinked(name)? { self.sync_parent(name) } else { Ok(()) }
+    }
+
+    fn unlink(&self, name: &str) -> StorageResult<()> {
+        self.has_unlinked(name).map(drop)
     }
 
     fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
         let failed = |error| StorageError::new("list", directory, error);
         let handle = self.open_file("list", directory, OFlags::DIRECTORY | OFlags::RDONLY)?;
-        if !self.is_local {
+        if !self.is_local() {
             ask_the_server(&handle);
         }
         let mut names = Vec::new();
@@ -155,7 +221,7 @@ impl Storage for LocalStorage {
     }
 
     fn has_consistent_listing(&self) -> bool {
-        self.is_local
+        self.is_local()
     }
 
     fn create_directory(&self, name: &str) -> StorageResult<()> {
@@ -185,7 +251,7 @@ impl Storage for LocalStorage {
     }
 
     fn locks_are_shared(&self) -> bool {
-        self.is_local || !crate::mount::keeps_locks(&self.root)
+        self.is_local() || !crate::mount::keeps_locks(&self.root)
     }
 
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
@@ -203,9 +269,21 @@ impl Storage for LocalStorage {
         Ok(status.f_bavail.saturating_mul(status.f_frsize))
     }
 
+    /// Btrfs and others that make inodes as they need them say that they have none at all.
+    fn free_inodes(&self) -> StorageResult<Option<u64>> {
+        let status = fs::fstatvfs(&self.root)
+            .map_err(|error| StorageError::new("ask for the free inodes of", ".", error))?;
+        Ok(bounded(status.f_files, status.f_favail))
+    }
+
     fn describe(&self) -> String {
         self.path.display().to_string()
     }
+}
+
+/// The `free` ones of so many inodes, unless the file system makes them as it needs them.
+fn bounded(inodes: u64, free: u64) -> Option<u64> {
+    (inodes > 0).then_some(free)
 }
 
 /// NFS, SMB and FUSE list from their cache while they consider it valid. This call makes them compare it with the
@@ -229,52 +307,17 @@ impl Drop for LocalLock {
     }
 }
 
-struct LocalWriter {
-    file: OwnedFd,
-    name: String,
-    length: u64,
-    started: u64,
-}
-
-impl LocalWriter {
-    fn start_write_back(&mut self) {
-        if self.length - self.started < WRITE_BACK_BYTES {
-            return;
-        }
-        crate::system::start_write_back(
-            self.file.as_fd(),
-            self.started,
-            self.length - self.started,
-        );
-        self.started = self.length;
-    }
-}
-
-impl FileWriter for LocalWriter {
-    fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()> {
-        let write = |slices: &[IoSlice<'_>], written: usize| {
-            let at = self.length + written as u64;
-            Ok(rustix::io::pwritev(&self.file, slices, at)?)
-        };
-        write_all(parts, write).map_err(|error| StorageError::new("write", &self.name, error))?;
-        self.length += parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        self.start_write_back();
-        Ok(())
-    }
-
-    fn sync(&mut self) -> StorageResult<()> {
-        #[cfg(test)]
-        tests::note_sync(&self.name);
-        fs::fdatasync(&self.file).map_err(|error| StorageError::new("sync", &self.name, error))?;
-        // What was written will not be read soon: the host keeps its cache for its own files.
-        let _ = fs::fadvise(&self.file, 0, None, Advice::DontNeed);
-        Ok(())
-    }
-}
-
 struct LocalReader {
     file: OwnedFd,
     name: String,
+    counters: Arc<Counters>,
+}
+
+impl LocalReader {
+    fn read(&self, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
+        let bytes = buffer.len() as u64;
+        self.counters.read.time(bytes, || rustix::io::pread(&self.file, buffer, offset))
+    }
 }
 
 impl FileReader for LocalReader {
@@ -288,9 +331,9 @@ impl FileReader for LocalReader {
         let mut done = 0;
         while done < buffer.len() {
             let Some(rest) = buffer.get_mut(done..) else { break };
-            match rustix::io::pread(&self.file, rest, offset + done as u64) {
+            match self.read(rest, offset + done as u64) {
                 Ok(0) => {
-                    let end = io::Error::from(io::ErrorKind::UnexpectedEof);
+                    let end = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
                     return Err(StorageError::new("read", &self.name, end));
                 }
                 Ok(count) => done += count,
@@ -331,6 +374,11 @@ mod tests {
     }
 
     #[test]
+    fn a_file_system_that_counts_no_inodes_has_no_bound() {
+        assert_eq!([bounded(0, 0), bounded(10, 0), bounded(10, 4)], [None, Some(0), Some(4)]);
+    }
+
+    #[test]
     fn a_file_has_its_name_only_when_published() {
         let (_directory, storage) = storage();
         storage.create_directory("a/b").unwrap();
@@ -344,7 +392,11 @@ mod tests {
         assert_eq!(storage.list("a/b").unwrap(), ["x"]);
         storage.create("a/b/x.part").unwrap().sync().unwrap();
         let refused = storage.publish("a/b/x.part", "a/b/x").unwrap_err();
-        assert_eq!(refused.source.kind(), io::ErrorKind::AlreadyExists, "nothing is overwritten");
+        assert_eq!(
+            refused.source.kind(),
+            std::io::ErrorKind::AlreadyExists,
+            "nothing is overwritten"
+        );
         assert!(read_small(&storage, "a/b/x", 5).is_err(), "a limit is kept");
     }
 

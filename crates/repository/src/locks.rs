@@ -58,10 +58,10 @@ impl Repository {
     /// Those of the storage: what cannot be looked at now is not free.
     pub fn locked(&self, names: &[SnapshotRef]) -> Result<Vec<(SnapshotRef, i64)>> {
         let mut held = Vec::new();
-        for name in names {
-            match self.held_by_name(*name)? {
+        for (name, read) in self.each_snapshot(names) {
+            match self.held_by(read)? {
                 Held::Free => {}
-                by => held.push((*name, by)),
+                by => held.push((name, by)),
             }
         }
         if held.is_empty() {
@@ -115,8 +115,8 @@ impl Repository {
         Ok(lock)
     }
 
-    fn held_by_name(&self, name: SnapshotRef) -> Result<Held> {
-        match self.snapshot(name) {
+    fn held_by(&self, read: Result<StoredSnapshot>) -> Result<Held> {
+        match read {
             Ok(stored) => Ok(self.held(&stored)),
             Err(Error::SnapshotMissing(_)) => Ok(Held::Free),
             Err(Error::Damaged { .. }) => Ok(Held::Unknown),
@@ -146,8 +146,9 @@ impl Repository {
     fn proven_state(&self) -> Result<Option<LockState>> {
         let keys = self.readable_keys()?;
         let (mut known, mut all) = (Vec::new(), Vec::new());
-        for name in self.current_snapshots()? {
-            let stored = match self.snapshot(name) {
+        let names = self.current_snapshots()?;
+        for (_, read) in self.each_snapshot(&names) {
+            let stored = match read {
                 Err(Error::SnapshotMissing(_) | Error::Damaged { .. }) => continue,
                 stored => stored?,
             };

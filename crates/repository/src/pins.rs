@@ -19,6 +19,36 @@ struct Pinned {
     root: Option<ObjectId>,
     /// The container numbers that it was given, used or not.
     writes: BTreeSet<ContainerNo>,
+    /// Those of them that the index does not know.
+    unindexed: BTreeSet<ContainerNo>,
+}
+
+/// The containers that the next state of the index knows, in addition to those that it knows now.
+#[derive(Clone, Copy)]
+pub(crate) enum Covered<'a> {
+    Nothing,
+    /// All that a session was given.
+    AllOf(SessionNo),
+    /// These of a session.
+    These(SessionNo, &'a BTreeSet<ContainerNo>),
+    /// These of those that were left behind.
+    Abandoned(&'a BTreeSet<ContainerNo>),
+}
+
+impl Covered<'_> {
+    /// Whether `session` was given `number` and the index will know it.
+    fn has(&self, session: SessionNo, number: &ContainerNo) -> bool {
+        match self {
+            Self::AllOf(whole) => *whole == session,
+            Self::These(of, numbers) => *of == session && numbers.contains(number),
+            Self::Nothing | Self::Abandoned(_) => false,
+        }
+    }
+
+    /// The same of what was left behind.
+    fn has_abandoned(&self, number: &ContainerNo) -> bool {
+        matches!(self, Self::Abandoned(numbers) if numbers.contains(number))
+    }
 }
 
 /// All pins of the process.
@@ -28,7 +58,8 @@ pub(crate) struct Pins {
     condemned: FxHashSet<ContainerNo>,
     draining: FxHashSet<ContainerNo>,
     next: SessionNo,
-    /// Container numbers of sessions that ended without a commit: the next lease settles what they left.
+    /// Container numbers of sessions that ended without a commit, as far as the index does not know them: the next
+    /// lease settles what they left.
     abandoned: BTreeSet<ContainerNo>,
 }
 
@@ -43,13 +74,42 @@ impl Pins {
     /// Forgets a session.
     pub(crate) fn end(&mut self, session: SessionNo, committed: bool) {
         let ended = self.sessions.remove(&session);
-        let left = ended.filter(|_| !committed).map(|pinned| pinned.writes);
+        let left = ended.filter(|_| !committed).map(|pinned| pinned.unindexed);
         self.abandoned.extend(left.into_iter().flatten());
     }
 
     /// What abandoned sessions left is in the index now.
     pub(crate) fn settled(&mut self) {
         self.abandoned.clear();
+    }
+
+    /// A writer that died left `numbers` behind.
+    pub(crate) fn abandon(&mut self, numbers: impl IntoIterator<Item = ContainerNo>) {
+        self.abandoned.extend(numbers);
+    }
+
+    /// The index knows what `covered` says.
+    pub(crate) fn indexed(&mut self, covered: Covered<'_>) {
+        for (session, pinned) in &mut self.sessions {
+            pinned.unindexed.retain(|number| !covered.has(*session, number));
+        }
+        self.abandoned.retain(|number| !covered.has_abandoned(number));
+    }
+
+    /// The containers of `session` of which the index does not know.
+    pub(crate) fn unindexed(&self, session: SessionNo) -> BTreeSet<ContainerNo> {
+        self.sessions.get(&session).map(|pinned| pinned.unindexed.clone()).unwrap_or_default()
+    }
+
+    /// The containers that `session` writes.
+    pub(crate) fn written_by(&self, session: SessionNo) -> BTreeSet<ContainerNo> {
+        self.sessions.get(&session).map(|pinned| pinned.writes.clone()).unwrap_or_default()
+    }
+
+    /// The containers in which something lies that `session` was told of.
+    pub(crate) fn relied_on(&self, session: SessionNo) -> Vec<ContainerNo> {
+        let pinned = self.sessions.get(&session);
+        pinned.map(|pinned| pinned.containers.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Pins `container` for `session`; `false` when it is condemned, or drains, and so counts as gone.
@@ -70,7 +130,9 @@ impl Pins {
 
     /// Notes that `session` writes the container `number`.
     pub(crate) fn writes(&mut self, session: SessionNo, number: ContainerNo) {
-        self.sessions.entry(session).or_default().writes.insert(number);
+        let pinned = self.sessions.entry(session).or_default();
+        pinned.writes.insert(number);
+        pinned.unindexed.insert(number);
     }
 
     /// The containers that sessions write, or left behind.
@@ -82,14 +144,16 @@ impl Pins {
         written.chain(&self.abandoned).copied().collect()
     }
 
-    /// The lowest of them, without those of the session `but`.
-    pub(crate) fn first_unsettled(&self, but: Option<SessionNo>) -> Option<ContainerNo> {
+    /// The lowest of which the index does not know, nor will by `covered`.
+    pub(crate) fn first_unindexed(&self, covered: Covered<'_>) -> Option<ContainerNo> {
         if !guarded(Guard::UnfinishedContainers) {
             return None;
         }
-        let others = self.sessions.iter().filter(|(number, _)| Some(**number) != but);
-        let firsts = others.filter_map(|(_, pinned)| pinned.writes.first());
-        firsts.chain(self.abandoned.first()).min().copied()
+        let firsts = self.sessions.iter().filter_map(|(session, pinned)| {
+            pinned.unindexed.iter().find(|number| !covered.has(*session, number))
+        });
+        let left = self.abandoned.iter().find(|number| !covered.has_abandoned(number));
+        firsts.chain(left).min().copied()
     }
 
     /// Trees that sessions build on.
@@ -170,10 +234,32 @@ mod tests {
         pins.writes(other, TWO);
         pins.end(other, true);
         assert_eq!(pins.unsettled(), FxHashSet::from_iter([ONE]));
-        assert_eq!(pins.first_unsettled(Some(open)), None);
+        assert_eq!(pins.first_unindexed(Covered::AllOf(open)), None);
         pins.end(open, false);
-        assert_eq!(pins.first_unsettled(None), Some(ONE), "it left something behind");
+        assert_eq!(pins.first_unindexed(Covered::Nothing), Some(ONE), "it left something behind");
         pins.settled();
         assert!(pins.unsettled().is_empty());
+    }
+
+    #[test]
+    fn what_the_index_knows_of_an_open_session_is_unsettled_and_holds_nothing_up() {
+        let mut pins = Pins::default();
+        let open = pins.begin(None);
+        pins.writes(open, ONE);
+        pins.writes(open, TWO);
+        let one = BTreeSet::from([ONE]);
+        assert_eq!(pins.first_unindexed(Covered::Nothing), Some(ONE));
+        assert_eq!(pins.first_unindexed(Covered::These(open, &one)), Some(TWO));
+        pins.indexed(Covered::These(open, &one));
+        assert_eq!(pins.first_unindexed(Covered::Nothing), Some(TWO));
+        assert_eq!(
+            pins.unsettled(),
+            FxHashSet::from_iter([ONE, TWO]),
+            "its snapshot may need both"
+        );
+        pins.end(open, false);
+        assert_eq!(pins.unsettled(), FxHashSet::from_iter([TWO]), "the index knows the other");
+        pins.indexed(Covered::Abandoned(&BTreeSet::from([TWO])));
+        assert_eq!(pins.first_unindexed(Covered::Nothing), None);
     }
 }

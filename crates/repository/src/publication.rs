@@ -6,7 +6,7 @@ use crate::index::run::RunReader;
 use crate::index::state::State;
 use crate::index::{Index, merge_runs, run_name};
 use crate::lease::Lease;
-use crate::pins::SessionNo;
+use crate::pins::Covered;
 use crate::{Repository, Result};
 use ids::RecordLocation;
 use parking_lot::MutexGuard;
@@ -32,14 +32,15 @@ impl Repository {
         self.next_run.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The state of now, with the numbers that were given until now. The commit lock is held, by the session `session`.
-    pub(crate) fn next_state(&self, session: Option<SessionNo>) -> State {
+    /// The state of now, with the numbers that were given until now. It is to know what `covered` says. The commit lock
+    /// is held.
+    pub(crate) fn next_state(&self, covered: Covered<'_>) -> State {
         let mut state = self.index().state.clone();
         // Under the lock of the pins no container number is given.
         let pins = self.pins.lock();
         let allocated = self.next_container.load(Ordering::Relaxed);
-        let unsettled = pins.first_unsettled(session).map(|number| number.0);
-        state.next_container = unsettled.unwrap_or(allocated).min(allocated);
+        let unindexed = pins.first_unindexed(covered).map(|number| number.0);
+        state.next_container = unindexed.unwrap_or(allocated).min(allocated);
         state.next_snapshot = self.next_snapshot.load(Ordering::Relaxed);
         state
     }
@@ -56,7 +57,7 @@ impl Repository {
     }
 
     /// Merges the newest runs of the index as far as they are of like size, unless somebody is merging.
-    pub(crate) fn compact_index(&self, lease: &Lease, session: Option<SessionNo>) -> Result<()> {
+    pub(crate) fn compact_index(&self, lease: &Lease) -> Result<()> {
         let merging = self.merging.try_lock();
         if merging.is_none() && guarded(Guard::SingleMerge) {
             return Ok(());
@@ -66,7 +67,7 @@ impl Repository {
         if index.runs().len() - first < 2 {
             return Ok(());
         }
-        self.merge(merging, index, first, &[], Some)?.publish(lease, session)
+        self.merge(merging, index, first, &[], Some)?.publish(lease, Covered::Nothing)
     }
 
     /// Merges all runs of the index and `more`, which are newer, as `keep` maps each location. Waits for whoever merges.
@@ -97,17 +98,18 @@ impl Repository {
     /// Durably removes runs that no state names any more.
     pub(crate) fn remove_runs(&self, lease: &Lease, runs: &[u64]) -> Result<()> {
         lease.verify()?;
-        runs.iter().try_for_each(|run| Ok(self.storage.remove(&run_name(*run))?))
+        let names: Vec<_> = runs.iter().map(|run| run_name(*run)).collect();
+        Ok(self.storage.remove_all(&names)?)
     }
 }
 
 impl MergedRun<'_> {
-    /// Durably lets it take the place of those that it was made of, in the name of `session`. Runs that commits have
-    /// added since stay behind it.
-    pub(crate) fn publish(self, lease: &Lease, session: Option<SessionNo>) -> Result<()> {
+    /// Durably lets it take the place of those that it was made of; the index then knows what `covered` says. Runs that
+    /// commits have added since stay behind it.
+    pub(crate) fn publish(self, lease: &Lease, covered: Covered<'_>) -> Result<()> {
         let old = &self.index.state.runs[self.first..];
         let commit = self.repository.commit.lock();
-        let mut state = self.repository.next_state(session);
+        let mut state = self.repository.next_state(covered);
         if guarded(Guard::LaterRuns) {
             state.runs.retain(|run| !old.contains(run));
         } else {

@@ -4,12 +4,11 @@ use crate::check::ContainerDamage;
 use crate::config;
 use crate::container::ContainerFile;
 use crate::container::read::{ContainerReader, ContainerWalk};
-use crate::index::run::{Prefix, RunReader};
+use crate::index::run::{Prefix, RunReader, write_spill};
 use crate::index::state::State;
 use crate::index::{Index, merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
-use crate::session::write_spill;
 use crate::snapshot_keys::SnapshotKeys;
 use crate::storage::Storage;
 use crate::{Error, Repository, Result, snapshots};
@@ -79,6 +78,7 @@ pub fn rebuild_in_parts(
         // The lease's number is above every epoch before, also when the state was lost.
         damage_epoch: lease.generation().max(state.damage_epoch.saturating_add(1)),
         runs: Vec::new(),
+        interrupted: state.interrupted,
     };
     let index = Index::open(&**storage, state.clone())?;
     let repository = Repository::assemble(storage.clone(), config, index);
@@ -179,7 +179,7 @@ const RUNS_A_LEVEL: usize = 64;
 #[derive(Default)]
 struct Spills {
     /// The oldest first, in each level and from the last level to the first.
-    levels: Vec<Vec<Arc<RunReader>>>,
+    levels: Vec<Vec<(String, Arc<RunReader>)>>,
     names: usize,
 }
 
@@ -200,13 +200,16 @@ impl Spills {
         if self.levels.len() == level {
             self.levels.push(Vec::new());
         }
-        self.levels[level].push(Arc::new(RunReader::open(storage, name)?));
+        self.levels[level].push((name.to_owned(), Arc::new(RunReader::open(storage, name)?)));
         if self.levels[level].len() < RUNS_A_LEVEL {
             return Ok(());
         }
         let (full, merged) = (std::mem::take(&mut self.levels[level]), self.name());
+        let (names, runs): (Vec<_>, Vec<_>) = full.into_iter().unzip();
         storage.remove(&merged)?;
-        merge_runs(storage, &merged, &full, Some)?;
+        merge_runs(storage, &merged, &runs, Some)?;
+        // Nobody needs them any more, and there may be as many bytes of them as the index has.
+        names.iter().try_for_each(|name| storage.unlink(name))?;
         self.add(storage, level + 1, &merged)
     }
 
@@ -217,7 +220,7 @@ impl Spills {
 
     /// All of them, the oldest first.
     fn into_runs(self) -> Vec<Arc<RunReader>> {
-        self.levels.into_iter().rev().flatten().collect()
+        self.levels.into_iter().rev().flatten().map(|(_, run)| run).collect()
     }
 }
 
@@ -238,7 +241,7 @@ fn read_container(
     found: &mut RebuildOutcome,
 ) -> Result<()> {
     if !file.finished {
-        return settle(repository, lease, file, placed);
+        return settle(repository, lease, file, placed).map(drop);
     }
     found.containers += 1;
     let damage = |range, reason: String| ContainerDamage {

@@ -17,7 +17,9 @@ mod scan;
 mod stages;
 
 use crate::guard::{Guard, guarded};
+use crate::index::interrupted::Interrupted;
 use crate::lease::Lease;
+use crate::pins::Covered;
 use crate::watch::{Unwatched, Watch};
 use crate::{Error, Repository, Result, container, parity};
 use format::record::SealedRecord;
@@ -36,6 +38,9 @@ pub struct ReclaimOptions {
     /// Continue although parts of a snapshot are lost, and drop damaged records and everything below a lost page. Reads
     /// every byte.
     pub accept_damage: bool,
+    /// Free at once what interrupted sessions stored. Else it stays for three reclaims, so that the next run of each
+    /// finds it.
+    pub free_interrupted: bool,
 }
 
 /// Removes dead objects from records. Implemented by the pipeline, which has the keys.
@@ -78,6 +83,8 @@ pub struct ReclaimOutcome {
     pub bytes_freed: u64,
     /// Dead bytes that stay, estimated.
     pub bytes_wasted: u64,
+    /// Those of them that stay because interrupted sessions stored them.
+    pub bytes_interrupted: u64,
     /// Containers that were not rewritten because there was no room for their live objects.
     pub containers_left: u64,
     /// Pages and chunks that snapshots need and that are lost. Objects below lost pages count as dead.
@@ -132,7 +139,11 @@ pub fn run_watched(
         // Nobody knows when the next one comes.
         rewriter.drain_only(&[]);
     }
-    Ok(outcome?.with_freed(from_unfinished))
+    let outcome = outcome?.with_freed(from_unfinished);
+    if watch.goes_on() {
+        age_interrupted(repository, lease, options.free_interrupted)?;
+    }
+    Ok(outcome)
 }
 
 impl ReclaimOutcome {
@@ -155,6 +166,20 @@ impl Repository {
     pub fn are_complete(&self, watch: &dyn Watch) -> Result<bool> {
         mark::are_complete(self, watch)
     }
+}
+
+/// What interrupted sessions stored was left alone once more, or `is_free` from now on.
+fn age_interrupted(repository: &Repository, lease: &Lease, is_free: bool) -> Result<()> {
+    let _commit = repository.commit.lock();
+    let mut state = repository.next_state(Covered::Nothing);
+    if state.interrupted.is_empty() {
+        return Ok(());
+    }
+    match is_free {
+        true => state.interrupted = Interrupted::default(),
+        false => state.interrupted.age(),
+    }
+    repository.publish_index(lease, state)
 }
 
 /// Removes unfinished containers that nobody will finish: of a writer that was fenced out while it

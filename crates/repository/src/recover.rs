@@ -5,10 +5,10 @@ use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container::{self, ContainerFile, part_name};
 use crate::guard::{Guard, guarded};
-use crate::index::run::Prefix;
+use crate::index::run::{Prefix, rows_of, write_rows};
 use crate::index::{prefix_of, run_name};
 use crate::lease::Lease;
-use crate::session::write_run;
+use crate::pins::Covered;
 use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Error, Repository, Result, config, keys, lock_file, readme, receipts, snapshots};
 use format::container::Row;
@@ -16,13 +16,13 @@ use format::manifest::Head;
 use format::record::{self, Header, RecordKind};
 use ids::{ContainerNo, RecordLocation, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// Settles what the last writer left: finished containers go into the index, unfinished ones are
 /// saved as far as their records are good. So an interrupted backup costs nothing twice.
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
-    let mut state = repository.index().state.clone();
-    let first = state.first_unknown();
+    let first = repository.index().state.first_unknown();
     let left = match guarded(Guard::LeftoverListing) {
         true => container::list_current(repository, first)?,
         false => container::list(&*repository.storage, first)?,
@@ -30,49 +30,91 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     if guarded(Guard::LeftoverNames) {
         make_names_durable(&*repository.storage, &left)?;
     }
-    if left.is_empty() {
-        repository.pins.lock().settled();
-        return remove_strays(repository, lease);
+    let last = left.iter().map(|file| file.number.0).max();
+    if let Some(last) = last {
+        repository.next_container.fetch_max(last + 1, Ordering::Relaxed);
+        repository.pins.lock().abandon(left.iter().map(|file| file.number));
+        Recovery::new(repository, lease).settle_all(left)?;
     }
-    let last = left.iter().map(|file| file.number.0).max().unwrap_or_default();
-    repository.next_container.fetch_max(last + 1, Ordering::Relaxed);
-    let mut placed = FxHashMap::default();
-    let mut next_snapshot = state.next_snapshot;
-    for file in left {
-        next_snapshot = next_snapshot.max(after_manifests(repository, file)?);
-        settle(repository, lease, file, &mut placed)?;
-    }
-    repository.next_snapshot.fetch_max(next_snapshot, Ordering::Relaxed);
-    state.next_container = repository.next_container.load(Ordering::Relaxed);
-    state.next_snapshot = next_snapshot;
-    leave_out_what_is_known(repository, &mut placed)?;
-    if !placed.is_empty() {
-        let run = repository.allocate_run();
-        write_run(&*repository.storage, &run_name(run), &placed)?;
-        state.runs.push(run);
-    }
-    repository.publish_index(lease, state)?;
     repository.pins.lock().settled();
-    repository.compact_index(lease, None)?;
+    if last.is_some() {
+        repository.compact_index(lease)?;
+    }
     remove_strays(repository, lease)
 }
 
-/// What the index knows stays where it is, as long as that container is there. A reclaim that was
-/// killed has copied it as well, but nobody has looked at the copy since.
-fn leave_out_what_is_known(
-    repository: &Repository,
-    placed: &mut FxHashMap<Prefix, RecordLocation>,
-) -> Result<()> {
-    if placed.is_empty() || !guarded(Guard::KnownLocations) {
-        return Ok(());
+/// Brings what was left into the index, in parts of bounded size: each is a checkpoint of its own, so that a recovery
+/// that is interrupted goes on where it was.
+struct Recovery<'a> {
+    repository: &'a Repository,
+    lease: &'a Lease,
+    /// Objects that no run has yet.
+    placed: FxHashMap<Prefix, RecordLocation>,
+    /// The containers that were settled since the last checkpoint, and where their objects lie now.
+    done: BTreeSet<ContainerNo>,
+    holders: BTreeSet<ContainerNo>,
+    /// Whether the containers are there that the index names.
+    there: FxHashMap<ContainerNo, bool>,
+}
+
+impl<'a> Recovery<'a> {
+    fn new(repository: &'a Repository, lease: &'a Lease) -> Self {
+        let (placed, done, holders, there) = Default::default();
+        Self { repository, lease, placed, done, holders, there }
     }
-    let mut there = FxHashMap::default();
-    repository.index().visit(|row| {
-        if placed.contains_key(&row.prefix) && is_there(repository, &mut there, row.location)? {
-            placed.remove(&row.prefix);
+
+    fn settle_all(mut self, left: Vec<ContainerFile>) -> Result<()> {
+        let ids_max = self.repository.checkpoint_limits().ids;
+        for file in left {
+            let next_snapshot = after_manifests(self.repository, file)?;
+            self.repository.next_snapshot.fetch_max(next_snapshot, Ordering::Relaxed);
+            let holder = settle(self.repository, self.lease, file, &mut self.placed)?;
+            self.holders.extend(holder);
+            self.done.insert(file.number);
+            if self.placed.len() >= ids_max {
+                self.checkpoint()?;
+                self.repository.compact_index(self.lease)?;
+            }
+        }
+        self.checkpoint()
+    }
+
+    /// Lets the index know what was settled since the last one.
+    fn checkpoint(&mut self) -> Result<()> {
+        self.leave_out_what_is_known()?;
+        let (repository, storage) = (self.repository, &*self.repository.storage);
+        let mut run = None;
+        if !self.placed.is_empty() {
+            let number = *run.insert(repository.allocate_run());
+            write_rows(storage, &run_name(number), &mut rows_of(&self.placed))?;
+        }
+        let _commit = repository.commit.lock();
+        let covered = Covered::Abandoned(&self.done);
+        let mut state = repository.next_state(covered);
+        state.runs.extend(run);
+        state.interrupted.keep(&self.holders);
+        repository.publish_index(self.lease, state)?;
+        repository.pins.lock().indexed(covered);
+        self.placed.clear();
+        self.done.clear();
+        self.holders.clear();
+        Ok(())
+    }
+
+    /// What the index knows stays where it is, as long as that container is there. A reclaim that was
+    /// killed has copied it as well, but nobody has looked at the copy since.
+    fn leave_out_what_is_known(&mut self) -> Result<()> {
+        if self.placed.is_empty() || !guarded(Guard::KnownLocations) {
+            return Ok(());
+        }
+        let known = self.repository.index().find_known(self.placed.keys().copied().collect())?;
+        for row in known {
+            if is_there(self.repository, &mut self.there, row.location)? {
+                self.placed.remove(&row.prefix);
+            }
         }
         Ok(())
-    })
+    }
 }
 
 /// Whether the container of `location` is there; each is looked for once.
@@ -84,9 +126,10 @@ fn is_there(
     if let Some(is_there) = known.get(&location.container) {
         return Ok(*is_there);
     }
-    let is_there = match ContainerReader::open(&*repository.storage, location.container) {
+    let opened = ContainerReader::open(&*repository.storage, location.container);
+    let is_there = match opened.and_then(|reader| reader.length()) {
         Err(Error::ContainerMissing(_)) => false,
-        opened => opened.map(|_| true)?,
+        length => length.map(|_| true)?,
     };
     known.insert(location.container, is_there);
     Ok(is_there)
@@ -184,31 +227,35 @@ fn is_stray_run(repository: &Repository, path: &str) -> bool {
     is_run && !repository.index().state.runs.iter().any(|run| run_name(*run) == path)
 }
 
-/// Adds the objects of one container to `placed`; what is unfinished is saved first.
+/// Adds the objects of one container to `placed`; what is unfinished is saved first. Returns the container that holds
+/// them then.
 pub(crate) fn settle(
     repository: &Repository,
     lease: &Lease,
     file: ContainerFile,
     placed: &mut FxHashMap<Prefix, RecordLocation>,
-) -> Result<()> {
+) -> Result<Option<ContainerNo>> {
     if file.finished {
         let reader = ContainerReader::open(&*repository.storage, file.number)?;
-        return index_container(&reader, placed);
+        index_container(&reader, placed)?;
+        return Ok(Some(file.number));
     }
     let reader = ContainerReader::open_part(&*repository.storage, file.number)?;
     let rows = openable(&reader)?;
+    let mut holder = None;
     if rows.iter().any(|row| row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages)) {
         match save(repository, lease, &reader, &rows) {
             // Nobody was told that it is stored, and it keeps the room that all others need.
             Err(error) if error.is_full() => {}
             saved => {
-                let saved = ContainerReader::open(&*repository.storage, saved?)?;
-                index_container(&saved, placed)?;
+                let saved = *holder.insert(saved?);
+                index_container(&ContainerReader::open(&*repository.storage, saved)?, placed)?;
             }
         }
     }
     lease.verify()?;
-    Ok(repository.storage.remove(&part_name(file.number))?)
+    repository.storage.remove(&part_name(file.number))?;
+    Ok(holder)
 }
 
 /// The good records whose key is there too, keys first. Sectors reach the disk in any order: the

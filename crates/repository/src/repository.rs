@@ -13,7 +13,7 @@ use crate::listing_markers::ListingMarkers;
 use crate::pins::{Pins, SessionNo};
 use crate::reading::REFRESH_MAX;
 use crate::received::Verifier;
-use crate::session::Session;
+use crate::session::{CheckpointLimits, Session};
 use crate::snapshots::{self, SnapshotRef, StoredSnapshot};
 use crate::sources::Sources;
 use crate::storage::Storage;
@@ -26,6 +26,9 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// So many snapshots are read at once from a storage that is far away. Most have one or two thousand bytes.
+const SNAPSHOTS_AT_ONCE: usize = 128;
 
 /// An open repository.
 pub struct Repository {
@@ -55,6 +58,7 @@ pub struct Repository {
     pub(crate) shown_time: Mutex<Option<Tick>>,
     /// Size in bytes at which a container is finished.
     container_bytes: AtomicU64,
+    checkpoint_limits: Mutex<CheckpointLimits>,
 }
 
 /// Key slots of an `init` that was interrupted: they open nothing, and would look damaged. Where
@@ -111,7 +115,7 @@ impl Repository {
     /// [`Error::NoRepository`], [`Error::UnknownFeatures`].
     pub fn open(storage: Arc<dyn Storage>) -> Result<Self> {
         let config = config::read(&*storage)?;
-        let index = open_index(&*storage)?;
+        let index = open_index(&*storage, |state| Index::open(&*storage, state))?;
         Ok(Self::assemble(storage, config, index))
     }
 
@@ -135,6 +139,7 @@ impl Repository {
             lock_file: Mutex::new(()),
             shown_time: Mutex::default(),
             container_bytes: AtomicU64::new(container::TARGET_BYTES),
+            checkpoint_limits: Mutex::default(),
         }
     }
 
@@ -158,9 +163,10 @@ impl Repository {
         self.index().state.damage_epoch
     }
 
-    /// Reads the index again: another process may have changed it.
+    /// Reads the index again: another process may have changed it. Runs that are still named stay open.
     pub fn refresh(&self) -> Result<()> {
-        let index = open_index(&*self.storage)?;
+        let (storage, before) = (&*self.storage, self.index());
+        let index = open_index(storage, |state| before.followed_by(storage, state))?;
         self.next_container.fetch_max(index.state.next_container, Ordering::Relaxed);
         self.next_snapshot.fetch_max(index.state.next_snapshot, Ordering::Relaxed);
         self.next_run.fetch_max(index.state.next_run, Ordering::Relaxed);
@@ -212,7 +218,18 @@ impl Repository {
             let base = base.map(|name| self.base(name)).transpose()?;
             self.pins.lock().begin(base.flatten())
         };
-        Ok(Session::new(self.clone(), lease.clone(), number, session_record))
+        Ok(Session::new(self.clone(), lease.clone(), number, Some(session_record)))
+    }
+
+    /// Each of `names` with its snapshot, one after the other. A storage that is far away reads several at once.
+    pub fn each_snapshot<'a>(
+        &'a self,
+        names: &'a [SnapshotRef],
+    ) -> impl Iterator<Item = (SnapshotRef, Result<StoredSnapshot>)> + 'a {
+        names.chunks(SNAPSHOTS_AT_ONCE).flat_map(|some| {
+            snapshots::expect(&*self.storage, some);
+            some.iter().map(|name| (*name, self.snapshot(*name)))
+        })
     }
 
     /// The root of a snapshot to build on.
@@ -232,6 +249,15 @@ impl Repository {
     /// tests: little data then makes many containers, always in the same order.
     pub fn make_containers_small(&self, bytes: u64) {
         self.container_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sessions make checkpoints by `limits`. For tests.
+    pub fn make_checkpoints_at(&self, limits: CheckpointLimits) {
+        *self.checkpoint_limits.lock() = limits;
+    }
+
+    pub(crate) fn checkpoint_limits(&self) -> CheckpointLimits {
+        *self.checkpoint_limits.lock()
     }
 
     pub(crate) fn container_bytes(&self) -> u64 {
@@ -306,7 +332,7 @@ impl Repository {
         writer.publish(&*self.storage)?;
         numbers.done();
         lease.verify()?;
-        names.iter().try_for_each(|name| snapshots::remove(&*self.storage, *name))?;
+        snapshots::remove(&*self.storage, names)?;
         // One that was gone already may be so by a removal that is not durable.
         Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)
     }
@@ -343,11 +369,11 @@ impl Repository {
 }
 
 /// Opens the index; a writer may replace runs between our two looks.
-fn open_index(storage: &dyn Storage) -> Result<Index> {
+fn open_index(storage: &dyn Storage, open: impl Fn(State) -> Result<Index>) -> Result<Index> {
     let mut last = None;
     for _ in 0..REFRESH_MAX {
         let state = State::read(storage).map_err(no_index)?;
-        match Index::open(storage, state) {
+        match open(state) {
             Err(Error::Storage(error)) if error.is_not_found() => last = Some(error),
             result => return result,
         }

@@ -1,15 +1,21 @@
 //! The reserve: space kept free for a full disk. To free space, forget and reclaim first need some: for the lease, a
 //! tombstone, the new index, and the live objects of the first container that is rewritten.
 //!
+//! Inodes are kept for all repositories of a file system together: sessions begin no container when fewer are free.
+//!
 //! The files are not durable and nobody reads them. What a crash removes, the next writer creates again.
 
-use crate::storage::{Storage, StorageResult};
+use crate::storage::{Storage, StorageError, StorageResult};
 use crate::{Repository, Result};
+use std::io;
 
 const DIRECTORY: &str = "reserve";
 const SPACE: &str = "reserve/space";
 /// Files without content: a disk can run out of inodes as well.
 const EMPTY: u64 = 7;
+/// Inodes that sessions leave free: for sixteen repositories at once the files of a commit (4), of a forget (6) and
+/// of a stage of reclaim (6).
+pub const INODES: u64 = 16 * (4 + 6 + 6);
 /// The least that is kept, in bytes.
 const BYTES_MIN: u64 = 4 << 20;
 /// What is kept for each container there ever was, up to a whole one: 1/256 of its size.
@@ -22,6 +28,9 @@ const STEP_BYTES: usize = 256 << 10;
 impl Repository {
     /// Fills the reserve, as far as there is space. This does not fail: the work that was done does not depend on it.
     pub fn fill_reserve(&self) {
+        if !self.storage.has_limited_space() {
+            return;
+        }
         let _ = fill(&*self.storage, self.reserve_bytes());
     }
 
@@ -48,6 +57,19 @@ pub(crate) fn with<T>(storage: &dyn Storage, mut work: impl FnMut() -> Result<T>
         Err(error) if error.is_full() && release(storage)? => work(),
         done => done,
     }
+}
+
+/// Refuses new data when only the inodes are free that forget and reclaim need.
+pub(crate) fn leaves_inodes(storage: &dyn Storage) -> StorageResult<()> {
+    let Some(free) = storage.free_inodes()?.filter(|free| *free < INODES) else { return Ok(()) };
+    Err(StorageError::new("store more in", &storage.describe(), too_few(free)))
+}
+
+fn too_few(free: u64) -> io::Error {
+    let why = format!(
+        "no space for files: {free} inodes are free, and {INODES} are kept for forget and reclaim"
+    );
+    io::Error::new(io::ErrorKind::StorageFull, why)
 }
 
 /// Removes all of it; whether there was any.

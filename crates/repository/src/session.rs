@@ -2,55 +2,58 @@
 //!
 //! Many threads append records. Another thread syncs finished containers, so that appending does not wait for the disk.
 
-use crate::container::write::ContainerWriter;
+mod checkpoint;
+mod copied;
+mod objects;
+
+use crate::container::{self, write::ContainerWriter};
 use crate::guard::{Guard, guarded};
-use crate::index::run::{Prefix, Row, RunReader, RunWriter};
-use crate::index::{merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
-use crate::pins::SessionNo;
+use crate::pins::{Covered, SessionNo};
+use crate::reserve;
 use crate::snapshots::{self, SnapshotRef};
-use crate::storage::Storage;
-use crate::syncer::{Renumbered, Syncer, UNFINISHED_MAX};
+use crate::syncer::{Synced, Syncer};
 use crate::{Error, Repository, Result};
+pub use checkpoint::CheckpointLimits;
+use checkpoint::Pace;
 use format::manifest::Head;
 use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
 use ids::{ContainerNo, ObjectId, RecordLocation};
+use objects::SessionObjects;
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::VecDeque;
+use rustc_hash::FxHashSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use store::CommittedSnapshot;
 
-/// Ids kept in memory before they are written as a run: about 16 MB.
-const IDS_IN_MEMORY_MAX: usize = 1 << 18;
+/// Containers that a session removes the files of when it finds the disk full. Few can be unfinished, but each thread
+/// that comes meanwhile begins one more, in vain, and must not push out of the list what fills the disk.
+const RECENT_MAX: usize = 256;
 
-/// A session. Without a commit it publishes nothing, and the next session finds and uses what it stored.
+/// A session. Without a commit it makes no snapshot, and the next session finds and uses what it stored.
+///
+/// Locks, in the order in which one thread takes them: `checkpointing`, `current`, `syncer`, `objects`, `synced`.
 pub struct Session {
     repository: Arc<Repository>,
     lease: Arc<Lease>,
     number: SessionNo,
-    session_record: SealedRecord,
+    /// None for a session that copies: each record brings that of its own session.
+    session_record: Option<SealedRecord>,
     objects: Mutex<SessionObjects>,
     seen: Mutex<FxHashSet<ContainerNo>>,
     current: Mutex<Option<ContainerWriter>>,
     syncer: Mutex<Option<Syncer>>,
+    synced: Arc<Mutex<Synced>>,
     /// The latest containers; one of them may be unfinished.
     recent_containers: Mutex<VecDeque<ContainerNo>>,
-    stored_bytes: std::sync::atomic::AtomicU64,
-    committed: std::sync::atomic::AtomicBool,
+    /// Held while a checkpoint is made.
+    checkpointing: Mutex<()>,
+    pace: Mutex<Pace>,
+    stored_bytes: AtomicU64,
+    committed: AtomicBool,
     /// The disk took no more.
-    is_full: std::sync::atomic::AtomicBool,
-}
-
-/// The objects of this session.
-#[derive(Default)]
-struct SessionObjects {
-    /// Claimed by a caller and not appended yet.
-    claimed: FxHashSet<Prefix>,
-    placed: FxHashMap<Prefix, RecordLocation>,
-    /// Sorted runs that did not fit the memory.
-    spilled: Vec<(String, Arc<RunReader>)>,
+    is_full: AtomicBool,
 }
 
 impl Session {
@@ -58,7 +61,7 @@ impl Session {
         repository: Arc<Repository>,
         lease: Arc<Lease>,
         number: SessionNo,
-        session_record: SealedRecord,
+        session_record: Option<SealedRecord>,
     ) -> Self {
         Self {
             repository,
@@ -69,7 +72,10 @@ impl Session {
             seen: Mutex::default(),
             current: Mutex::new(None),
             syncer: Mutex::new(None),
+            synced: Arc::default(),
             recent_containers: Mutex::default(),
+            checkpointing: Mutex::default(),
+            pace: Mutex::default(),
             stored_bytes: Default::default(),
             committed: Default::default(),
             is_full: Default::default(),
@@ -78,20 +84,11 @@ impl Session {
 
     /// Claims `id`: `true` when it must be stored. Then the caller must append it: no other thread will.
     pub fn claim(&self, id: &ObjectId) -> Result<bool> {
-        let prefix = prefix_of(id);
         let mut objects = self.objects.lock();
-        if objects.placed.contains_key(&prefix) || objects.claimed.contains(&prefix) {
+        if objects.has(id) || self.is_stored(id)? {
             return Ok(false);
         }
-        for (_, run) in &objects.spilled {
-            if run.may_contain(&prefix)? && run.find(&prefix)?.is_some() {
-                return Ok(false);
-            }
-        }
-        if self.is_stored(id)? {
-            return Ok(false);
-        }
-        objects.claimed.insert(prefix);
+        objects.claim(id);
         Ok(true)
     }
 
@@ -101,7 +98,7 @@ impl Session {
     /// [`Error::NotClaimed`].
     pub fn append(&self, record: &SealedRecord) -> Result<()> {
         let objects = self.objects.lock();
-        if let Some(id) = record.ids.iter().find(|id| !objects.claimed.contains(&prefix_of(id))) {
+        if let Some(id) = record.ids.iter().find(|id| !objects.is_claimed(id)) {
             return Err(Error::NotClaimed(*id));
         }
         drop(objects);
@@ -116,7 +113,7 @@ impl Session {
         let foreign = |reason| Error::damaged("a record that was sent", reason);
         let record = verify(bytes).map_err(foreign)?;
         let holds_objects = matches!(record.header.kind, RecordKind::Data | RecordKind::Pages);
-        let mine = head_only(&self.session_record.associated).map_err(foreign)?.header.session;
+        let mine = head_only(&self.own_record()?.associated).map_err(foreign)?.header.session;
         if !holds_objects
             || record.header.session != mine
             || record.header.record_bytes() != bytes.len()
@@ -126,7 +123,7 @@ impl Session {
         let mut ids = object_ids(&record).map_err(foreign)?;
         let mut failed = None;
         ids.retain(|id| {
-            let is_ours = self.objects.lock().claimed.contains(&prefix_of(id));
+            let is_ours = self.objects.lock().is_claimed(id);
             is_ours || self.claim(id).unwrap_or_else(|error| failed.replace(error).is_none())
         });
         match failed {
@@ -136,17 +133,8 @@ impl Session {
     }
 
     fn store(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
-        let location = self.write(kind, parts)?;
-        let mut objects = self.objects.lock();
-        for id in ids {
-            let prefix = prefix_of(id);
-            objects.claimed.remove(&prefix);
-            objects.placed.insert(prefix, location);
-        }
-        if objects.placed.len() >= IDS_IN_MEMORY_MAX {
-            self.spill(&mut objects)?;
-        }
-        Ok(())
+        self.write(kind, ids, parts)?;
+        self.checkpoint_if_due()
     }
 
     /// The number for the snapshot of this session.
@@ -179,18 +167,29 @@ impl Session {
         }
         self.check_root(manifest)?;
         let sum = manifest.checksum();
-        self.write(manifest.kind, &[&manifest.associated, &manifest.sealed, &sum])?;
+        self.write(manifest.kind, &[], &[&manifest.associated, &manifest.sealed, &sum])?;
         if let Some(receipt) = &receipt {
             // Behind its manifest, in the same container: reclaim and rebuild know it by that.
-            self.write(receipt.kind, &[&receipt.associated, &receipt.checksum()])?;
+            self.write(receipt.kind, &[], &[&receipt.associated, &receipt.checksum()])?;
         }
-        let renumbered = self.finish_containers()?;
-        let run = self.write_run(&renumbered)?;
+        self.finish_containers()?;
+        let run = self.write_rest()?;
         let snapshot = self.publish(run, manifest, receipt.as_ref())?;
-        // The backup is done, whatever comes of this: the next writer removes and merges what is left.
-        let _ = self.remove_spilled();
-        let _ = self.repository.compact_index(&self.lease, Some(self.number));
+        // The backup is done, whatever comes of this: the next writer merges what is left.
+        let _ = self.repository.compact_index(&self.lease);
         Ok(CommittedSnapshot { snapshot, stored_bytes: self.stored_bytes() })
+    }
+
+    /// Durably writes what no checkpoint knows as a run. A commit must not publish what no index knows.
+    fn write_rest(&self) -> Result<Option<u64>> {
+        let (count, mut rows) = {
+            let (mut objects, synced) = (self.objects.lock(), self.synced.lock());
+            (objects.placed(), objects.durable(&synced))
+        };
+        if rows.len() < count {
+            return Err(Error::WriterStopped);
+        }
+        self.write_run(&mut rows)
     }
 
     /// Lets the index name `run`, and the snapshot of `manifest` exist.
@@ -202,13 +201,18 @@ impl Session {
     ) -> Result<SnapshotRef> {
         let repository = &self.repository;
         let _commit = repository.commit.lock();
-        let mut state = repository.next_state(Some(self.number));
+        let covered = Covered::AllOf(self.number);
+        let mut state = repository.next_state(covered);
         state.runs.extend(run);
+        state.interrupted.remove(&repository.pins.lock().written_by(self.number));
         repository.publish_index(&self.lease, state)?;
+        repository.pins.lock().indexed(covered);
         let storage = &*repository.storage;
         // The last look before the one step that makes it visible.
         self.lease.verify()?;
-        let snapshot = snapshots::write(storage, &self.session_record, manifest, receipt)?;
+        let snapshot = snapshots::write(storage, self.own_record()?, manifest, receipt)?;
+        // Who was overtaken while it wrote that may have written it too late for the next writer to see.
+        self.lease.verify()?;
         self.committed.store(true, Ordering::Relaxed);
         Ok(snapshot)
     }
@@ -229,34 +233,23 @@ impl Session {
 
     /// Whether this session or one before it stored `id`.
     fn has_stored(&self, id: &ObjectId) -> Result<bool> {
-        let prefix = prefix_of(id);
-        let objects = self.objects.lock();
-        if objects.placed.contains_key(&prefix) {
-            return Ok(true);
-        }
-        for (_, run) in &objects.spilled {
-            if run.may_contain(&prefix)? && run.find(&prefix)?.is_some() {
-                return Ok(true);
-            }
-        }
-        drop(objects);
-        self.is_stored(id)
+        Ok(self.objects.lock().has_placed(id) || self.is_stored(id)?)
     }
 
     fn receipt(&self, clear: &[u8]) -> Result<SealedRecord> {
         let damaged = |reason| Error::damaged("session record", reason);
-        let session = head_only(&self.session_record.associated).map_err(damaged)?;
+        let session = head_only(&self.own_record()?.associated).map_err(damaged)?;
         format::receipt::record(session.header.session, clear).map_err(damaged)
     }
 
     /// Objects that were claimed and not appended yet.
     pub fn promised_objects(&self) -> usize {
-        self.objects.lock().claimed.len()
+        self.objects.lock().claimed()
     }
 
     /// The number of objects that were claimed and never appended, unless it is 0: the snapshot may refer to them.
     fn missing_objects(&self) -> Option<usize> {
-        let count = self.objects.lock().claimed.len();
+        let count = self.objects.lock().claimed();
         (count > 0).then_some(count)
     }
 
@@ -275,21 +268,52 @@ impl Session {
     /// An index may be older than the containers: nothing is promised before its container was
     /// looked at once.
     fn exists(&self, location: RecordLocation) -> Result<bool> {
-        let reader = match self.repository.container(location.container) {
+        let length = match self.length_of(location.container) {
             Err(Error::ContainerMissing(_)) => return Ok(false),
             result => result?,
         };
         let end = u64::from(location.offset) + u64::from(location.length);
-        let whole =
-            reader.header(self.repository.config.repository).is_ok() && reader.length()? >= end;
+        let whole = length.is_some_and(|length| length >= end);
         if whole {
             self.seen.lock().insert(location.container);
         }
         Ok(whole)
     }
 
-    fn write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
-        let written = self.try_write(kind, parts);
+    /// The length of a container; `None` if its beginning is damaged.
+    fn length_of(&self, container: ContainerNo) -> Result<Option<u64>> {
+        match self.repository.storage.listed_length(&container::name(container)) {
+            Err(error) if error.is_not_found() => return Err(Error::ContainerMissing(container)),
+            result => {
+                if let Some(length) = result? {
+                    return Ok(Some(length));
+                }
+            }
+        }
+        let reader = self.repository.container(container)?;
+        let is_good = reader.header(self.repository.config.repository).is_ok();
+        if is_good { reader.length().map(Some) } else { Ok(None) }
+    }
+
+    /// The record with its key. A session that copies seals nothing.
+    fn own_record(&self) -> Result<&SealedRecord> {
+        let none = Error::damaged("session record", format::Error::Invalid { what: "session" });
+        self.session_record.as_ref().ok_or(none)
+    }
+
+    fn write(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
+        self.write_with(None, kind, ids, parts)
+    }
+
+    /// Appends a record, and before it `key_record`, if that is not in the container yet.
+    fn write_with(
+        &self,
+        key_record: Option<&[u8]>,
+        kind: RecordKind,
+        ids: &[ObjectId],
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        let written = self.try_write(key_record, kind, ids, parts);
         self.note_full(&written);
         written
     }
@@ -300,30 +324,52 @@ impl Session {
         }
     }
 
-    fn try_write(&self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
+    fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn try_write(
+        &self,
+        key_record: Option<&[u8]>,
+        kind: RecordKind,
+        ids: &[ObjectId],
+        parts: &[&[u8]],
+    ) -> Result<()> {
         let mut current = self.current.lock();
         let writer = match &mut *current {
             Some(writer) => writer,
             none => none.insert(self.start_container()?),
         };
-        let location = writer.append(kind, parts)?;
+        let appended = writer.append_key(key_record).and_then(|()| writer.append(kind, parts));
+        writer.note_objects(ids.len());
+        let is_full = writer.is_full(self.repository.container_bytes());
+        if appended.is_err() && guarded(Guard::TornAppend) {
+            // Part of the record may be there, or a manifest without its receipt. The next lease saves what is whole.
+            drop(current.take());
+            self.synced.lock().fail();
+        }
+        let location = appended?;
         self.stored_bytes.fetch_add(location.length.into(), Ordering::Relaxed);
+        // Before the container can become durable: a checkpoint takes all that is in it.
+        self.objects.lock().place(ids, location);
         // Behind a manifest comes its receipt, or nothing: the commit finishes the container.
-        let is_full = writer.length() >= self.repository.container_bytes();
         if is_full
             && kind != RecordKind::Manifest
             && let Some(full) = current.take()
         {
             self.send_to_sync(full)?;
         }
-        Ok(location)
+        Ok(())
     }
 
     fn start_container(&self) -> Result<ContainerWriter> {
+        reserve::leaves_inodes(&*self.repository.storage)?;
         let next = || self.note_begun(self.repository.allocate_for(self.number));
         let mut writer = self.repository.new_container(&self.lease, next)?;
-        let record = &self.session_record;
-        writer.append(record.kind, &[&record.associated, &record.sealed, &record.checksum()])?;
+        if let Some(record) = &self.session_record {
+            writer
+                .append(record.kind, &[&record.associated, &record.sealed, &record.checksum()])?;
+        }
         Ok(writer)
     }
 
@@ -331,7 +377,7 @@ impl Session {
     fn note_begun(&self, number: ContainerNo) -> ContainerNo {
         let mut recent_containers = self.recent_containers.lock();
         recent_containers.push_back(number);
-        if recent_containers.len() > UNFINISHED_MAX {
+        if recent_containers.len() > RECENT_MAX {
             recent_containers.pop_front();
         }
         number
@@ -345,115 +391,47 @@ impl Session {
             return;
         }
         for number in self.recent_containers.lock().iter() {
-            let _ = self.repository.storage.remove(&crate::container::part_name(*number));
+            let _ = self.repository.storage.remove(&container::part_name(*number));
         }
     }
 
     fn send_to_sync(&self, full: ContainerWriter) -> Result<()> {
         let mut syncer = self.syncer.lock();
+        if self.synced.lock().has_failed() {
+            return Err(Error::WriterStopped);
+        }
         let syncer = syncer.get_or_insert_with(|| {
-            Syncer::start(self.repository.clone(), self.lease.clone(), self.number)
+            let (repository, lease) = (self.repository.clone(), self.lease.clone());
+            Syncer::start(repository, lease, self.number, self.synced.clone())
         });
         syncer.send(full)
     }
 
-    /// Waits until every container is durable. Returns those that had to be written again.
-    fn finish_containers(&self) -> Result<Renumbered> {
-        if let Some(last) = self.current.lock().take() {
-            self.send_to_sync(last)?;
-        }
-        match self.syncer.lock().take() {
-            Some(syncer) => {
-                let synced = syncer.finish();
-                self.note_full(&synced);
-                synced
+    /// Waits until every container is durable that was begun until now. Returns the numbers that the session was given
+    /// for them: nothing else becomes of these.
+    fn finish_containers(&self) -> Result<BTreeSet<ContainerNo>> {
+        let begun = {
+            let mut current = self.current.lock();
+            let begun = self.repository.pins.lock().unindexed(self.number);
+            if let Some(last) = current.take() {
+                self.send_to_sync(last)?;
             }
-            None => Ok(Renumbered::default()),
-        }
-    }
-
-    /// Writes what is in memory as a run of this session's own. It stays in memory until it can be
-    /// read there: a commit must not publish what no index knows.
-    fn spill(&self, objects: &mut SessionObjects) -> Result<()> {
-        let (generation, number) = (self.lease.generation(), objects.spilled.len());
-        let name = format!("index/spill-{generation:x}-{:x}-{number:x}", self.number);
-        write_spill(&*self.repository.storage, &name, &objects.placed)?;
-        let run = Arc::new(RunReader::open(&*self.repository.storage, &name)?);
-        objects.spilled.push((name, run));
-        objects.placed.clear();
-        Ok(())
-    }
-
-    /// Durably writes what this session stored as a run, of which no state knows yet.
-    fn write_run(&self, renumbered: &Renumbered) -> Result<Option<u64>> {
-        let (repository, storage) = (&self.repository, &*self.repository.storage);
-        let mut objects = self.objects.lock();
-        let renumber = |location: RecordLocation| {
-            let container = *renumbered.get(&location.container).unwrap_or(&location.container);
-            RecordLocation { container, ..location }
+            begun
         };
-        if objects.placed.is_empty() && objects.spilled.is_empty() {
-            return Ok(None);
-        }
-        let number = repository.allocate_run();
-        if objects.spilled.is_empty() {
-            objects.placed.values_mut().for_each(|location| *location = renumber(*location));
-            write_run(storage, &run_name(number), &objects.placed)?;
-            return Ok(Some(number));
-        }
-        if !objects.placed.is_empty() {
-            self.spill(&mut objects)?;
-        }
-        let mine: Vec<_> = objects.spilled.iter().map(|(_, run)| run.clone()).collect();
-        let location = |location| Some(renumber(location));
-        let is_written = merge_runs(storage, &run_name(number), &mine, location)?;
-        Ok(is_written.then_some(number))
-    }
-
-    /// Removes the runs that it wrote for want of memory: the index has what they say.
-    fn remove_spilled(&self) -> Result<()> {
-        let mut spilled = std::mem::take(&mut self.objects.lock().spilled).into_iter();
-        spilled.try_for_each(|(name, _)| Ok(self.repository.storage.remove(&name)?))
+        let syncer = self.syncer.lock().take();
+        let synced = syncer.map_or(Ok(()), Syncer::finish);
+        self.note_full(&synced);
+        synced?;
+        if self.synced.lock().has_failed() { Err(Error::WriterStopped) } else { Ok(begun) }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Not committed: the syncer still finishes what it was given, for the next session.
-        if let Some(syncer) = self.syncer.lock().take() {
-            let synced = syncer.finish();
-            self.note_full(&synced);
+        let is_committed = self.committed.load(Ordering::Relaxed);
+        if !is_committed {
+            self.end_without_commit();
         }
-        if self.is_full.load(Ordering::Relaxed) && !self.committed.load(Ordering::Relaxed) {
-            self.remove_unfinished();
-        }
-        self.repository.pins.lock().end(self.number, self.committed.load(Ordering::Relaxed));
+        self.repository.pins.lock().end(self.number, is_committed);
     }
-}
-
-/// Writes `placed` as the run `name` for a time; what an earlier one left of that name goes.
-pub(crate) fn write_spill(
-    storage: &dyn Storage,
-    name: &str,
-    placed: &FxHashMap<Prefix, RecordLocation>,
-) -> Result<()> {
-    storage.remove(name)?;
-    write_run(storage, name, placed)
-}
-
-/// Writes `placed` as the run `name`, which nobody has used.
-pub(crate) fn write_run(
-    storage: &dyn Storage,
-    name: &str,
-    placed: &FxHashMap<Prefix, RecordLocation>,
-) -> Result<()> {
-    let row = |(prefix, location): (&Prefix, &RecordLocation)| Row {
-        prefix: *prefix,
-        location: *location,
-    };
-    let mut rows: Vec<Row> = placed.iter().map(row).collect();
-    rows.sort_unstable_by_key(|row| row.prefix);
-    let total = rows.len() as u64;
-    let push = |writer: &mut RunWriter| rows.into_iter().try_for_each(|row| writer.push(row));
-    RunWriter::write(storage, name, total, push).map(|_| ())
 }

@@ -29,8 +29,9 @@ impl<'a> SnapshotKeys<'a> {
 
     fn read(&self) -> Result<FxHashMap<SessionId, Vec<u8>>> {
         let mut records = FxHashMap::default();
-        for name in self.repository.current_snapshots()? {
-            let stored = match self.repository.snapshot(name) {
+        let names = self.repository.current_snapshots()?;
+        for (_, read) in self.repository.each_snapshot(&names) {
+            let stored = match read {
                 // Damaged in both places, or forgotten at this moment.
                 Err(Error::Damaged { .. } | Error::SnapshotMissing(_)) => continue,
                 stored => stored?,

@@ -63,7 +63,16 @@ pub(crate) fn write_bytes(
     Ok(name)
 }
 
-/// Durably removes a snapshot's file.
-pub(crate) fn remove(storage: &dyn Storage, name: SnapshotRef) -> Result<()> {
-    Ok(storage.remove(&name.path())?)
+/// Durably removes the files of snapshots.
+pub(crate) fn remove(storage: &dyn Storage, names: &[SnapshotRef]) -> Result<()> {
+    Ok(storage.remove_all(&paths(names))?)
+}
+
+/// These snapshots are read next.
+pub(crate) fn expect(storage: &dyn Storage, names: &[SnapshotRef]) {
+    storage.expect(&paths(names));
+}
+
+fn paths(names: &[SnapshotRef]) -> Vec<String> {
+    names.iter().map(|name| name.path()).collect()
 }

@@ -4,6 +4,7 @@
 //! relies on nothing else. [`crate::local`] implements the trait; the simulated storage can lose everything that was
 //! not made durable.
 
+use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 pub use store::StorageError;
 
@@ -49,7 +50,7 @@ pub trait Storage: Send + Sync {
     /// [`StorageError::already_exists`] when there is one of that name.
     fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>>;
 
-    /// Opens an existing file.
+    /// Opens an existing file. A storage that is far away may look for a container only when it is read.
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>>;
 
     /// Gives a synced file its final name and makes the name durable.
@@ -62,10 +63,38 @@ pub trait Storage: Send + Sync {
     fn replace(&self, from: &str, to: &str) -> StorageResult<()>;
 
     /// Durably writes a small file as a whole. Readers see the old or the new content.
+    ///
+    /// # Errors
+    /// [`StorageError::already_exists`] where a storage can tell that somebody else has written it since it was read.
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()>;
 
     /// Durably removes a file; succeeds when there is none.
     fn remove(&self, name: &str) -> StorageResult<()>;
+
+    /// Removes a file, which is durable only after [`Storage::sync_directory`]. Succeeds when there is none.
+    fn unlink(&self, name: &str) -> StorageResult<()> {
+        self.remove(name)
+    }
+
+    /// Durably removes several files. When it fails, some of them may be gone.
+    fn remove_all(&self, names: &[String]) -> StorageResult<()> {
+        names.iter().try_for_each(|name| self.unlink(name))?;
+        let directory = |name: &String| name.rsplit_once('/').map_or(".", |(it, _)| it).to_owned();
+        let directories: BTreeSet<_> = names.iter().map(directory).collect();
+        directories.iter().try_for_each(|name| self.sync_directory(name))
+    }
+
+    /// The length of the container `name`, where a listing proves that all of it is there: each request costs time, and
+    /// one listing tells of many. `None` where one has to look into it.
+    ///
+    /// # Errors
+    /// [`StorageError::is_not_found`] when it is not there.
+    fn listed_length(&self, _name: &str) -> StorageResult<Option<u64>> {
+        Ok(None)
+    }
+
+    /// These files are opened next. A storage that is far away reads them at once; no more than a hint.
+    fn expect(&self, _names: &[String]) {}
 
     /// Names in a directory (sub-directories too), sorted. A missing directory is an error.
     ///
@@ -92,11 +121,30 @@ pub trait Storage: Send + Sync {
         true
     }
 
+    /// Whether there are other locks than that of the writer.
+    fn has_named_locks(&self) -> bool {
+        true
+    }
+
     /// Takes the lock `name`; `None` when another process holds it.
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>>;
 
     /// Bytes that can still be written.
     fn free_bytes(&self) -> StorageResult<u64>;
+
+    /// Whether the space could run out that [`Storage::free_bytes`] tells of, so that some of it is kept for forget and
+    /// reclaim.
+    fn has_limited_space(&self) -> bool {
+        true
+    }
+
+    /// Files that can still be created; `None` where the storage has no bound, or does not tell it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn free_inodes(&self) -> StorageResult<Option<u64>> {
+        Ok(None)
+    }
 
     /// Location of the storage, for messages.
     fn describe(&self) -> String;

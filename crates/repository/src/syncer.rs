@@ -11,36 +11,71 @@ use format::record::verify;
 use ids::{ContainerNo, RecordLocation};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// Containers that may wait for the disk.
 const SYNC_QUEUE: usize = 1;
-/// Containers that may be unfinished at a time: the current one, those that wait, the one that is
-/// synced, and its copy when that failed.
-pub(crate) const UNFINISHED_MAX: usize = SYNC_QUEUE + 3;
+/// What became of the containers of a session, as far as the index does not know of them.
+#[derive(Default)]
+pub(crate) struct Synced {
+    /// Durable under their final names.
+    durable: BTreeSet<ContainerNo>,
+    /// Those that had to be written again, each with the number of its copy, which is durable.
+    renumbered: FxHashMap<ContainerNo, ContainerNo>,
+    /// Nothing can become durable any more.
+    has_failed: bool,
+}
 
-/// Containers that had to be written again, each with the number of its copy.
-pub(crate) type Renumbered = FxHashMap<ContainerNo, ContainerNo>;
+impl Synced {
+    /// Where what was appended at `location` is durable; `None` while it is not.
+    pub(crate) fn durable(&self, location: RecordLocation) -> Option<RecordLocation> {
+        let container = *self.renumbered.get(&location.container).unwrap_or(&location.container);
+        let is_durable = self.durable.contains(&container) || !guarded(Guard::DurableCheckpoint);
+        is_durable.then_some(RecordLocation { container, ..location })
+    }
+
+    /// The numbers of which it knows what became.
+    pub(crate) fn numbers(&self) -> BTreeSet<ContainerNo> {
+        self.durable.iter().chain(self.renumbered.keys()).copied().collect()
+    }
+
+    /// Forgets `numbers`: the index knows of them.
+    pub(crate) fn forget(&mut self, numbers: &BTreeSet<ContainerNo>) {
+        self.durable.retain(|number| !numbers.contains(number));
+        self.renumbered.retain(|number, _| !numbers.contains(number));
+    }
+
+    /// Nothing can become durable any more.
+    pub(crate) fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// Whether nothing can become durable any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+}
 
 /// Makes full containers durable.
 pub(crate) enum Syncer {
     /// A thread: nobody waits for the disk before the queue is full.
-    Thread { queue: SyncSender<ContainerWriter>, thread: JoinHandle<Result<Renumbered>> },
+    Thread { queue: SyncSender<ContainerWriter>, thread: JoinHandle<Result<()>> },
     /// Whoever fills the next one, with as much delay as the queue is long: what happens is the same each time.
     InTurn(Box<Mutex<InTurn>>),
 }
 
 impl Syncer {
-    /// For the containers of `session`.
+    /// For the containers of `session`; what becomes of them it notes in `synced`.
     pub(crate) fn start(
         repository: Arc<Repository>,
         lease: Arc<Lease>,
         session: SessionNo,
+        synced: Arc<Mutex<Synced>>,
     ) -> Self {
-        let writer = Writer { repository, lease, session };
+        let writer = Writer { repository, lease, session, synced };
         if writer.repository.is_stepwise() {
             return Self::InTurn(Box::new(Mutex::new(InTurn::new(writer))));
         }
@@ -56,8 +91,8 @@ impl Syncer {
         }
     }
 
-    /// Waits until every container is durable. Returns those that had to be written again.
-    pub(crate) fn finish(self) -> Result<Renumbered> {
+    /// Waits until every container is durable.
+    pub(crate) fn finish(self) -> Result<()> {
         match self {
             Self::Thread { queue, thread } => {
                 drop(queue);
@@ -72,15 +107,13 @@ impl Syncer {
 pub(crate) struct InTurn {
     writer: Writer,
     waiting: VecDeque<ContainerWriter>,
-    renumbered: Renumbered,
     /// What ended it.
     failed: Option<Error>,
 }
 
 impl InTurn {
     fn new(writer: Writer) -> Self {
-        let (waiting, renumbered) = Default::default();
-        Self { writer, waiting, renumbered, failed: None }
+        Self { writer, waiting: VecDeque::new(), failed: None }
     }
 
     fn send(&mut self, full: ContainerWriter) -> Result<()> {
@@ -97,13 +130,13 @@ impl InTurn {
     fn go_on(&mut self, left: usize) {
         while self.failed.is_none() && self.waiting.len() > left {
             let Some(full) = self.waiting.pop_front() else { return };
-            self.failed = self.writer.sync(full, &mut self.renumbered).err();
+            self.failed = self.writer.sync(full).err();
         }
     }
 
-    fn finish(mut self) -> Result<Renumbered> {
+    fn finish(mut self) -> Result<()> {
         self.go_on(0);
-        self.failed.map_or(Ok(self.renumbered), Err)
+        self.failed.map_or(Ok(()), Err)
     }
 }
 
@@ -112,28 +145,42 @@ struct Writer {
     repository: Arc<Repository>,
     lease: Arc<Lease>,
     session: SessionNo,
+    synced: Arc<Mutex<Synced>>,
 }
 
 impl Writer {
-    fn sync_all(&self, full: &Receiver<ContainerWriter>) -> Result<Renumbered> {
-        let mut renumbered = Renumbered::default();
-        for container in full {
-            self.sync(container, &mut renumbered)?;
-        }
-        Ok(renumbered)
+    fn sync_all(&self, full: &Receiver<ContainerWriter>) -> Result<()> {
+        full.iter().try_for_each(|container| self.sync(container))
     }
 
-    fn sync(&self, mut full: ContainerWriter, renumbered: &mut Renumbered) -> Result<()> {
+    /// Makes one durable, whatever number it gets, and notes what came of it.
+    fn sync(&self, full: ContainerWriter) -> Result<()> {
         let number = full.number();
+        let synced = self.publish(full);
+        let mut noted = self.synced.lock();
+        match synced {
+            Ok(place) => {
+                noted.durable.insert(place);
+                if place != number {
+                    noted.renumbered.insert(number, place);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                noted.fail();
+                Err(error)
+            }
+        }
+    }
+
+    fn publish(&self, mut full: ContainerWriter) -> Result<ContainerNo> {
         if full.sync().is_ok() || !guarded(Guard::FailedSync) {
             self.lease.verify()?;
-            return full.publish(&*self.repository.storage).map(|_| ());
+            return full.publish(&*self.repository.storage);
         }
         // A failed sync is never tried again: the file is abandoned and its records are
         // written elsewhere, each checked on the way.
-        let copy = self.write_again(number, full.rows())?;
-        renumbered.insert(number, copy);
-        Ok(())
+        self.write_again(full.number(), full.rows())
     }
 
     /// Copies the records of an unpublished container to a new one, at the same offsets.

@@ -6,8 +6,8 @@ use clock::Tick;
 use format::manifest::{Head, SIGNATURE_BYTES};
 use format::page::{PageKind, put_head};
 use format::receipt::{RECEIPT_CONTEXT, Receipt};
-use format::record::{self, Codec, Header, RecordKind, SealedRecord};
-use ids::{KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
+use format::record::{self, RecordKind};
+use ids::{KeyId, ObjectId, RepositoryId, SnapshotId};
 use repository::config::Config;
 use repository::lease::Lease;
 use repository::local::LocalStorage;
@@ -18,8 +18,8 @@ use repository::storage::Storage;
 use repository::{Error, Repository};
 use std::path::PathBuf;
 use std::sync::Arc;
+use stored::{record as sealed, session_record, tombstone};
 
-const SESSION: SessionId = SessionId([3; 16]);
 const OWN: RepositoryId = RepositoryId([1; 16]);
 const SERVER: [u8; 32] = [7; 32];
 const DAY: i64 = 86_400;
@@ -35,29 +35,6 @@ fn sign(key: &[u8; 32], message: &[u8]) -> [u8; SIGNATURE_BYTES] {
 
 fn verify(key: &[u8; 32], message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
     sign(key, message) == *signature
-}
-
-fn record(kind: RecordKind, ids: Vec<ObjectId>, clear: Vec<u8>, sealed: Vec<u8>) -> SealedRecord {
-    let header = Header {
-        kind,
-        codec: Codec::Raw,
-        session: SESSION,
-        nonce: 1,
-        objects: ids.len() as u32,
-        clear_bytes: clear.len() as u32,
-        plain_bytes: 0,
-        sealed_bytes: sealed.len() as u32,
-    };
-    let associated = [&header.encode().unwrap()[..], &clear].concat();
-    SealedRecord { kind, ids, associated, sealed }
-}
-
-fn session_record() -> SealedRecord {
-    record(RecordKind::Session, vec![], vec![1; 101], vec![])
-}
-
-fn tombstone() -> SealedRecord {
-    record(RecordKind::Tombstone, vec![], vec![0; 88], vec![0; 40])
 }
 
 fn page() -> ObjectId {
@@ -155,12 +132,12 @@ impl Rig {
         if session.claim(&page()).unwrap() {
             let mut clear = Vec::new();
             put_head(&mut clear, PageKind::Leaf, page(), &[]);
-            session.append(&record(RecordKind::Pages, vec![page()], clear, vec![0; 40])).unwrap();
+            session.append(&sealed(RecordKind::Pages, vec![page()], clear, vec![0; 40])).unwrap();
         }
         let head = head(session.next_snapshot());
         let clear = [&head.encode()[..], &[0; SIGNATURE_BYTES]].concat();
         let receipt = change(receipt_of(&clear, &head));
-        let manifest = record(RecordKind::Manifest, vec![], clear, vec![0; 40]);
+        let manifest = sealed(RecordKind::Manifest, vec![], clear, vec![0; 40]);
         session.commit_received(&manifest, receipt.as_deref()).unwrap().snapshot
     }
 
@@ -360,7 +337,7 @@ fn a_rewritten_snapshot_has_the_lock_of_its_original() {
         ..head(session.next_snapshot())
     };
     let clear = [&head.encode()[..], &[0; SIGNATURE_BYTES]].concat();
-    let manifest = record(RecordKind::Manifest, vec![], clear, vec![0; 40]);
+    let manifest = sealed(RecordKind::Manifest, vec![], clear, vec![0; 40]);
     let rewritten = session.commit_received(&manifest, stored.receipt.as_deref()).unwrap();
     assert!(rig.is_locked(rewritten.snapshot) && rig.is_locked(original));
 }
@@ -394,7 +371,12 @@ fn reclaim_gives_up_no_part_of_a_locked_snapshot() {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
     drop(repository::rebuild::rebuild(&storage, "test").unwrap());
     let mut rig = Rig::opened(folder, Tick { wall_secs: NOW, boot: 1, up_secs: 100 });
-    let options = ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: true };
+    let options = ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: true,
+        free_interrupted: false,
+    };
     let refused = reclaim::run(&rig.repository, &rig.lease, options, None).unwrap_err();
     assert!(matches!(refused, Error::LockedIsDamaged(id) if id == name.id), "{refused}");
     rig.show(LOCK_SECS as i64, 0);

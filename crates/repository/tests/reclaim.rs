@@ -1,10 +1,8 @@
 //! What reclaim leaves behind when it is killed, and what a session leaves that is dropped.
 
-use format::manifest::{Head, SIGNATURE_BYTES};
 use format::page::{PageKind, put_head};
-use format::record::{self, Codec, Header, RecordKind, SealedRecord};
-use ids::{KeyId, ObjectId, RepositoryId, SessionId, SnapshotId};
-use repository::config::Config;
+use format::record::{self, RecordKind};
+use ids::{ObjectId, RepositoryId};
 use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::rebuild::FoundManifest;
@@ -14,110 +12,9 @@ use repository::snapshots::SnapshotRef;
 use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
 use repository::watch::Watch;
 use repository::{Repository, container};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-const SESSION: SessionId = SessionId([3; 16]);
-
-fn chunk(n: u16) -> ObjectId {
-    id(n, false)
-}
-fn page(n: u16) -> ObjectId {
-    id(n, true)
-}
-fn id(n: u16, is_page: bool) -> ObjectId {
-    let mut id = [n as u8; 24];
-    id[0] = (n >> 8) as u8;
-    id[1] = is_page as u8;
-    ObjectId(id).with_type(is_page)
-}
-
-fn record(kind: RecordKind, ids: Vec<ObjectId>, clear: Vec<u8>, sealed: Vec<u8>) -> SealedRecord {
-    let header = Header {
-        kind,
-        codec: Codec::Raw,
-        session: SESSION,
-        nonce: 1,
-        objects: ids.len() as u32,
-        clear_bytes: clear.len() as u32,
-        plain_bytes: 0,
-        sealed_bytes: sealed.len() as u32,
-    };
-    let associated = [&header.encode().unwrap()[..], &clear].concat();
-    SealedRecord { kind, ids, associated, sealed }
-}
-fn session_record() -> SealedRecord {
-    record(RecordKind::Session, vec![], vec![1; 101], vec![])
-}
-fn data(n: u16, bytes: usize) -> SealedRecord {
-    record(RecordKind::Data, vec![chunk(n)], chunk(n).0.to_vec(), vec![n as u8; bytes])
-}
-fn leaf(n: u16, refs: &[ObjectId]) -> SealedRecord {
-    let mut clear = Vec::new();
-    put_head(&mut clear, PageKind::Leaf, page(n), refs);
-    record(RecordKind::Pages, vec![page(n)], clear, vec![0; 40])
-}
-fn manifest(root: ObjectId, sequence: u64) -> SealedRecord {
-    let head = Head {
-        sequence,
-        source: page(500),
-        source_sequence: sequence,
-        previous: SnapshotId([0; 16]),
-        time_secs: 0,
-        time_nanos: 0,
-        root,
-        level: 0,
-        body: page(501),
-        writer: KeyId([1; 8]),
-        flags: 0,
-        original: None,
-    };
-    record(
-        RecordKind::Manifest,
-        vec![],
-        [&head.encode()[..], &[0; SIGNATURE_BYTES]].concat(),
-        vec![0; 40],
-    )
-}
-
-fn made() -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
-    made_as(RepositoryId([1; 16]))
-}
-fn made_as(repository: RepositoryId) -> (tempfile::TempDir, Arc<Repository>, Arc<Lease>) {
-    let folder = tempfile::tempdir().unwrap();
-    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
-    let config = Config::new(repository, [0; 32], 0, 1, [1, 2, 3]);
-    let keys = repository::keys::Keys::default();
-    let repository = Arc::new(Repository::init(storage, config, &keys).unwrap());
-    let lease = repository.lease("test").unwrap();
-    (folder, repository, lease)
-}
-fn store(repository: &Arc<Repository>, lease: &Arc<Lease>, n: u16, bytes: usize) -> SnapshotRef {
-    let session = repository.begin(lease, None, session_record()).unwrap();
-    for record in [data(n, bytes), leaf(n, &[chunk(n)])] {
-        for id in &record.ids {
-            assert!(session.claim(id).unwrap());
-        }
-        session.append(&record).unwrap();
-    }
-    let sequence = session.next_snapshot();
-    session.commit(&manifest(page(n), sequence)).unwrap().snapshot
-}
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for shard in std::fs::read_dir(folder.join("containers")).unwrap() {
-        for file in std::fs::read_dir(shard.unwrap().path()).unwrap() {
-            found.push(file.unwrap().path());
-        }
-    }
-    found.sort();
-    found
-}
-const OPTIONS: ReclaimOptions =
-    ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
-fn tombstone() -> SealedRecord {
-    record(RecordKind::Tombstone, vec![], vec![0; 88], vec![0; 40])
-}
+use stored::*;
 
 /// Review finding S6: one whose root is nowhere could neither be forgotten nor reclaimed.
 #[test]
@@ -461,6 +358,7 @@ fn who_was_robbed_while_it_settled_changes_nothing() {
         let session = repository.begin(&lease, None, session_record()).unwrap();
         assert!(session.claim(&chunk(7)).unwrap());
         session.append(&data(7, 9 << 20)).unwrap();
+        let folder = killed_here(&folder);
         drop((session, repository, lease));
         let sleeper = to_be_robbed(folder.path(), before);
         let error = sleeper.lease("sleeper").err().expect("it was robbed");
@@ -477,6 +375,7 @@ fn who_was_robbed_of_what_it_settles_is_told_so() {
     let session = repository.begin(&lease, None, session_record()).unwrap();
     assert!(session.claim(&chunk(7)).unwrap());
     session.append(&data(7, 1000)).unwrap();
+    let folder = killed_here(&folder);
     drop((session, repository, lease));
     let sleeper = to_be_robbed(folder.path(), ("open", "containers/"));
     let error = sleeper.lease("sleeper").err().expect("it was robbed");
@@ -530,13 +429,6 @@ fn commit(session: Session, n: u16) -> SnapshotRef {
     session.commit(&manifest(page(n), sequence)).unwrap().snapshot
 }
 
-fn runs(folder: &Path) -> usize {
-    let names = std::fs::read_dir(folder.join("index")).unwrap();
-    names
-        .filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().contains("run-"))
-        .count()
-}
-
 /// The index of a large repository takes minutes to write.
 #[test]
 fn a_commit_does_not_wait_for_a_reclaim_that_writes_its_index() {
@@ -562,16 +454,12 @@ fn a_commit_does_not_wait_for_a_reclaim_that_writes_its_index() {
     *open.lock().unwrap() = Some((repository.clone(), session));
     reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
     let name = committed.get().copied().expect("it wrote an index");
-    for repository in [repository, Arc::new(reopened(folder.path()))] {
+    for repository in [repository, reopened(folder.path())] {
         assert_eq!(repository.snapshots().unwrap().last(), Some(&name));
         for id in [page(2), chunk(2), page(3), chunk(3)] {
             repository.fetch(&id, &mut Vec::new()).unwrap();
         }
     }
-}
-
-fn reopened(folder: &Path) -> Repository {
-    Repository::open(Arc::new(LocalStorage::open(folder).unwrap())).unwrap()
 }
 
 #[test]

@@ -53,6 +53,12 @@ pub trait Store: Send + Sync {
     /// The locations of the records that hold `ids`; `None` for an unknown id.
     fn locate(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>>;
 
+    /// Like [`Store::locate`], for ids in the order of a tree that the caller is about to read: fast, and true as far
+    /// as the records themselves are. Whoever does not find an object there asks for it by its id.
+    fn locate_neighbors(&self, ids: &[ObjectId]) -> Result<Vec<Option<RecordLocation>>> {
+        self.locate(ids)
+    }
+
     /// Announces that the record at `location` will be read soon, in the order of the calls. A remote repository
     /// requests it now, and blocks when too many requests are under way.
     fn prefetch(&self, _location: RecordLocation) -> Result<()> {
@@ -155,6 +161,10 @@ pub trait WriteSession: Send + Sync {
     fn acknowledged_bytes(&self) -> Result<u64> {
         Ok(self.stored_bytes())
     }
+
+    /// Makes everything durable that the repository has taken until now, so that an interruption does not cost it. On a
+    /// server of an older version it does nothing.
+    fn checkpoint(&self) -> Result<()>;
 
     /// Whether it lies behind a network, where bytes may cost more than time.
     fn is_remote(&self) -> bool {

@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod contract;
 pub mod disk;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;

@@ -100,7 +100,7 @@ struct World {
 
 impl World {
     fn new(disk: Arc<Disk>, mut random: Random) -> Self {
-        let shared = Shared::with_random_container_size(disk, &mut random);
+        let shared = Shared::with_random_sizes(disk, &mut random);
         let (running, open, outcome) = Default::default();
         Self { shared, random, running, open, is_rebuilding: false, outcome }
     }

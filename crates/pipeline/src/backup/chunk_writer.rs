@@ -105,6 +105,8 @@ impl<'a> ChunkWriter<'a> {
     /// Seals and stores `block`, which any worker may have gathered.
     pub(super) fn seal(&mut self, block: &mut Block) -> Result<()> {
         self.seal_now(block)?;
+        let store_secs = &mut self.counters.report.stages.store_secs;
+        timed(store_secs, || self.shared.checkpoints.make_if_due(0))?;
         let waited = self.shared.throttle.wrote(self.shared.session.stored_bytes())?;
         self.counters.report.stages.limit_wait_secs += waited;
         Ok(())

@@ -1,6 +1,7 @@
 //! What the threads of a backup share.
 
 use super::batch::{Batch, Item};
+use super::checkpoints::Checkpoints;
 use super::compression::CompressionController;
 use super::compressor::CompressorPool;
 use super::monitor::BackupMonitor;
@@ -27,6 +28,7 @@ pub(super) struct BackupContext<'a> {
     pub(super) chunker: Chunker,
     pub(super) compressors: CompressorPool,
     pub(super) throttle: Throttle<'a>,
+    pub(super) checkpoints: Checkpoints<'a>,
     pub(super) compression: CompressionController,
 }
 
@@ -44,6 +46,7 @@ impl<'a> BackupContext<'a> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let compressors = CompressorPool::new(options, cores)?;
         let throttle = Throttle::new(&options.limits, progress);
+        let checkpoints = Checkpoints::new(session, options.checkpoint_after);
         Ok(Self {
             options,
             progress,
@@ -55,6 +58,7 @@ impl<'a> BackupContext<'a> {
             chunker,
             compressors,
             throttle,
+            checkpoints,
             compression: CompressionController::default(),
         })
     }

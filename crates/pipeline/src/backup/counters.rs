@@ -5,6 +5,33 @@ use crate::report::{BackupReport, ResourceUsage, StageTimes};
 use capture::walk::SkippedCounts;
 use std::time::{Duration, Instant};
 
+/// A counter that threads share.
+trait Sum: Copy {
+    fn join(&mut self, more: Self);
+}
+
+impl Sum for u64 {
+    /// Wrapping: a thread may subtract what another one counted.
+    fn join(&mut self, more: Self) {
+        *self = self.wrapping_add(more);
+    }
+}
+
+impl Sum for f64 {
+    fn join(&mut self, more: Self) {
+        *self += more;
+    }
+}
+
+/// Adds `$more` to `$sum`, both of type `$type`. A field that is in neither list does not compile: without its sum, what
+/// all threads but one counted would be lost in silence.
+macro_rules! add_fields {
+    ($type:ident, $sum:expr, $more:expr, added: [$($field:ident),* $(,)?], left: [$($other:ident),* $(,)?]) => {{
+        let $type { $($field,)* $($other: _,)* } = $more;
+        $(Sum::join(&mut $sum.$field, *$field);)*
+    }};
+}
+
 /// The counters of one thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
@@ -14,34 +41,8 @@ pub(super) struct Counters {
 impl Counters {
     /// Adds the counters of another thread.
     pub(super) fn add(&mut self, other: &Self) {
-        let (sum, more) = (&mut self.report, &other.report);
-        // Wrapping: a thread may subtract what another one counted.
-        let add = |left: &mut u64, right: u64| *left = left.wrapping_add(right);
-        add(&mut sum.objects_inspected, more.objects_inspected);
-        add(&mut sum.objects_backed_up, more.objects_backed_up);
-        add(&mut sum.objects_new, more.objects_new);
-        add(&mut sum.objects_updated, more.objects_updated);
-        add(&mut sum.objects_unchanged, more.objects_unchanged);
-        add(&mut sum.objects_read_again, more.objects_read_again);
-        add(&mut sum.objects_failed, more.objects_failed);
-        add(&mut sum.objects_incomplete, more.objects_incomplete);
-        add(&mut sum.objects_skipped, more.objects_skipped);
-        add(&mut sum.objects_vanished, more.objects_vanished);
-        add(&mut sum.objects_rebound, more.objects_rebound);
-        add(&mut sum.objects_expired, more.objects_expired);
-        add(&mut sum.objects_deduplicated, more.objects_deduplicated);
-        add(&mut sum.objects_encrypted, more.objects_encrypted);
-        add(&mut sum.objects_grew_on_compress, more.objects_grew_on_compress);
-        add(&mut sum.objects_changed_during_read, more.objects_changed_during_read);
-        add(&mut sum.retries, more.retries);
-        add(&mut sum.bytes_inspected, more.bytes_inspected);
-        add(&mut sum.bytes_processed, more.bytes_processed);
-        add(&mut sum.bytes_before_dedup, more.bytes_before_dedup);
-        add(&mut sum.bytes_after_dedup, more.bytes_after_dedup);
-        add(&mut sum.chunks_total, more.chunks_total);
-        add(&mut sum.chunks_new, more.chunks_new);
-        sum.transfer_secs += more.transfer_secs;
-        add_stages(&mut sum.stages, &more.stages);
+        add_report(&mut self.report, &other.report);
+        add_stages(&mut self.report.stages, &other.report.stages);
     }
 
     /// Counts a new chunk.
@@ -59,17 +60,69 @@ impl Counters {
     }
 }
 
+/// What is left was counted once for the whole backup.
+fn add_report(sum: &mut BackupReport, more: &BackupReport) {
+    add_fields!(
+        BackupReport,
+        sum,
+        more,
+        added: [
+            objects_inspected,
+            objects_backed_up,
+            objects_new,
+            objects_updated,
+            objects_unchanged,
+            objects_read_again,
+            objects_failed,
+            objects_incomplete,
+            objects_skipped,
+            objects_vanished,
+            objects_rebound,
+            objects_expired,
+            objects_deduplicated,
+            objects_encrypted,
+            objects_grew_on_compress,
+            objects_changed_during_read,
+            retries,
+            bytes_inspected,
+            bytes_processed,
+            bytes_before_dedup,
+            bytes_after_dedup,
+            chunks_total,
+            chunks_new,
+            transfer_secs,
+        ],
+        left: [
+            objects_excluded,
+            objects_deleted,
+            bytes_transferred,
+            bytes_of_pages,
+            elapsed_secs,
+            stages,
+            cost,
+        ]
+    );
+}
+
 fn add_stages(sum: &mut StageTimes, more: &StageTimes) {
-    sum.walk_wait_secs += more.walk_wait_secs;
-    sum.read_secs += more.read_secs;
-    sum.hash_secs += more.hash_secs;
-    sum.compressor_wait_secs += more.compressor_wait_secs;
-    sum.limit_wait_secs += more.limit_wait_secs;
-    sum.reply_wait_secs += more.reply_wait_secs;
-    sum.compress_secs += more.compress_secs;
-    sum.store_secs += more.store_secs;
-    sum.reader_wait_secs += more.reader_wait_secs;
-    sum.reorder_wait_secs += more.reorder_wait_secs;
+    add_fields!(
+        StageTimes,
+        sum,
+        more,
+        added: [
+            walk_wait_secs,
+            read_secs,
+            hash_secs,
+            compressor_wait_secs,
+            compress_secs,
+            store_secs,
+            limit_wait_secs,
+            reply_wait_secs,
+            reader_wait_secs,
+            reorder_wait_secs,
+        ],
+        left: [commit_secs]
+    );
 }
 
 /// Adds the seconds that `work` takes to `secs`.

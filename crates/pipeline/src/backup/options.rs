@@ -1,5 +1,6 @@
 //! The options of a backup.
 
+use super::checkpoints::TransactionLimits;
 use crate::cache::ChunkCache;
 use crate::throttle::ResourceLimits;
 use crate::{Error, Result};
@@ -38,6 +39,8 @@ pub struct BackupOptions {
     pub verify_blocks: bool,
     /// Resource limits.
     pub limits: ResourceLimits,
+    /// After how much it makes a checkpoint.
+    pub checkpoint_after: TransactionLimits,
     /// The chunk cache of this node.
     pub cache: Option<Arc<ChunkCache>>,
     /// A path that the user named is missing: the snapshot is partial even if everything else is

@@ -89,13 +89,16 @@ impl<'a> Worker<'a> {
 
     fn batch(&mut self, mut batch: Batch) -> Result<Batch> {
         self.shared.progress.check()?;
+        let mut read = 0;
         for item in batch.items_mut() {
             if matches!(item, Item::Job(_))
                 && let Item::Job(job) = std::mem::replace(item, Item::Failed)
             {
                 *item = self.job(*job)?;
+                read += 1;
             }
         }
+        self.shared.checkpoints.make_if_due(read)?;
         Ok(batch)
     }
 

@@ -36,9 +36,16 @@ pub(super) fn check(
     let is_known =
         |id: &SnapshotId| listed.contains(id) || forgotten.contains(id) || is_expired(id);
     stored.retain(|id, _| !is_known(id));
+    // Of a copy, only what was copied can be missing; what was never copied, nobody has lost here.
+    let copied = repository.local()?.copied().ok().flatten();
+    let was_never_here = |id: &SnapshotId| {
+        !stored.contains_key(id) && copied.as_ref().is_some_and(|copied| !copied.contains(id))
+    };
+    let cited = found.snapshots.iter().map(|snapshot| snapshot.head.previous);
+    let elsewhere: FxHashSet<_> = cited.filter(was_never_here).collect();
     for snapshot in &found.snapshots {
         let before = snapshot.head.previous;
-        if before == NOBODY || is_known(&before) {
+        if before == NOBODY || is_known(&before) || elsewhere.contains(&before) {
             continue;
         }
         let advice = match stored.remove(&before) {

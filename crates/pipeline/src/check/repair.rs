@@ -1,13 +1,18 @@
-//! Repair: damaged containers are rewritten as they were, with the help of parity.
+//! Repair: damaged containers are rewritten as they were, with the help of parity, or of a copy.
 
 use super::CheckReport;
+use crate::copy::Watched;
 use crate::progress::Progress;
 use crate::{Result, UnlockedRepository};
+use repository::Repository;
+use repository::copy::heal;
 use repository::parity::{RepairOutcome, remove_unfinished, repair};
+use std::sync::Arc;
 
 /// Repairs what parity can heal. The check that follows reports the rest, and what it affects.
 pub(super) fn run(
     repository: &UnlockedRepository,
+    copies: &[Arc<Repository>],
     progress: &Progress,
     report: &mut CheckReport,
 ) -> Result<()> {
@@ -16,11 +21,23 @@ pub(super) fn run(
     super::keys::repair(repository, &lease, report)?;
     remove_unfinished(local, &lease)?;
     let files = local.current_containers()?;
-    for file in files.iter().filter(|file| file.finished) {
+    let has_parity = local.config().parity_percent() > 0;
+    for file in files.iter().filter(|file| file.finished && has_parity) {
         progress.check()?;
         if let RepairOutcome::Repaired(damage) = repair(local, &lease, file.number)? {
             report.repaired.push(format!("container {}: {damage}", file.number));
         }
+    }
+    if copies.is_empty() {
+        return Ok(());
+    }
+    let healed = heal(local, &lease, copies, &Watched(progress))?;
+    progress.check()?;
+    for (number, objects) in healed.containers {
+        report.repaired.push(format!("container {number}: {objects} chunks and pages from a copy"));
+    }
+    for name in healed.snapshots {
+        report.repaired.push(format!("snapshot {}: its file, from a copy", name.id));
     }
     Ok(())
 }

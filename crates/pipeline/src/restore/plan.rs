@@ -2,10 +2,11 @@
 //! containers.
 
 use super::Counters;
+use super::budget::{Budget, Share};
 use super::entries::{Entries, Next};
 use super::file::FileJob;
 use super::verify;
-use super::work::{ChunkUse, RestoreContext, Task};
+use super::work::{ChunkUse, QUEUED_OBJECTS_MAX, RestoreContext, Task};
 use crate::pages::PageReader;
 use crate::{Error, Result, xattrs};
 use crossbeam_channel::Sender;
@@ -24,7 +25,7 @@ use tree::PageSource;
 /// interleaving of the threads that wrote them; a window is much longer than that.
 const WINDOW_ENTRIES: usize = 8192;
 /// Pieces in a window.
-const WINDOW_USES: usize = 16384;
+pub(super) const WINDOW_USES: usize = 16384;
 /// Objects without chunks in one task.
 const PLAIN_MAX: usize = 64;
 
@@ -33,6 +34,7 @@ pub(super) struct Planner<'a> {
     shared: &'a RestoreContext<'a>,
     pages: &'a PageReader<'a>,
     queue: Sender<Task>,
+    budget: Arc<Budget>,
     plain: Vec<Entry>,
     uses: Vec<ChunkUse>,
     entries: usize,
@@ -53,8 +55,8 @@ impl<'a> Planner<'a> {
         only: Option<&'a FxHashSet<Vec<u8>>>,
     ) -> Self {
         let (plain, uses, buffer) = Default::default();
-        let linked = FxHashMap::default();
-        Self { shared, pages, queue, plain, uses, entries: 0, linked, only, buffer }
+        let (linked, budget) = (FxHashMap::default(), Budget::new(QUEUED_OBJECTS_MAX));
+        Self { shared, pages, queue, budget, plain, uses, entries: 0, linked, only, buffer }
     }
 
     /// Plans everything.
@@ -157,7 +159,7 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let plain = std::mem::take(&mut self.plain);
-        self.send(Task::Plain(plain))
+        self.send(plain.len(), |share| Task::Plain(plain, share))
     }
 
     fn file(&mut self, entry: Entry, segments: &[Segment]) -> Result<()> {
@@ -234,7 +236,7 @@ impl<'a> Planner<'a> {
             return Ok(());
         }
         let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
-        let locations = self.shared.repository.store.locate(&ids)?;
+        let locations = self.shared.repository.store.locate_neighbors(&ids)?;
         let mut located: Vec<(RecordLocation, ChunkUse)> = Vec::with_capacity(uses.len());
         for (used, location) in uses.into_iter().zip(locations) {
             match location {
@@ -252,11 +254,15 @@ impl<'a> Planner<'a> {
         for (location, _) in &records {
             self.shared.repository.store.prefetch(*location)?;
         }
-        records.into_iter().try_for_each(|(location, uses)| self.send(Task::Record(location, uses)))
+        records.into_iter().try_for_each(|(location, uses)| {
+            self.send(uses.len(), |share| Task::Record(location, uses, share))
+        })
     }
 
-    fn send(&self, task: Task) -> Result<()> {
-        self.queue.send(task).map_err(|_| Error::WorkerPanicked)
+    /// Sends a task of so many objects, once there is room for them.
+    fn send(&self, objects: usize, task: impl FnOnce(Share) -> Task) -> Result<()> {
+        let share = self.budget.take(objects);
+        self.queue.send(task(share)).map_err(|_| Error::WorkerPanicked)
     }
 }
 

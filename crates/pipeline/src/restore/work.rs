@@ -1,6 +1,8 @@
 //! The workers of a restore: each opens a record once and writes everything that it holds.
 
+use super::budget::Share;
 use super::file::FileJob;
+use super::open_records::OpenRecords;
 use super::{Counters, RestoreMonitor, RestoreOptions};
 use crate::blocks::{BlockCache, Scratch};
 use crate::pages::LostPage;
@@ -21,6 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Queued tasks per thread: more than two windows of small files, so that the next window is
 /// planned, with all its queries to a server, while this one arrives.
 pub(super) const TASKS_PER_THREAD: usize = 256;
+/// Objects in all queued tasks: three windows, whatever their size. Some 20 MiB.
+pub(super) const QUEUED_OBJECTS_MAX: usize = 3 * super::plan::WINDOW_USES;
 
 /// What the threads of a restore share.
 pub(super) struct RestoreContext<'a> {
@@ -35,6 +39,8 @@ pub(super) struct RestoreContext<'a> {
     pub(super) is_new: bool,
     /// The path of the target, for errors.
     pub(super) target_path: &'a str,
+    /// Records that are needed again.
+    pub(super) open_records: OpenRecords,
     /// The target is full.
     pub(super) is_full: AtomicBool,
     /// Something could not be restored: the content of the snapshot is not completely known, and
@@ -59,9 +65,9 @@ const REMEMBERED_MAX: usize = 1 << 16;
 /// A task for a worker.
 pub(super) enum Task {
     /// Objects without chunks.
-    Plain(Vec<Entry>),
+    Plain(Vec<Entry>, Share),
     /// A record, and the chunks in it that are needed.
-    Record(RecordLocation, Vec<ChunkUse>),
+    Record(RecordLocation, Vec<ChunkUse>, Share),
 }
 
 /// A chunk that a file needs.
@@ -80,8 +86,8 @@ pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result
     for task in tasks {
         shared.check()?;
         match task {
-            Task::Plain(entries) => entries.iter().for_each(|entry| plain(shared, entry)),
-            Task::Record(location, uses) => {
+            Task::Plain(entries, _share) => entries.iter().for_each(|entry| plain(shared, entry)),
+            Task::Record(location, uses, _share) => {
                 // The other threads stop at their next task.
                 if let Err(error) = record(shared, location, &uses, &mut scratch) {
                     shared.end(error);
@@ -127,12 +133,19 @@ fn record(
     uses: &[ChunkUse],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    match shared.blocks.open_at(location, scratch) {
+    match open(shared, location, uses, scratch) {
         Ok(opened) => {
             let at: FxHashMap<_, _> =
                 opened.ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
-            uses.iter()
-                .for_each(|used| write(shared, used, at.get(&used.id).map(|at| (&opened, *at))));
+            uses.iter().try_for_each(|used| {
+                let chunk = at.get(&used.id).map(|at| opened.payload(*at));
+                match chunk.filter(|chunk| is_right(shared, used, chunk)) {
+                    Some(chunk) => write(shared, used, chunk),
+                    // Only what lies with it said that it lies here, and anybody may have stored that: the index knows.
+                    None => return fetch(shared, used, scratch),
+                }
+                Ok(())
+            })
         }
         // Reclaim may have moved it, or it is damaged: fetch the chunks one by one.
         Err(error) => {
@@ -141,38 +154,56 @@ fn record(
             {
                 let _ = shared.repository.store.refresh_after(location.container);
             }
-            return uses.iter().try_for_each(|used| fetch(shared, used, scratch));
+            uses.iter().try_for_each(|used| fetch(shared, used, scratch))
         }
     }
-    Ok(())
 }
 
+/// Opens the record at `location`, which is kept open if not all of it is needed now. A remote repository sends each
+/// record as often as it was requested.
+fn open(
+    shared: &RestoreContext<'_>,
+    location: RecordLocation,
+    uses: &[ChunkUse],
+    scratch: &mut Scratch,
+) -> Result<Arc<OpenedBlock>> {
+    let is_remote = shared.blocks.store().is_remote();
+    if !is_remote && let Some(opened) = shared.open_records.get(location) {
+        return Ok(opened);
+    }
+    let opened = Arc::new(shared.blocks.open_at(location, scratch)?);
+    if !is_remote && uses.len() < opened.ids.len() {
+        shared.open_records.keep(location, &opened);
+    }
+    Ok(opened)
+}
+
+/// Writes a chunk from where the index says that it lies.
 fn fetch(shared: &RestoreContext<'_>, used: &ChunkUse, scratch: &mut Scratch) -> Result<()> {
-    match shared.blocks.find_record(&used.id, scratch) {
-        Ok(opened) => {
-            let at = opened.ids.iter().position(|id| *id == used.id);
-            write(shared, used, at.map(|at| (&*opened, at)));
-        }
-        Err(error) => used.file.lost_by(shared, error)?,
+    let opened = match shared.blocks.find_record(&used.id, scratch) {
+        Ok(opened) => opened,
+        Err(error) => return used.file.lost_by(shared, error),
+    };
+    match opened.find(&used.id) {
+        Some(chunk) if is_right(shared, used, chunk) => write(shared, used, chunk),
+        Some(_) => used
+            .file
+            .lost(shared, &format!("the content of chunk {} does not match its id", used.id)),
+        None => used.file.lost(shared, &format!("chunk {} is not where the index says", used.id)),
     }
     Ok(())
 }
 
-/// Writes a chunk, after its content was verified against its id.
-fn write(shared: &RestoreContext<'_>, used: &ChunkUse, found: Option<(&OpenedBlock, usize)>) {
-    let Some((opened, at)) = found else {
-        return used.file.lost(shared, &format!("chunk {} is not where the index says", used.id));
-    };
-    let bytes = opened.payload(at);
-    // A wrong length would overwrite what follows.
-    let is_as_long = bytes.len() == used.length as usize;
-    if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {
-        return used
-            .file
-            .lost(shared, &format!("the content of chunk {} does not match its id", used.id));
-    }
-    used.file.write(used.offset, bytes, shared);
-    shared.advance(bytes.len() as u64);
+/// Whether `chunk` is what the file needs. A wrong length would overwrite what follows.
+fn is_right(shared: &RestoreContext<'_>, used: &ChunkUse, chunk: &[u8]) -> bool {
+    chunk.len() == used.length as usize
+        && shared.repository.keys.writer.ids.chunk_id(chunk) == used.id
+}
+
+/// Writes a chunk that was verified against its id.
+fn write(shared: &RestoreContext<'_>, used: &ChunkUse, chunk: &[u8]) {
+    used.file.write(used.offset, chunk, shared);
+    shared.advance(chunk.len() as u64);
 }
 
 impl RestoreContext<'_> {

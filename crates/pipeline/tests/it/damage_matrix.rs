@@ -184,6 +184,7 @@ impl Matrix {
                     max_waste_percent: 0.0,
                     dry_run: false,
                     accept_damage: false,
+                    free_interrupted: false,
                 };
                 let report = reclaim::run(&repository, &options).map_err(text)?;
                 Ok(format!("{} containers gone", report.containers_removed))

@@ -103,6 +103,7 @@ fn an_old_index_put_back_is_found_or_costs_nothing() {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         if pipeline::reclaim::run(&copy.open(), &options).is_err() {
             let containers = |name: &&String| name.ends_with(".ice");

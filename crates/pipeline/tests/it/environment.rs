@@ -85,6 +85,7 @@ const COMMANDS: [(&str, Command); 5] = [
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         pipeline::reclaim::run(repository, &options).map(drop)
     }),

@@ -296,6 +296,7 @@ fn reclaim_on_a_disk_that_dies_at_every_operation_loses_nothing() {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     };
     let run = |copy: &TestFolder, plan: &Arc<Plan>| {
         let repository =
@@ -431,7 +432,7 @@ fn a_lost_lease_publishes_nothing() {
 /// chunks no index knows.
 #[test]
 fn a_session_whose_run_could_not_be_written_forgets_no_place() {
-    let (test_folder, plan) = (TestFolder::new(), Plan::failing_on("create", "index/spill"));
+    let (test_folder, plan) = (TestFolder::new(), Plan::failing_on("create", "index/run-"));
     drop(test_folder.storage());
     let repository = init(FaultyStorage::new(&test_folder.repository(), &plan), SMALL_CHUNKS);
     let lease = repository.lease("test").unwrap();
@@ -442,7 +443,8 @@ fn a_session_whose_run_could_not_be_written_forgets_no_place() {
         bytes[..4].copy_from_slice(&at.to_le_bytes());
         ids::ObjectId(bytes).with_type(false)
     };
-    let all: Vec<_> = (0..1 << 18).map(id).collect();
+    // From so many ids in memory on, whoever stores waits until they are in the index.
+    let all: Vec<_> = (0..1 << 19).map(id).collect();
     let (mut packer, mut failed) = (seal::BlockCompressor::new(seal::Level::Fixed(1)).unwrap(), 0);
     for some in all.chunks(1 << 16) {
         let mut block = seal::Block::new(format::record::RecordKind::Data);

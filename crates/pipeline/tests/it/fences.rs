@@ -32,6 +32,17 @@ impl Lab {
         Self { folder }
     }
 
+    /// With so many runs of the index that the next one is merged with them.
+    fn near_a_merge() -> Self {
+        let lab = Self::new();
+        for more in ["more", "and more"] {
+            lab.folder.write(more, &noise(more.len() as u64, 60_000));
+            lab.folder.backup(&lab.folder.open());
+        }
+        lab.folder.write("most", &noise(3, 60_000));
+        lab
+    }
+
     /// The repository, on storage with this plan.
     fn on(&self, plan: &Arc<Plan>) -> UnlockedRepository {
         UnlockedRepository::open(FaultyStorage::new(&self.folder.repository(), plan), PASSWORD)
@@ -98,7 +109,7 @@ const KEY: (&str, &str) = ("keys/", "");
 
 #[test]
 fn a_backup_looks_at_the_lease_before_each_step() {
-    let lab = Lab::new();
+    let lab = Lab::near_a_merge();
     let calls = lab.calls(|repository| {
         lab.folder.backup(repository);
     });
@@ -172,6 +183,25 @@ fn a_reclaim_looks_at_the_lease_before_each_step() {
     assert_fenced(&calls, "remove", CONTAINER);
 }
 
+/// For all of a stage at once, and before the next one begins.
+#[test]
+fn a_reclaim_makes_durable_that_containers_are_gone() {
+    let lab = Lab::new();
+    let repository = lab.folder.open();
+    let name = lab.folder.backup(&repository).snapshot;
+    std::fs::remove_file(lab.folder.source().join("more")).unwrap();
+    lab.folder.backup(&repository);
+    repository.forget(&[name]).unwrap();
+    let calls = lab.calls(|repository| {
+        reclaimed(repository);
+    });
+    let is_removal =
+        |call: &Call| call.verb == "remove" && call.name.starts_with("containers/00000000/");
+    let is_sync = |call: &Call| call.verb == "sync_directory" && call.name == "containers/00000000";
+    let last = calls.iter().rposition(is_removal).unwrap();
+    assert!(calls[last..].iter().any(is_sync));
+}
+
 #[test]
 fn a_reclaim_looks_at_the_lease_before_it_removes_what_others_did_not_finish() {
     let lab = Lab::new();
@@ -187,7 +217,7 @@ fn a_reclaim_looks_at_the_lease_before_it_removes_what_others_did_not_finish() {
 
 #[test]
 fn settling_what_a_dead_writer_left_looks_at_the_lease_before_each_step() {
-    let lab = Lab::new();
+    let lab = Lab::near_a_merge();
     let plan = Plan::failing_on("publish", "containers/");
     lab.folder.try_backup(&lab.on(&plan)).unwrap_err();
     let calls = lab.calls(|repository| drop(repository.lease("next").unwrap()));

@@ -86,6 +86,7 @@ fn without_keys_a_tombstone_of_a_stranger_gives_nothing_up() {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     };
     let refused = pipeline::keyless::reclaim(lab.owner.local().unwrap(), "test", options);
     let is_refused = matches!(&refused, Err(Error::Usage(why)) if why.contains("nobody forgot"));

@@ -128,6 +128,7 @@ fn all_commands(lab: &Lab, name: SnapshotRef, what: &str) -> Outcome {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     };
     let _ = pipeline::reclaim::run(&lab.repository, &engine);
     assert_eq!(lab.outside(), before, "{what}: something outside has changed");
@@ -505,6 +506,7 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         let refused = pipeline::reclaim::run(&lab.repository, &options);
         let Err(pipeline::Error::Repository(error)) = &refused else { panic!("{refused:?}") };

@@ -49,6 +49,7 @@ impl Lab {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         reclaim::run(&UnlockedRepository::open(storage, PASSWORD)?, &options)
     }
@@ -78,6 +79,7 @@ fn g1_a_snapshot_that_a_running_backup_builds_on_is_not_collected_under_it() {
                 max_waste_percent: 0.0,
                 dry_run: false,
                 accept_damage: false,
+                free_interrupted: false,
             };
             for result in
                 [other.forget(&[base]).map(drop), reclaim::run(&other, &options).map(drop)]

@@ -2,11 +2,13 @@
 
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{FaultyStorage, Plan};
-use crate::testkit::{Heard, PASSWORD, TestFolder, assert_clean, copy_tree, leftovers, reclaimed};
-use pipeline::backup::{self, Progress};
+use crate::testkit::{
+    Heard, PASSWORD, TestFolder, assert_clean, copy_tree, leftovers, reclaimed, reclaimed_with,
+};
+use pipeline::backup::{self, BackupOptions, Progress, TransactionLimits};
 use pipeline::{Error, UnlockedRepository};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MIB: usize = 1 << 20;
 
@@ -89,9 +91,9 @@ fn cancelled_many_times_it_comes_to_its_end() {
     assert_eq!(leftovers(&folder), Vec::<String>::new());
 }
 
-/// A reclaim after a backup was killed settles what it left, and takes it away.
+/// A reclaim after a backup was cancelled leaves what it stored to its next run, or takes it away when it is told to.
 #[test]
-fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
+fn reclaim_after_a_cancelled_backup_leaves_what_it_stored_or_gives_its_space_back() {
     let folder = TestFolder::new();
     small_tree(&folder.source(), 1);
     let repository = folder.init();
@@ -101,7 +103,13 @@ fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
     let before = folder.bytes();
     folder.write("large", &noise(5, 8 * MIB));
     cancelled_at(&folder, 2);
-    reclaimed(&folder.open());
+    let left = reclaimed(&folder.open());
+    assert!(
+        left.bytes_interrupted > MIB as u64 && folder.bytes() > before + MIB as u64,
+        "{left:?}"
+    );
+    let freed = reclaimed_with(&folder.open(), true);
+    assert!(freed.bytes_freed > MIB as u64 && freed.bytes_interrupted == 0, "{freed:?}");
     assert!(
         folder.bytes() < before + 100_000,
         "{} after {before}: {:?}",
@@ -110,6 +118,56 @@ fn reclaim_after_a_cancelled_backup_gives_its_space_back() {
     );
     folder.assert_restores(&folder.open(), first.snapshot, &tree);
     assert_clean(&folder.open());
+}
+
+/// A first backup that takes days is interrupted each night, and a reclaim runs: it makes progress all the same.
+#[test]
+fn a_first_backup_that_is_interrupted_each_night_by_a_reclaim_comes_to_its_end() {
+    let folder = TestFolder::new();
+    source(&folder);
+    drop(folder.init());
+    let mut stored = folder.bytes();
+    for night in 0..5 {
+        cancelled_at(&folder, 3);
+        reclaimed(&folder.open());
+        assert!(folder.bytes() >= stored, "night {night}: {} after {stored}", folder.bytes());
+        stored = folder.bytes();
+    }
+    let tree = folder.state();
+    let done = folder.backup(&folder.open());
+    let rest = (24 * MIB as u64).saturating_sub(stored) + MIB as u64;
+    assert!(done.report.bytes_transferred <= rest, "{stored} were stored: {:#?}", done.report);
+    folder.assert_restores(&folder.open(), done.snapshot, &tree);
+    assert_clean(&folder.open());
+}
+
+/// How often a backup with these limits replaces the state of the index.
+fn states_written(limits: TransactionLimits) -> usize {
+    let folder = TestFolder::new();
+    source(&folder);
+    drop(folder.init());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let plan = Plan::watched(Box::new(move |call| {
+        let is_state = call.verb == "put" && call.name == "index/state";
+        counted.fetch_add(usize::from(is_state), Ordering::Relaxed);
+    }));
+    let repository =
+        UnlockedRepository::open(FaultyStorage::new(&folder.repository(), &plan), PASSWORD)
+            .unwrap();
+    let options = BackupOptions { checkpoint_after: limits, ..folder.options() };
+    backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap();
+    assert_clean(&folder.open());
+    count.load(Ordering::Relaxed)
+}
+
+#[test]
+fn a_backup_makes_checkpoints_after_so_many_bytes_and_objects() {
+    let none = states_written(TransactionLimits::default());
+    let bytes = states_written(TransactionLimits { bytes: 4 * MIB as u64, objects: 0 });
+    assert!(bytes >= none + 3, "{none} and {bytes}");
+    let objects = states_written(TransactionLimits { bytes: 0, objects: 1 });
+    assert!(objects > none, "{none} and {objects}");
 }
 
 /// The repository as it is at any moment of a backup is what a power cut may leave.

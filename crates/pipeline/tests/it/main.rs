@@ -4,6 +4,7 @@
 
 mod changing;
 mod checking_remotely;
+mod copies;
 mod damage;
 mod damage_matrix;
 mod deleting;
@@ -22,6 +23,7 @@ mod interrupted_restores;
 mod keys;
 mod large_attributes;
 mod limits;
+mod many_small_files;
 mod opening;
 mod parity;
 mod power;

@@ -278,6 +278,7 @@ fn reclaim_drops_nothing_that_a_repair_would_bring_back() {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     };
     lab.folder.write("other", &noise(6, 150_000));
     let third = lab.folder.backup(&repository).snapshot;

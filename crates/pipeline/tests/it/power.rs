@@ -3,7 +3,7 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::{
     PASSWORD, SMALL_CHUNKS, TestFolder, Tree, assert_clean, assert_same, init, reclaimed,
-    restore_to,
+    restore_to, stride,
 };
 use pipeline::UnlockedRepository;
 use simulation::Random;
@@ -11,7 +11,7 @@ use simulation::disk::{Disk, Fault, Faults};
 use std::sync::Arc;
 use store::SnapshotRef;
 
-/// Operations between one fault and the next: threads make their numbers others in every run.
+/// Operations between one fault and the next in the slice: threads make their numbers others in every run.
 const STEP: u64 = 3;
 
 /// A repository with one snapshot, and a source that has moved on.
@@ -61,7 +61,7 @@ impl Lab {
 fn at_every_step(fault: Fault) {
     for step in 0.. {
         let lab = Lab::new(step);
-        lab.disk.arm(Faults::after(step * STEP, fault));
+        lab.disk.arm(Faults::after(step * stride(STEP), fault));
         let result = lab.backup();
         let has_fired = lab.disk.disarm();
         lab.disk.lose_power();
@@ -93,13 +93,14 @@ fn a_power_cut_at_every_step_of_forget_and_reclaim_loses_nothing() {
     for step in 0.. {
         let lab = Lab::new(step);
         let second = lab.backup().unwrap();
-        lab.disk.arm(Faults::after(step * STEP, Fault::PowerCut));
+        lab.disk.arm(Faults::after(step * stride(STEP), Fault::PowerCut));
         let result = lab.open().and_then(|repository| {
             repository.forget(&[lab.first.0])?;
             let options = pipeline::reclaim::ReclaimOptions {
                 max_waste_percent: 0.0,
                 dry_run: false,
                 accept_damage: false,
+                free_interrupted: false,
             };
             pipeline::reclaim::run(&repository, &options)
         });

@@ -53,7 +53,12 @@ impl Lab {
 }
 
 fn dry() -> reclaim::ReclaimOptions {
-    reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: true, accept_damage: false }
+    reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: true,
+        accept_damage: false,
+        free_interrupted: false,
+    }
 }
 
 #[test]
@@ -116,6 +121,7 @@ fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         goes_on += u32::from(reclaim::run(&repository.unwrap(), &options).is_ok());
         if !plan.fired() {
@@ -221,6 +227,7 @@ fn gc_versus_running_backup_keeps_what_was_promised() {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     };
     repository::reclaim::run(&local, &lease, options, None).unwrap();
 
@@ -269,6 +276,7 @@ fn gc_keeps_the_tree_that_a_running_backup_builds_on() {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     };
     repository::reclaim::run(&local, &lease, options, None).unwrap();
     let mut bytes = Vec::new();
@@ -304,6 +312,7 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     };
     repository::reclaim::run(&local, &lease, options, None).unwrap();
     assert!(session.claim(&chunk).unwrap(), "it is gone and has to be stored");
@@ -316,8 +325,12 @@ fn what_reclaim_removed_is_stored_again_by_a_session_that_ran_meanwhile() {
 /// What refuses deletes nothing: neither now nor by half.
 fn assert_refuses(lab: &Lab, what: &str) {
     let before = lab.folder.files();
-    let options =
-        reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false };
+    let options = reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+        free_interrupted: false,
+    };
     let refused = reclaim::run(&lab.folder.open(), &options);
     assert!(refused.is_err(), "{what}: {refused:?}");
     let after = lab.folder.files();
@@ -337,6 +350,7 @@ fn gc_with_a_container_that_is_gone_refuses_and_deletes_nothing() {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         let before = lab.containers();
         // The one of the forgotten snapshot may be missed by nobody.
@@ -393,6 +407,7 @@ fn gc_with_a_flipped_bit_in_a_page_refuses_and_deletes_nothing() {
             max_waste_percent: 0.0,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         if reclaim::run(&lab.folder.open(), &options).is_err() {
             assert_eq!(lab.containers(), before);

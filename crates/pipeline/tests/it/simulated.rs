@@ -7,7 +7,7 @@
 use crate::testkit::build::{noise, small_tree, write};
 use crate::testkit::{
     CHEAP, NAME, PASSWORD, SMALL_CHUNKS, TestFolder, Tree, assert_clean, assert_same, checked,
-    init, reclaimed, restore_with, snapshot,
+    init, is_all, reclaimed, restore_with, snapshot, stride,
 };
 use crypto::{Role, SlotSecret};
 use pipeline::backup::Progress;
@@ -21,10 +21,6 @@ use store::SnapshotRef;
 const STEP: u64 = 17;
 /// Operations of a recovery, of which the slice breaks one off for each command that was.
 const RECOVERY: u64 = 60;
-
-fn is_all() -> bool {
-    std::env::var("ICECORE_SIMULATED").is_ok_and(|what| what == "all")
-}
 
 /// A repository with two snapshots, and a source that has moved on.
 struct Lab {
@@ -106,6 +102,7 @@ fn no_waste() -> pipeline::reclaim::ReclaimOptions {
         max_waste_percent: 0.0,
         dry_run: false,
         accept_damage: false,
+        free_interrupted: false,
     }
 }
 
@@ -185,7 +182,7 @@ impl Command {
 
     /// `fault` at every few operations, until none happens.
     fn with(&self, fault: Fault) {
-        let (lab, step) = (Lab::new(), if is_all() { 1 } else { STEP });
+        let (lab, step) = (Lab::new(), stride(STEP));
         let mut runs = 0;
         for k in (self.name.len() as u64 % step..).step_by(step as usize) {
             let armed = |disk: &Disk| disk.arm(Faults::after(k, fault));

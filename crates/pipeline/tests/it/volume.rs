@@ -35,8 +35,10 @@ impl Volume {
         assert!(runs("umount", &[&self.mount]), "umount {}", self.mount.display());
     }
 
-    /// Gives it another UUID while it is not mounted: an ext4.
+    /// Gives it another UUID while it is not mounted: an ext4. That is refused for one that was mounted later than it
+    /// was checked, by the second.
     pub(crate) fn renew_uuid(&self) {
+        assert!(runs("e2fsck", &["-f".as_ref(), "-y".as_ref(), &self.image]));
         let words = ["-f", "-U", "random"].map(Path::new);
         assert!(runs("tune2fs", &[&words[..], &[&self.image]].concat()));
     }

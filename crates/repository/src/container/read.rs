@@ -63,7 +63,7 @@ impl ContainerReader {
         if let Some(known) = self.parity.get() {
             return Ok(*known);
         }
-        let section = locate(&*self.file)?;
+        let section = locate(&*self.file).map_err(|error| self.gone(error))?;
         Ok(*self.parity.get_or_init(|| section))
     }
 
@@ -98,7 +98,17 @@ impl ContainerReader {
 
     /// Its length in bytes, parity included.
     pub fn length(&self) -> Result<u64> {
-        Ok(self.file.length()?)
+        self.file.length().map_err(|error| self.gone(error))
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    fn fill(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|error| self.gone(error))
+    }
+
+    /// Some storages look for a file only when it is read.
+    fn gone(&self, error: StorageError) -> Error {
+        if error.is_not_found() { Error::ContainerMissing(self.number) } else { error.into() }
     }
 
     /// Its length in bytes without parity: where its trailer ends.
@@ -113,7 +123,7 @@ impl ContainerReader {
     pub fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
         buffer.resize(location.length as usize, 0);
-        Ok(self.file.read_exact_at(buffer, location.offset.into())?)
+        self.fill(buffer, location.offset.into())
     }
 
     /// The header, when both ends of the container are intact and it belongs to `repository`.
@@ -128,7 +138,7 @@ impl ContainerReader {
     /// The header, of whatever repository.
     pub(crate) fn any_header(&self) -> Result<Header> {
         let mut bytes = [0; HEADER_BYTES];
-        self.file.read_exact_at(&mut bytes, 0)?;
+        self.fill(&mut bytes, 0)?;
         Header::decode(&bytes).map_err(|reason| self.damaged(reason))
     }
 
@@ -138,11 +148,11 @@ impl ContainerReader {
         let damaged = |reason| self.damaged(reason);
         let mut trailer = [0; TRAILER_BYTES];
         let end = length.checked_sub(TRAILER_BYTES as u64).ok_or(EARLY).map_err(damaged)?;
-        self.file.read_exact_at(&mut trailer, end)?;
+        self.fill(&mut trailer, end)?;
         let footer_bytes = container::footer_bytes(&trailer).map_err(damaged)?;
         let start = end.checked_sub(footer_bytes as u64).ok_or(EARLY).map_err(damaged)?;
         let mut footer = vec![0; footer_bytes];
-        self.file.read_exact_at(&mut footer, start)?;
+        self.fill(&mut footer, start)?;
         container::decode_footer(&footer, &trailer, length).map_err(damaged)
     }
 
@@ -167,13 +177,13 @@ impl ContainerReader {
     /// The header and clear part of the record at `row`.
     pub fn associated(&self, row: &Row) -> Result<Vec<u8>> {
         let mut head = vec![0; record::HEADER_BYTES];
-        self.file.read_exact_at(&mut head, row.offset.into())?;
+        self.fill(&mut head, row.offset.into())?;
         let header = record::Header::decode(&head).map_err(|reason| self.damaged(reason))?;
         if header.record_bytes() != row.length as usize {
             return Err(self.damaged(format::Error::Invalid { what: "record length" }));
         }
         head.resize(header.associated_bytes(), 0);
-        self.file.read_exact_at(
+        self.fill(
             &mut head[record::HEADER_BYTES..],
             u64::from(row.offset) + record::HEADER_BYTES as u64,
         )?;

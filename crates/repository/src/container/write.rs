@@ -8,12 +8,19 @@ use format::container::{Header, Row, encode_footer};
 use format::record::RecordKind;
 use ids::{ContainerNo, RecordLocation};
 
+/// Objects after which a container is finished, however short it is: half of those after which a session makes a
+/// checkpoint. It takes in what is durable, and objects of a few bytes each would fill the memory before they fill a
+/// container.
+pub(crate) const OBJECTS_MAX: usize = 1 << 17;
+
 /// A container under construction.
 pub(crate) struct ContainerWriter {
     file: Box<dyn FileWriter>,
     header: Header,
     rows: Vec<Row>,
     length: u64,
+    /// Objects so far.
+    objects: usize,
     /// The session records so far: without them nothing else can be opened, so they stand at both
     /// ends.
     sessions: Vec<Vec<u8>>,
@@ -31,7 +38,7 @@ impl ContainerWriter {
         let file = storage.create(&part_name(header.number))?;
         let (rows, sessions) = Default::default();
         let parity = (parity_percent > 0).then(|| Encoder::new(parity_percent));
-        let mut writer = Self { file, header, rows, length: 0, sessions, parity };
+        let mut writer = Self { file, header, rows, length: 0, objects: 0, sessions, parity };
         writer.write(&[&header.encode()])?;
         Ok(writer)
     }
@@ -46,12 +53,32 @@ impl ContainerWriter {
         self.length
     }
 
+    /// Notes that `count` objects were appended.
+    pub(crate) fn note_objects(&mut self, count: usize) {
+        self.objects += count;
+    }
+
+    /// Whether it holds as much as containers of `bytes` do.
+    pub(crate) fn is_full(&self, bytes: u64) -> bool {
+        self.length >= bytes || self.objects >= OBJECTS_MAX
+    }
+
     /// Appends a record of `kind`, given in `parts`.
     pub(crate) fn append(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {
         if kind == RecordKind::Session {
             self.sessions.push(parts.concat());
         }
         self.append_once(kind, parts)
+    }
+
+    /// Appends a session record, if it is not here yet.
+    pub(crate) fn append_key(&mut self, key_record: Option<&[u8]>) -> Result<()> {
+        match key_record {
+            Some(bytes) if !self.sessions.iter().any(|known| known.as_slice() == bytes) => {
+                self.append(RecordKind::Session, &[bytes]).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn append_once(&mut self, kind: RecordKind, parts: &[&[u8]]) -> Result<RecordLocation> {

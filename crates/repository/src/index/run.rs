@@ -11,6 +11,7 @@ use crate::{Error, Result};
 use format::limits::RECORD_BYTES_MAX;
 use format::wire::{Reader, checksum};
 use ids::{ContainerNo, RecordLocation};
+use rustc_hash::FxHashMap;
 
 /// Bytes of an id that the index keeps.
 pub(crate) const PREFIX_BYTES: usize = 12;
@@ -27,8 +28,8 @@ const ROWS_PER_PAGE: usize = (PAGE_BYTES - PAGE_HEADER_BYTES) / ROW_BYTES;
 const PAGE_HEADER_BYTES: usize = 16;
 /// A block of the filter: one cache line.
 const FILTER_BLOCK_BYTES: usize = 64;
-/// 16 bits a key: one false "maybe" in about 2,000.
-const FILTER_BITS_PER_KEY: u64 = 16;
+/// 12 bits a key: one false "maybe" in about 200.
+const FILTER_BITS_PER_KEY: u64 = 12;
 const FILTER_PROBES: u32 = 6;
 /// Pages that a stream reads at once: 256 KiB.
 const STREAM_PAGES: usize = 64;
@@ -52,17 +53,13 @@ impl Row {
     }
 
     fn decode(row: &[u8; ROW_BYTES]) -> Self {
-        let mut prefix = [0; PREFIX_BYTES];
-        prefix.copy_from_slice(&row[..12]);
-        let number = |bytes: &[u8]| {
-            bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
-        };
+        let [p @ .., c0, c1, c2, c3, c4, o0, o1, o2, o3, l0, l1, l2] = *row;
         let location = RecordLocation {
-            container: ContainerNo(number(&row[12..17])),
-            offset: number(&row[17..21]) as u32,
-            length: number(&row[21..24]) as u32,
+            container: ContainerNo(u64::from_le_bytes([c0, c1, c2, c3, c4, 0, 0, 0])),
+            offset: u32::from_le_bytes([o0, o1, o2, o3]),
+            length: u32::from_le_bytes([l0, l1, l2, 0]),
         };
-        Self { prefix, location }
+        Self { prefix: p, location }
     }
 }
 
@@ -279,14 +276,14 @@ impl RunReader {
         Error::IndexDamaged { name: self.name.clone() }
     }
 
-    fn rows_of(&self, page: &[u8], rows: &mut Vec<Row>) -> Result<()> {
+    /// The rows of `page` as they lie there, after its checksum was verified.
+    fn rows_of<'p>(&self, page: &'p [u8]) -> Result<&'p [[u8; ROW_BYTES]]> {
         let (header, body) = page.split_at(PAGE_HEADER_BYTES);
         let count = usize::from(u16::from_le_bytes([header[0], header[1]]));
-        if checksum(&[&header[..2], body])[..8] != header[8..16] || count > ROWS_PER_PAGE {
+        if checksum(&[&header[..2], body])[..8] != header[8..16] {
             return Err(self.damaged());
         }
-        rows.extend(body.as_chunks::<ROW_BYTES>().0.iter().take(count).map(Row::decode));
-        Ok(())
+        body.as_chunks::<ROW_BYTES>().0.get(..count).ok_or_else(|| self.damaged())
     }
 }
 
@@ -294,7 +291,8 @@ impl RunReader {
 pub(crate) struct Cursor<'a> {
     run: &'a RunReader,
     at: usize,
-    page: Vec<Row>,
+    /// The rows of that page, as they lie there: one of them is wanted.
+    page: Vec<[u8; ROW_BYTES]>,
 }
 
 impl Cursor<'_> {
@@ -309,8 +307,8 @@ impl Cursor<'_> {
         let end = self.run.fence.partition_point(|fence| *fence <= first);
         for page in start..end.max(start + 1) {
             self.load(page)?;
-            if let Ok(at) = self.page.binary_search_by_key(prefix, |row| row.prefix) {
-                return Ok(Some(self.page[at].location));
+            if let Ok(at) = self.page.binary_search_by(|row| row[..PREFIX_BYTES].cmp(prefix)) {
+                return Ok(Some(Row::decode(&self.page[at]).location));
             }
         }
         Ok(None)
@@ -324,7 +322,7 @@ impl Cursor<'_> {
         self.run.file.read_exact_at(&mut bytes, (HEADER_BYTES + page * PAGE_BYTES) as u64)?;
         self.page.clear();
         self.at = usize::MAX;
-        self.run.rows_of(&bytes, &mut self.page)?;
+        self.page.extend_from_slice(self.run.rows_of(&bytes)?);
         self.at = page;
         Ok(())
     }
@@ -355,11 +353,38 @@ impl Stream<'_> {
         self.run.file.read_exact_at(&mut bytes, offset as u64)?;
         (self.at, self.next_page) = (0, self.next_page + count);
         self.rows.clear();
-        bytes
-            .chunks_exact(PAGE_BYTES)
-            .try_for_each(|page| self.run.rows_of(page, &mut self.rows))?;
+        for page in bytes.chunks_exact(PAGE_BYTES) {
+            self.rows.extend(self.run.rows_of(page)?.iter().map(Row::decode));
+        }
         Ok(count > 0)
     }
+}
+
+/// Durably writes `rows`, in any order and each prefix once, as the run `name`, which nobody has used.
+pub(crate) fn write_rows(storage: &dyn Storage, name: &str, rows: &mut [Row]) -> Result<()> {
+    rows.sort_unstable_by_key(|row| row.prefix);
+    let total = rows.len() as u64;
+    let push = |writer: &mut RunWriter| rows.iter().try_for_each(|row| writer.push(*row));
+    RunWriter::write(storage, name, total, push).map(|_| ())
+}
+
+/// Durably writes `placed` as the run `name` for a time; what an earlier one left of that name goes.
+pub(crate) fn write_spill(
+    storage: &dyn Storage,
+    name: &str,
+    placed: &FxHashMap<Prefix, RecordLocation>,
+) -> Result<()> {
+    storage.remove(name)?;
+    write_rows(storage, name, &mut rows_of(placed))
+}
+
+/// `placed` as rows.
+pub(crate) fn rows_of(placed: &FxHashMap<Prefix, RecordLocation>) -> Vec<Row> {
+    let row = |(prefix, location): (&Prefix, &RecordLocation)| Row {
+        prefix: *prefix,
+        location: *location,
+    };
+    placed.iter().map(row).collect()
 }
 
 fn part_name(name: &str) -> String {

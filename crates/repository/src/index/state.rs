@@ -1,6 +1,7 @@
 //! `index/state`: which runs are the index, and which numbers were given out. Replaced as a
 //! whole, so that a reader sees one moment.
 
+use super::interrupted::Interrupted;
 use crate::guard::{Guard, guarded};
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result};
@@ -9,6 +10,8 @@ use ids::ContainerNo;
 
 const NAME: &str = "index/state";
 const MAGIC: [u8; 8] = *b"ICESTAT1";
+/// Of a state that lists interrupted containers, too.
+const MAGIC_INTERRUPTED: [u8; 8] = *b"ICESTAT2";
 const BYTES_MAX: usize = 1 << 20;
 
 /// What the state file says.
@@ -26,6 +29,8 @@ pub(crate) struct State {
     pub(crate) damage_epoch: u64,
     /// Numbers of the runs, oldest first.
     pub(crate) runs: Vec<u64>,
+    /// Containers of sessions that run or were interrupted.
+    pub(crate) interrupted: Interrupted,
 }
 
 /// A container number as the state counts it.
@@ -49,8 +54,16 @@ impl State {
     }
 
     /// Durably replaces the state.
+    ///
+    /// # Errors
+    /// [`Error::LeaseLost`] where the storage can tell that another writer has replaced it.
     pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
-        Ok(storage.put(NAME, &self.encode())?)
+        match storage.put(NAME, &self.encode()) {
+            Err(error) if error.already_exists() => {
+                Err(Error::LeaseLost { holder: "another process".into() })
+            }
+            put => Ok(put?),
+        }
     }
 
     /// The number of a container that is newer than all the state knows.
@@ -59,12 +72,16 @@ impl State {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
+        let magic = if self.interrupted.is_empty() { MAGIC } else { MAGIC_INTERRUPTED };
+        let mut out = magic.to_vec();
         for value in [self.next_container, self.next_run, self.next_snapshot, self.damage_epoch] {
             out.extend_from_slice(&value.to_le_bytes());
         }
         out.extend_from_slice(&(self.runs.len() as u64).to_le_bytes());
         self.runs.iter().for_each(|run| out.extend_from_slice(&run.to_le_bytes()));
+        if !self.interrupted.is_empty() {
+            self.interrupted.encode(&mut out);
+        }
         let sum = checksum(&[&out]);
         out.extend_from_slice(&sum);
         out
@@ -76,16 +93,22 @@ impl State {
             return None;
         }
         let mut reader = Reader::new(body, "index state");
-        if reader.array() != Ok(MAGIC) {
-            return None;
-        }
+        let has_interrupted = match reader.array().ok()? {
+            MAGIC => false,
+            MAGIC_INTERRUPTED => true,
+            _ => return None,
+        };
         let next_container = reader.u64().ok()?;
         let (next_run, next_snapshot) = (reader.u64().ok()?, reader.u64().ok()?);
         let damage_epoch = reader.u64().ok()?;
         let count = reader.u64().ok()?;
         let runs = (0..count).map(|_| reader.u64().ok()).collect::<Option<_>>()?;
+        let interrupted = match has_interrupted {
+            true => Interrupted::decode(&mut reader).filter(|list| !list.is_empty())?,
+            false => Interrupted::default(),
+        };
         reader.end().ok()?;
-        Some(Self { next_container, next_run, next_snapshot, damage_epoch, runs })
+        Some(Self { next_container, next_run, next_snapshot, damage_epoch, runs, interrupted })
     }
 }
 
@@ -95,15 +118,23 @@ mod tests {
 
     #[test]
     fn a_state_is_read_back_and_flips_are_found() {
-        let state = State {
+        let mut state = State {
             next_container: 5,
             next_run: 3,
             next_snapshot: 9,
             damage_epoch: 1,
             runs: vec![1, 2],
+            ..State::default()
         };
+        is_read_back(&state);
+        assert_eq!(state.encode()[..8], MAGIC, "as before there was such a list");
+        state.interrupted.keep(&[2, 3, 7].into_iter().map(ContainerNo).collect());
+        is_read_back(&state);
+    }
+
+    fn is_read_back(state: &State) {
         let bytes = state.encode();
-        assert_eq!(State::decode(&bytes), Some(state));
+        assert_eq!(State::decode(&bytes).as_ref(), Some(state));
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

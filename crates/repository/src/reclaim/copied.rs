@@ -1,10 +1,9 @@
 //! What was copied, and how the index comes to point there.
 
 use crate::container::{self, part_name};
-use crate::index::run::{Prefix, RunReader};
+use crate::index::run::{Prefix, RunReader, write_spill};
 use crate::lease::Lease;
 use crate::publication::MergedRun;
-use crate::session::write_spill;
 use crate::{Repository, Result};
 use ids::{ContainerNo, RecordLocation};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -90,12 +90,14 @@ fn has_new(repository: &Repository, live: &LiveSet) -> Result<bool> {
 fn add_new(repository: &Repository, live: &mut LiveSet, is_last: bool) -> Result<()> {
     let mut roots = Vec::new();
     let mut locked = Vec::new();
-    for root in repository.pins.lock().roots() {
+    let read = repository.roots_of_readers()?;
+    for root in repository.pins.lock().roots().into_iter().chain(read) {
         live.add_page((root, None));
     }
-    for name in repository.current_snapshots()?.into_iter().filter(|name| !live.has_snapshot(*name))
-    {
-        let stored = match repository.snapshot(name) {
+    let mut names = repository.current_snapshots()?;
+    names.retain(|name| !live.has_snapshot(*name));
+    for (name, read) in repository.each_snapshot(&names) {
+        let stored = match read {
             Err(Error::SnapshotMissing(_)) if is_last => return Err(not_there()),
             Err(Error::SnapshotMissing(_)) => continue,
             // Nobody knows what it needs: only who forgets it gives that up.

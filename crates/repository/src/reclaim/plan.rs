@@ -27,6 +27,8 @@ struct Usage {
     is_orphan: bool,
     /// Records in it are damaged, and given up.
     is_damaged: bool,
+    /// An interrupted session stored what is in it: it stays for now.
+    is_kept: bool,
 }
 
 impl Usage {
@@ -63,6 +65,9 @@ impl Plan {
         usage.iter_mut().for_each(|(number, usage)| usage.is_damaged = scans.has(*number));
         let counted = count(repository, live, &mut usage, &settled, scans)?;
         find_orphans(repository, &mut usage)?;
+        if !options.free_interrupted && guarded(Guard::InterruptedContainers) {
+            find_kept(repository, &mut usage);
+        }
         let outcome = ReclaimOutcome {
             lost_objects: counted.lost,
             damaged_containers: scans.count(),
@@ -118,6 +123,7 @@ impl Plan {
         let allowed = (total as f64 * max_waste_percent.clamp(0.0, 100.0) / 100.0) as u64;
         let mut order: Vec<_> =
             self.usage.iter().map(|(number, usage)| (*number, *usage)).collect();
+        order.retain(|(_, usage)| !usage.is_kept);
         let share = |usage: &Usage| usage.dead_bytes() as f64 / usage.bytes.max(1) as f64;
         order.sort_by(|(a, of_a), (b, of_b)| share(of_b).total_cmp(&share(of_a)).then(a.cmp(b)));
         for (number, usage) in &order {
@@ -143,9 +149,11 @@ impl Plan {
     }
 
     fn summarize(&mut self, live_objects: u64, dead_objects: u64) {
+        let kept = self.usage.values().filter(|usage| usage.is_kept);
         self.outcome = ReclaimOutcome {
             containers: self.usage.len() as u64,
             bytes: self.usage.values().map(|usage| usage.bytes).sum(),
+            bytes_interrupted: kept.map(Usage::dead_bytes).sum(),
             live_objects,
             dead_objects,
             ..self.outcome
@@ -195,6 +203,16 @@ fn find_orphans(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usag
     Ok(())
 }
 
+/// Finds the containers that stay for the sessions that were interrupted. What the index does not know is of no use to
+/// them, and what is damaged has to be rewritten.
+fn find_kept(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usage>) {
+    let index = repository.index();
+    for (number, usage) in usage.iter_mut() {
+        let is_of_use = !usage.is_orphan && !usage.is_damaged;
+        usage.is_kept = is_of_use && index.state.interrupted.has(*number);
+    }
+}
+
 /// Objects of the index, and those that it lacks.
 #[derive(Default)]
 struct Counted {
@@ -221,7 +239,8 @@ fn count(
         }
         let lives = listing_markers.next_if(|mark| **mark == row.prefix).is_some();
         counted.live += u64::from(lives);
-        counted.dead += u64::from(!lives);
+        // What sessions store that are not done is not dead.
+        counted.dead += u64::from(!lives && settled.has(row.location.container));
         if lives && scans.is_damaged(row.location) {
             return Err(scan::doubt(row.location.container));
         }

@@ -7,6 +7,7 @@ use super::live::LiveSet;
 use super::{Repacker, mark};
 use crate::container_numbers::ContainerNumbers;
 use crate::lease::Lease;
+use crate::pins::Covered;
 use crate::watch::Watch;
 use crate::{Repository, Result, container, reserve};
 use ids::ContainerNo;
@@ -74,7 +75,7 @@ impl<'a, 'r> Rewriter<'a, 'r> {
             }
         };
         self.is_as_before = false;
-        merged.publish(self.lease, Some(numbers.session()))?;
+        merged.publish(self.lease, Covered::AllOf(numbers.session()))?;
         numbers.done();
         copied.remove_runs(repository)?;
         self.remove(condemned)?;
@@ -122,12 +123,17 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         copier.finish()
     }
 
-    /// Removes the files. The index points elsewhere already, durably.
+    /// Durably removes the files. The index points elsewhere already, durably.
     fn remove(&self, condemned: &[ContainerNo]) -> Result<()> {
+        let storage = &*self.repository.storage;
         for number in condemned {
             self.lease.verify()?;
-            self.repository.storage.remove(&container::name(*number))?;
+            storage.unlink(&container::name(*number))?;
         }
+        let mut directories: Vec<_> = condemned.iter().map(|it| container::shard(*it)).collect();
+        directories.sort_unstable();
+        directories.dedup();
+        directories.iter().try_for_each(|name| storage.sync_directory(name))?;
         self.repository.close(condemned);
         Ok(())
     }

@@ -56,6 +56,17 @@ impl SimStorage {
         self.sync_directory(parent(to))
     }
 
+    /// Takes a name away; `false` when there was none.
+    fn has_unlinked(&self, name: &str) -> StorageResult<bool> {
+        self.step("remove", name, 0)?;
+        let mut state = self.disk.state.lock();
+        let is_there = state.names.file(name).is_some();
+        if is_there {
+            state.names.unset(name);
+        }
+        Ok(is_there)
+    }
+
     fn absent(&self, verb: &'static str, name: &str) -> StorageError {
         StorageError::new(verb, name, io::ErrorKind::NotFound)
     }
@@ -103,15 +114,11 @@ impl Storage for SimStorage {
     }
 
     fn remove(&self, name: &str) -> StorageResult<()> {
-        self.step("remove", name, 0)?;
-        {
-            let mut state = self.disk.state.lock();
-            if state.names.file(name).is_none() {
-                return Ok(());
-            }
-            state.names.unset(name);
-        }
-        self.sync_directory(parent(name))
+        if self.has_unlinked(name)? { self.sync_directory(parent(name)) } else { Ok(()) }
+    }
+
+    fn unlink(&self, name: &str) -> StorageResult<()> {
+        self.has_unlinked(name).map(drop)
     }
 
     fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
@@ -235,7 +242,9 @@ impl FileWriter for Handle {
     /// As the local storage does it.
     fn append(&mut self, parts: &[&[u8]]) -> StorageResult<()> {
         let write = |slices: &[IoSlice<'_>], _| {
-            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            // Whole slices: byte by byte this was two thirds of the time of whatever runs on this disk.
+            let mut bytes = Vec::with_capacity(slices.iter().map(|slice| slice.len()).sum());
+            slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
             self.write(bytes)
         };
         write_all(parts, write).map_err(|error| StorageError::new("append", &self.name, error))

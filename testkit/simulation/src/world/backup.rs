@@ -6,11 +6,12 @@ use super::records::{SessionSeals, receipt};
 use super::tree::Tree;
 use ids::{ObjectId, SnapshotId};
 use repository::lease::Lease;
-use repository::session::Session;
+use repository::session::{CheckpointLimits, Session};
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Objects in one record.
 const RECORD_OBJECTS: usize = 3;
@@ -21,6 +22,7 @@ enum Step {
     /// Some chunks of a leaf.
     Chunks(ObjectId, Vec<ObjectId>),
     Page(ObjectId, Vec<ObjectId>),
+    Checkpoint,
     Commit,
 }
 
@@ -28,6 +30,37 @@ impl Step {
     /// Whether it stores this leaf or what is below it.
     fn stores(&self, leaf: &ObjectId) -> bool {
         matches!(self, Self::Chunks(id, _) | Self::Page(id, _) if id == leaf)
+    }
+}
+
+/// When a session makes checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Checkpoints {
+    /// Only when it ends without a commit.
+    #[default]
+    AtItsEnd,
+    /// When it is told to: after so many steps each.
+    After(usize),
+    /// By itself: from so many ids in memory on.
+    FromIds(usize),
+    /// By itself, of what is durable: whenever it has stored something.
+    Always,
+}
+
+impl Checkpoints {
+    /// The limits that the engine gets.
+    pub(super) fn limits(self) -> CheckpointLimits {
+        let (ids, bytes) = match self {
+            Self::AtItsEnd | Self::After(_) => (usize::MAX, u64::MAX),
+            Self::FromIds(ids) => (ids, u64::MAX),
+            Self::Always => (usize::MAX, 1),
+        };
+        CheckpointLimits { ids, bytes, every: Duration::MAX }
+    }
+
+    /// Whether any step may make one.
+    fn come_by_themselves(self) -> bool {
+        matches!(self, Self::FromIds(_) | Self::Always)
     }
 }
 
@@ -49,6 +82,7 @@ pub(super) struct Backup {
     /// When it began: what may have been lost later is no concern of its base.
     epoch: u64,
     steps: VecDeque<Step>,
+    checkpoints: Checkpoints,
 }
 
 impl Backup {
@@ -59,12 +93,14 @@ impl Backup {
         tree: Tree,
         base: Option<Base>,
         number: u64,
+        checkpoints: Checkpoints,
     ) -> Self {
         Self {
             repository: repository.clone(),
             lease: lease.clone(),
             seals: SessionSeals::new(number),
-            steps: steps(&tree),
+            steps: steps(&tree, checkpoints),
+            checkpoints,
             tree,
             base,
             session: None,
@@ -74,7 +110,8 @@ impl Backup {
 
     /// Whether the next step waits for nobody who commits.
     pub(super) fn can_interleave(&self) -> bool {
-        matches!(self.steps.front(), Some(Step::Chunks(..) | Step::Page(..)))
+        let stores = matches!(self.steps.front(), Some(Step::Chunks(..) | Step::Page(..)));
+        stores && !self.checkpoints.come_by_themselves()
     }
 
     /// Whether only the commit is left.
@@ -88,6 +125,7 @@ impl Backup {
             Some(Step::Begin) => self.begin()?,
             Some(Step::Chunks(_, ids)) => self.store_chunks(ids)?,
             Some(Step::Page(id, refs)) => self.store_page(id, &refs)?,
+            Some(Step::Checkpoint) => self.checkpoint()?,
             Some(Step::Commit) => return self.commit().map(Some),
             None => {}
         }
@@ -152,6 +190,10 @@ impl Backup {
         if session.claim(&id)? { session.append(&self.seals.page(id, refs)) } else { Ok(()) }
     }
 
+    fn checkpoint(&self) -> Result<()> {
+        self.session.as_ref().map_or(Ok(()), Session::checkpoint)
+    }
+
     fn commit(&mut self) -> Result<SnapshotRef> {
         let Some(session) = self.session.take() else { return Err(Error::WriterStopped) };
         let none = SnapshotId([0; SnapshotId::LEN]);
@@ -161,13 +203,20 @@ impl Backup {
     }
 }
 
-fn steps(tree: &Tree) -> VecDeque<Step> {
-    let mut steps = VecDeque::from([Step::Begin]);
+fn steps(tree: &Tree, checkpoints: Checkpoints) -> VecDeque<Step> {
+    let mut storing = Vec::new();
     for (leaf, chunks) in tree.leaves() {
-        steps.extend(chunks.chunks(RECORD_OBJECTS).map(|ids| Step::Chunks(leaf, ids.to_vec())));
-        steps.push_back(Step::Page(leaf, chunks.to_vec()));
+        storing.extend(chunks.chunks(RECORD_OBJECTS).map(|ids| Step::Chunks(leaf, ids.to_vec())));
+        storing.push(Step::Page(leaf, chunks.to_vec()));
     }
-    steps.push_back(Step::Page(tree.root(), tree.root_refs()));
+    storing.push(Step::Page(tree.root(), tree.root_refs()));
+    let mut steps = VecDeque::from([Step::Begin]);
+    for (at, step) in storing.into_iter().enumerate() {
+        steps.push_back(step);
+        if matches!(checkpoints, Checkpoints::After(count) if at % count == count - 1) {
+            steps.push_back(Step::Checkpoint);
+        }
+    }
     steps.push_back(Step::Commit);
     steps
 }

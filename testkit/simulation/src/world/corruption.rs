@@ -34,7 +34,7 @@ struct Damage {
 pub fn run(seed: u64, logged: bool) -> Result<Outcome, Failure> {
     let mut random = Random::new(seed ^ 0x0720_0720_0720);
     let disk = Disk::new(Random::new(random.next()), logged);
-    let shared = Shared::with_random_container_size(disk.clone(), &mut random);
+    let shared = Shared::with_random_sizes(disk.clone(), &mut random);
     let mut world = Rotten { shared, random, backups: 0 };
     let failure = |what| Failure { what, log: disk.log() };
     world.run_episodes().map_err(failure)?;

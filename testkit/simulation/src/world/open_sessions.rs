@@ -36,6 +36,11 @@ impl OpenSessions {
             let task = Task::backup(running, shared, random);
             self.0.push(OpenSession { task, has_met_fault: false });
         }
+        if !self.0.is_empty() && random.one_in(6) {
+            shared.disk.note("--- an open session is interrupted");
+            let at = random.index(self.0.len());
+            drop(self.0.remove(at));
+        }
         let mut ended = 0;
         for at in (0..self.0.len()).rev() {
             if random.one_in(2) {

@@ -1,6 +1,7 @@
 //! Errors that seeds found, each as the shortest scenario that shows it. A scenario runs with many seeds, which decide
 //! what happens to unsynced data.
 
+mod checkpoints;
 mod containers;
 mod damage;
 mod open_sessions;
@@ -8,13 +9,14 @@ mod snapshots;
 mod stale_listings;
 mod writers;
 
-use super::backup::Base;
+use super::backup::{Base, Checkpoints};
 use super::model::Violation;
 use super::task::{Shared, Task, WriterProcess, rebuild, rebuild_in_parts};
 use super::tree::Tree;
 use super::{init, no_leftovers};
 use crate::disk::{Corruption, Disk, Fault, Faults, SkippedSync};
 use crate::random::Random;
+pub use checkpoints::*;
 pub use containers::*;
 pub use damage::*;
 use ids::KeyId;
@@ -74,6 +76,14 @@ macro_rules! all_scenarios {
             a_container_that_drains
             a_container_that_drained_into_a_new_snapshot
             a_reclaim_that_ends_between_its_stages
+            a_checkpoint_of_what_is_not_durable
+            a_checkpoint_that_fails
+            a_checkpoint_of_a_container_that_is_written_again
+            a_commit_that_fails_behind_its_manifest
+            a_session_that_is_interrupted_and_a_reclaim
+            a_session_that_is_interrupted_beside_another
+            a_session_that_is_killed_with_checkpoints
+            a_recovery_that_is_killed
         }
     };
 }
@@ -200,6 +210,11 @@ impl TestBed {
     /// Processes that start from now on finish containers at so many bytes.
     fn set_container_bytes(&mut self, bytes: u64) {
         self.shared = self.shared.clone().with_container_bytes(bytes);
+    }
+
+    /// Sessions of processes that start from now on make such checkpoints.
+    fn set_checkpoints(&mut self, checkpoints: Checkpoints) {
+        self.shared = self.shared.clone().with_checkpoints(checkpoints);
     }
 
     /// All files of snapshots are lost; the containers have what they said.

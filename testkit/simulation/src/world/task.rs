@@ -1,6 +1,6 @@
 //! What a process does: one thing after the other, or one beside the other.
 
-use super::backup::{Backup, Base};
+use super::backup::{Backup, Base, Checkpoints};
 use super::model::{Model, Violation};
 use super::records::{SessionSeals, dead};
 use super::tree::Tree;
@@ -32,7 +32,18 @@ pub(super) struct Shared {
     sessions: Arc<AtomicU64>,
     /// Containers are finished at this size, so that a session makes several.
     container_bytes: Option<u64>,
+    checkpoints: Checkpoints,
 }
+
+/// How sessions make checkpoints.
+const CHECKPOINTS: [Checkpoints; 6] = [
+    Checkpoints::AtItsEnd,
+    Checkpoints::After(1),
+    Checkpoints::After(4),
+    Checkpoints::FromIds(1),
+    Checkpoints::FromIds(4),
+    Checkpoints::Always,
+];
 
 /// Sizes at which containers are finished: as everywhere, or after one record, or after a few.
 const CONTAINER_BYTES: [Option<u64>; 5] = [None, None, Some(1), Some(3_000), Some(8_000)];
@@ -40,12 +51,19 @@ const CONTAINER_BYTES: [Option<u64>; 5] = [None, None, Some(1), Some(3_000), Som
 impl Shared {
     pub(super) fn new(disk: Arc<Disk>) -> Self {
         let (model, wrong, sessions) = Default::default();
-        Self { disk, model, wrong, sessions, container_bytes: None }
+        let checkpoints = Checkpoints::AtItsEnd;
+        Self { disk, model, wrong, sessions, container_bytes: None, checkpoints }
     }
 
-    /// With containers of any size.
-    pub(super) fn with_random_container_size(disk: Arc<Disk>, random: &mut Random) -> Self {
-        Self { container_bytes: *random.pick(&CONTAINER_BYTES), ..Self::new(disk) }
+    /// With containers of any size, and any checkpoints.
+    pub(super) fn with_random_sizes(disk: Arc<Disk>, random: &mut Random) -> Self {
+        let container_bytes = *random.pick(&CONTAINER_BYTES);
+        Self { container_bytes, checkpoints: *random.pick(&CHECKPOINTS), ..Self::new(disk) }
+    }
+
+    /// The same with these checkpoints.
+    pub(super) fn with_checkpoints(self, checkpoints: Checkpoints) -> Self {
+        Self { checkpoints, ..self }
     }
 
     /// The same with containers of `bytes`.
@@ -66,6 +84,7 @@ impl Shared {
         if let Some(bytes) = self.container_bytes {
             repository.make_containers_small(bytes);
         }
+        repository.make_checkpoints_at(self.checkpoints.limits());
         let lease = repository.lease("simulation")?;
         Ok(WriterProcess { storage, repository, lease })
     }
@@ -145,7 +164,8 @@ impl Shared {
     ) -> Task {
         self.model.lock().begin_backup(&tree);
         let number = self.next_session();
-        let backup = Backup::new(&running.repository, &running.lease, tree, base, number);
+        let (repository, lease) = (&running.repository, &running.lease);
+        let backup = Backup::new(repository, lease, tree, base, number, self.checkpoints);
         Task::Backup(Box::new(backup))
     }
 }
@@ -275,7 +295,12 @@ fn forget(running: &WriterProcess, shared: &Shared, names: &[SnapshotRef]) -> Re
 }
 
 fn reclaim(running: &WriterProcess, max_waste_percent: f64, accept_damage: bool) -> Result<()> {
-    let options = ReclaimOptions { max_waste_percent, dry_run: false, accept_damage };
+    let options = ReclaimOptions {
+        max_waste_percent,
+        dry_run: false,
+        accept_damage,
+        free_interrupted: false,
+    };
     match reclaim::run(&running.repository, &running.lease, options, None) {
         Err(Error::InUse { .. }) => Ok(()), // another one runs
         result => result.map(|_| ()),

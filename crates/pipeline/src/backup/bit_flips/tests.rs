@@ -66,6 +66,7 @@ fn backed_up_with(
         ignore_inode: false,
         verify_blocks,
         limits: Default::default(),
+        checkpoint_after: Default::default(),
         cache: None,
         is_partial: false,
         time: None,

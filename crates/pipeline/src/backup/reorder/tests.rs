@@ -45,6 +45,7 @@ fn options(source: &Path) -> BackupOptions {
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),
+        checkpoint_after: Default::default(),
         cache: None,
         time: None,
         skip_if_unchanged: false,

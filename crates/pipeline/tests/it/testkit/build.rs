@@ -5,14 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Bytes that look random and are the same for the same seed.
-pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&seed.to_le_bytes());
-    hasher.finalize_xof().fill(&mut bytes);
-    bytes
-}
+pub(crate) use ::testkit::noise;
 
 /// Writes a file and the directories that it needs.
 pub(crate) fn write(root: &Path, name: impl AsRef<[u8]>, bytes: &[u8]) {

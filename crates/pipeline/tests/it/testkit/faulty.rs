@@ -207,6 +207,11 @@ impl Storage for FaultyStorage {
         self.inner.remove(name)
     }
 
+    fn unlink(&self, name: &str) -> StorageResult<()> {
+        self.plan.call("remove", name)?;
+        self.inner.unlink(name)
+    }
+
     fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
         self.plan.call("list", directory)?;
         self.inner.list(directory)

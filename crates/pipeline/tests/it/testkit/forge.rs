@@ -106,6 +106,17 @@ impl<'a> Forge<'a> {
         id
     }
 
+    /// Stores chunks as a node sends them: what is stored already keeps its place, and the record names it all the
+    /// same.
+    pub(crate) fn send_chunks(&self, chunks: &[(ObjectId, &[u8])]) {
+        let mut block = Block::new(RecordKind::Data);
+        chunks.iter().for_each(|(id, bytes)| block.push_chunk(*id, bytes));
+        let mut record = Sealer::empty_record();
+        let mut packer = BlockCompressor::new(Level::Fixed(3)).unwrap();
+        self.sealer.seal_block(&mut block, &mut packer, &mut record).unwrap();
+        self.session.append_bytes(&record.to_bytes()).unwrap();
+    }
+
     /// Stores what is not stored already.
     fn store(&self, ids: &[ObjectId], mut block: Block) {
         let is_new: Vec<_> = ids.iter().map(|id| self.session.claim(id).unwrap()).collect();

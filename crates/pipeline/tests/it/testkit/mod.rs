@@ -34,6 +34,16 @@ pub(crate) const SMALL_CHUNKS: chunker::Params =
 /// Under which name the source lies in snapshots.
 pub(crate) const NAME: &str = "tree";
 
+/// Whether what takes minutes is to be done whole, as at night, and not a slice of it.
+pub(crate) fn is_all() -> bool {
+    std::env::var("ICECORE_SIMULATED").is_ok_and(|what| what == "all")
+}
+
+/// Operations between one fault and the next: `slice`, or one if all are asked for.
+pub(crate) fn stride(slice: u64) -> u64 {
+    if is_all() { 1 } else { slice }
+}
+
 /// Collects what a run complains about.
 #[derive(Default)]
 pub(crate) struct Heard {
@@ -221,6 +231,7 @@ pub(crate) fn options(source: &Path) -> backup::BackupOptions {
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),
+        checkpoint_after: Default::default(),
         cache: None,
         is_partial: false,
         time: None,
@@ -276,11 +287,21 @@ pub(crate) fn assert_clean(repository: &UnlockedRepository) {
 }
 
 pub(crate) fn reclaimed(repository: &UnlockedRepository) -> reclaim::ReclaimReport {
-    reclaim::run(
-        repository,
-        &reclaim::ReclaimOptions { max_waste_percent: 0.0, dry_run: false, accept_damage: false },
-    )
-    .unwrap()
+    reclaimed_with(repository, false)
+}
+
+/// The same, perhaps with what interrupted backups stored.
+pub(crate) fn reclaimed_with(
+    repository: &UnlockedRepository,
+    free_interrupted: bool,
+) -> reclaim::ReclaimReport {
+    let options = reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+        free_interrupted,
+    };
+    reclaim::run(repository, &options).unwrap()
 }
 
 pub(crate) fn rebuilt(test_folder: &TestFolder) -> rebuild::RebuildReport {

@@ -99,12 +99,12 @@ pub fn a_reclaim_that_ends_between_its_stages(bed: &mut TestBed) {
 
 impl TestBed {
     /// A backup of tree `number` that is to stay open, not begun.
-    fn begin(&self, number: u64, running: &WriterProcess) -> Task {
+    pub(super) fn begin(&self, number: u64, running: &WriterProcess) -> Task {
         self.shared.backup_of(running, Self::tree(number), None)
     }
 
     /// Lets a backup make so many steps, up to its commit.
-    fn go_on(&self, running: &WriterProcess, open: &mut Task, steps: u64) {
+    pub(super) fn go_on(&self, running: &WriterProcess, open: &mut Task, steps: u64) {
         for _ in 0..steps {
             if !open.is_at_commit() {
                 self.must_succeed("a step", open.advance(running, &self.shared));
@@ -112,7 +112,7 @@ impl TestBed {
         }
     }
 
-    fn go_on_to_commit(&self, running: &WriterProcess, open: &mut Task) {
+    pub(super) fn go_on_to_commit(&self, running: &WriterProcess, open: &mut Task) {
         self.go_on(running, open, STEPS);
     }
 
@@ -142,7 +142,7 @@ impl TestBed {
         }
     }
 
-    fn containers(&self) -> Vec<String> {
+    pub(super) fn containers(&self) -> Vec<String> {
         let files = self.disk().files().into_iter();
         files.filter(|name| name.starts_with("containers/")).collect()
     }

@@ -1,0 +1,295 @@
+//! Copying snapshots to a second place, without a key: directory or bucket, each a whole repository.
+
+use crate::progress::Progress;
+use crate::unlocked::holder;
+use crate::{Error, Result};
+use crypto::{KeyList, RootVerifyKey, SignedKeyList, verify_slot_certificate};
+use ids::SnapshotId;
+use repository::Repository;
+use repository::config;
+use repository::copy::{self, CopyOutcome, CopyTo};
+use repository::lease::Lease;
+use repository::snapshots::SnapshotRef;
+use repository::storage::Storage;
+use repository::watch::Watch;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use store::Keys;
+
+/// What to copy, and how.
+#[derive(Clone, Debug, Default)]
+pub struct CopyOptions {
+    /// The snapshots; `None` for all.
+    pub snapshots: Option<Vec<SnapshotRef>>,
+    /// Copy those again, too, that were copied before and forgotten there.
+    pub again: bool,
+    /// Change nothing, and say what would be copied.
+    pub dry_run: bool,
+    /// Copy snapshots, too, parts of which are lost.
+    pub accept_damage: bool,
+}
+
+/// What a copy did, or would do.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CopyReport {
+    /// Whether nothing was changed.
+    pub dry_run: bool,
+    /// Whether the second place held no repository before.
+    pub created: bool,
+    /// The snapshots that are there now and were not.
+    pub snapshots: Vec<String>,
+    /// How many of those that were asked for were there.
+    pub present: u64,
+    /// How many were copied before and forgotten there since.
+    pub forgotten_there: u64,
+    /// How many were forgotten in the first place meanwhile.
+    pub forgotten_meanwhile: u64,
+    /// Snapshots that were not copied, with the reason.
+    pub left_out: Vec<NotCopied>,
+    /// Pages that were walked.
+    pub pages: u64,
+    /// Chunks and pages that the second place lacked.
+    pub objects: u64,
+    /// Records that were copied.
+    pub records: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Chunks and pages that are lost in the first place.
+    pub lost_objects: u64,
+    /// The first of them, with the reason.
+    pub lost: Vec<NotCopied>,
+    /// Wall time.
+    pub elapsed_secs: f64,
+}
+
+/// What was not copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotCopied {
+    /// Id of the snapshot or object.
+    pub id: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The progress of a copy as the engine tells it.
+pub(crate) struct Watched<'a>(pub(crate) &'a Progress);
+
+impl Watch for Watched<'_> {
+    fn moved(&self, bytes: u64) {
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.0.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn goes_on(&self) -> bool {
+        self.0.check().is_ok()
+    }
+
+    fn stage(&self, _: &str) {}
+}
+
+/// Copies snapshots of `source` to the repository in `target`, which is made if there is none.
+///
+/// # Errors
+/// [`Error::Usage`] when `target` holds another repository; [`Error::Cancelled`], after which another copy goes on.
+pub fn run(
+    source: &Arc<Repository>,
+    target: &Arc<dyn Storage>,
+    options: &CopyOptions,
+    progress: &Progress,
+) -> Result<CopyReport> {
+    let begun = Instant::now();
+    source.verify_with(crypto::is_signed);
+    let is_new = !config::exists(&**target)?;
+    let mut report =
+        CopyReport { dry_run: options.dry_run, created: is_new, ..CopyReport::default() };
+    let outcome = match (is_new, options.dry_run) {
+        (true, true) => plan(source, None, options, progress, &mut report)?,
+        (false, true) => {
+            let target = opened(source, target)?;
+            plan(source, Some(&target), options, progress, &mut report)?
+        }
+        (true, false) => {
+            write(source, &Arc::new(made(source, target)?), options, progress, &mut report)?
+        }
+        (false, false) => write(source, &opened(source, target)?, options, progress, &mut report)?,
+    };
+    if outcome.is_interrupted {
+        return Err(Error::Cancelled);
+    }
+    report.note(outcome);
+    report.elapsed_secs = begun.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// The repository in `target`, which must be a copy of `source` or its origin.
+fn opened(source: &Repository, target: &Arc<dyn Storage>) -> Result<Arc<Repository>> {
+    let target = Repository::open(target.clone()).map_err(store::Error::from)?;
+    if target.config() == source.config() {
+        return Ok(Arc::new(target));
+    }
+    Err(Error::Usage(format!(
+        "{} holds another repository ({}), not a copy of {} ({})",
+        target.storage().describe(),
+        target.config().repository,
+        source.storage().describe(),
+        source.config().repository
+    )))
+}
+
+/// A new repository in `target` with the settings and the keys of `source`.
+fn made(source: &Repository, target: &Arc<dyn Storage>) -> Result<Repository> {
+    let (bytes, list) = signed_list(source)?.ok_or(Error::NoKeyList)?;
+    let slots = source.key_slots()?.into_iter();
+    let slots = slots.filter(|(id, slot)| is_usable(source, &list, *id, slot)).collect();
+    Ok(Repository::init(target.clone(), *source.config(), &Keys { slots, key_list: bytes })?)
+}
+
+fn plan(
+    source: &Arc<Repository>,
+    target: Option<&Arc<Repository>>,
+    options: &CopyOptions,
+    progress: &Progress,
+    report: &mut CopyReport,
+) -> Result<CopyOutcome> {
+    let names = wanted(source, target.map(|target| &**target), options, report)?;
+    let accept = options.accept_damage;
+    Ok(copy::run(source, CopyTo::Plan(target), &names, accept, &Watched(progress))?)
+}
+
+fn write(
+    source: &Arc<Repository>,
+    target: &Arc<Repository>,
+    options: &CopyOptions,
+    progress: &Progress,
+    report: &mut CopyReport,
+) -> Result<CopyOutcome> {
+    target.verify_with(crypto::is_signed);
+    let lease = target.lease(&holder("copy"))?;
+    mend_settings(target, &lease)?;
+    take_keys(source, target, &lease)?;
+    for key in source.receipt_keys().unwrap_or_default() {
+        target.add_receipt_key(&lease, key)?;
+    }
+    let names = wanted(source, Some(target), options, report)?;
+    note_copied(target, &lease)?;
+    let to = CopyTo::Repository(target, &lease);
+    let outcome = copy::run(source, to, &names, options.accept_damage, &Watched(progress));
+    note_copied(target, &lease)?;
+    target.fill_reserve();
+    Ok(outcome?)
+}
+
+/// Writes again what is stored twice and is there once: a copy may have ended while it made the repository.
+fn mend_settings(target: &Repository, lease: &Lease) -> Result<()> {
+    if !config::problems(&**target.storage())?.is_empty() {
+        lease.verify()?;
+        config::write(target.config(), &**target.storage())?;
+    }
+    match signed_list(target)? {
+        Some((list, _)) if !target.key_list_problems()?.is_empty() => {
+            Ok(target.replace_key_list(lease, &list)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whatever is there now was copied, or made there: a later copy does not bring it back.
+fn note_copied(target: &Repository, lease: &Lease) -> Result<()> {
+    let before = copied(target);
+    let mut known = before.clone().unwrap_or_default();
+    known.extend(target.current_snapshots()?.iter().map(|name| name.id));
+    if before.as_ref() == Some(&known) {
+        return Ok(());
+    }
+    Ok(target.note_copied(lease, &known)?)
+}
+
+/// The list of what was copied; one that is damaged names nothing.
+fn copied(target: &Repository) -> Option<BTreeSet<SnapshotId>> {
+    target.copied().ok().flatten()
+}
+
+/// The snapshots that are to be copied and are not there.
+fn wanted(
+    source: &Repository,
+    target: Option<&Repository>,
+    options: &CopyOptions,
+    report: &mut CopyReport,
+) -> Result<Vec<SnapshotRef>> {
+    let names = match &options.snapshots {
+        Some(names) => names.clone(),
+        None => source.snapshots()?,
+    };
+    let Some(target) = target else { return Ok(names) };
+    let there: BTreeSet<_> = target.snapshots()?.into_iter().map(|name| name.id).collect();
+    let known = copied(target).unwrap_or_default();
+    let mut wanted = Vec::with_capacity(names.len());
+    for name in names {
+        match () {
+            () if there.contains(&name.id) => report.present += 1,
+            () if known.contains(&name.id) && !options.again => report.forgotten_there += 1,
+            () => wanted.push(name),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Gives `target` the keys of `source`, if its list follows: what only one place has lost, the other keeps.
+fn take_keys(source: &Repository, target: &Repository, lease: &Lease) -> Result<()> {
+    let Some((bytes, list)) = signed_list(source)? else { return Ok(()) };
+    let own = signed_list(target)?.map_or(0, |(_, own)| own.version());
+    if list.version() < own {
+        return Ok(()); // keys were changed there
+    }
+    if list.version() > own {
+        target.replace_key_list(lease, &bytes)?;
+    }
+    let there = target.key_slots()?;
+    for (id, slot) in source.key_slots()? {
+        let is_there = there.iter().any(|own| *own == (id, slot.clone()));
+        if !is_there && is_usable(source, &list, id, &slot) {
+            target.put_key_slot(lease, id, &slot)?;
+        }
+    }
+    let removed = |id: &ids::KeyId| list.find(*id).is_some_and(|entry| !entry.is_live());
+    let mut ended = there.iter().map(|(id, _)| *id).filter(removed);
+    ended.try_for_each(|id| Ok(target.remove_key_slot(lease, id)?))
+}
+
+/// The key list, and what it says, if the root key signed it.
+fn signed_list(repository: &Repository) -> Result<Option<(Vec<u8>, KeyList)>> {
+    let root = RootVerifyKey::from_bytes(repository.config().root_key);
+    let Some(bytes) = repository.key_list()? else { return Ok(None) };
+    let signed = SignedKeyList::verify(&bytes, &root, repository.config().repository);
+    Ok(signed.ok().map(|signed| (bytes, KeyList::clone(&signed))))
+}
+
+/// Whether `slot` is that of a key in use: what is damaged replaces nothing.
+fn is_usable(source: &Repository, list: &KeyList, id: ids::KeyId, slot: &[u8]) -> bool {
+    let root = RootVerifyKey::from_bytes(source.config().root_key);
+    list.is_live(id) && verify_slot_certificate(slot, &root).is_ok_and(|info| info.id == id)
+}
+
+impl CopyReport {
+    fn note(&mut self, outcome: CopyOutcome) {
+        self.snapshots = outcome.snapshots.iter().map(|name| name.id.to_string()).collect();
+        self.forgotten_meanwhile = outcome.forgotten.len() as u64;
+        let left_out =
+            |(id, reason): (SnapshotId, String)| NotCopied { id: id.to_string(), reason };
+        self.left_out = outcome.left_out.into_iter().map(left_out).collect();
+        let lost = outcome.lost.into_iter();
+        self.lost =
+            lost.map(|lost| NotCopied { id: lost.id.to_string(), reason: lost.reason }).collect();
+        self.lost_objects = outcome.lost_objects;
+        (self.pages, self.objects) = (outcome.pages, outcome.objects);
+        (self.records, self.bytes) = (outcome.records, outcome.bytes);
+    }
+
+    /// Whether all that was asked for is there.
+    pub fn is_whole(&self) -> bool {
+        self.left_out.is_empty() && self.lost_objects == 0
+    }
+}
