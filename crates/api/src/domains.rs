@@ -87,6 +87,9 @@ pub struct Domain {
     /// The storage server that stores it; missing when the control server does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Name>,
+    /// The pool of the control server in which it lies; missing when it lies on a storage server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Name>,
     /// Nodes that back up to it.
     pub nodes: Vec<Name>,
 }

@@ -48,6 +48,10 @@ pub struct NewToken {
     /// The storage server that stores the domain, if the domain is created; the control server when missing.
     #[serde(default)]
     pub storage: Option<Name>,
+    /// The pool of the control server for the domain, if the domain is created there; when missing, the one with the
+    /// most free bytes.
+    #[serde(default)]
+    pub pool: Option<Name>,
     /// Privacy of the domain, if it is created; `standard` when missing. An existing domain must have this value.
     #[serde(default)]
     pub privacy: Option<Privacy>,
@@ -60,8 +64,8 @@ impl NewToken {
     /// A request for `node`, with a managed domain of its own.
     pub fn of(node: Name) -> Self {
         let (domain, keys, role, valid_secs) = Default::default();
-        let (storage, privacy, parity_percent) = Default::default();
-        Self { node, domain, keys, role, valid_secs, storage, privacy, parity_percent }
+        let (storage, pool, privacy, parity_percent) = Default::default();
+        Self { node, domain, keys, role, valid_secs, storage, pool, privacy, parity_percent }
     }
 }
 

@@ -12,6 +12,8 @@ pub const RESET: &str = "reset";
 pub const JOB: &str = "job";
 /// Progress of a running job, without an id: at most one each second. Data: the job.
 pub const PROGRESS: &str = "progress";
+/// A source is protected otherwise than before. Data: what `/protection` says of it.
+pub const PROTECTION: &str = "protection";
 /// The site was changed. Data: [`SiteChanged`].
 pub const SITE: &str = "site";
 /// An administrative action. Data: the entry of the audit log.

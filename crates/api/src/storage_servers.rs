@@ -3,6 +3,7 @@
 use crate::Name;
 use crate::domains::Settings;
 use crate::jobs::{JobState, Progress};
+use crate::quotas::{DomainQuota, DomainUse};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -225,6 +226,9 @@ pub struct Heartbeat {
     /// Nodes that read by a grant.
     #[serde(default)]
     pub readers: Vec<GrantedReader>,
+    /// What the domains store for which the last reply had a quota.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<DomainUse>,
 }
 
 /// A node that reads a domain by a grant.
@@ -289,6 +293,9 @@ pub struct HeartbeatReply {
     /// Readers whose grant was withdrawn or has expired.
     #[serde(default)]
     pub withdrawn: Vec<GrantedReader>,
+    /// The domains there that have a quota.
+    #[serde(default)]
+    pub quotas: Vec<DomainQuota>,
 }
 
 /// Reply for one job.

@@ -94,6 +94,9 @@ pub struct ReclaimReport {
     pub bytes_freed: u64,
     /// Unused bytes that stay, estimated.
     pub bytes_wasted: u64,
+    /// Those of them that stay because interrupted backups stored them.
+    #[serde(default)]
+    pub bytes_interrupted: u64,
 }
 
 /// What a check found: the report of its job.

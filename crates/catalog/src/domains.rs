@@ -23,11 +23,13 @@ pub struct Domain {
     pub made: i64,
     /// The storage server that stores it; `None` for the control server.
     pub storage: Option<Name>,
+    /// The pool of this server in which it lies; `None` for the first one.
+    pub pool: Option<Name>,
     /// Settings of its repository.
     pub settings: Settings,
 }
 
-const COLUMNS: &str = "name, keys, repository, sealed, made, storage, privacy, parity";
+const COLUMNS: &str = "name, keys, repository, sealed, made, storage, privacy, parity, pool";
 
 fn domain(row: &Row) -> Result<Domain> {
     Ok(Domain {
@@ -38,6 +40,7 @@ fn domain(row: &Row) -> Result<Domain> {
         made: row.get(4)?,
         storage: row.get::<Option<Word<_>>>(5)?.map(|word| word.0),
         settings: Settings { privacy: row.get::<Word<_>>(6)?.0, parity_percent: row.get(7)? },
+        pool: row.get::<Option<Word<_>>>(8)?.map(|word| word.0),
     })
 }
 
@@ -71,8 +74,8 @@ impl Catalog {
         self.change(|change| {
             let added = change.execute(
                 "INSERT INTO domains
-                 (name, keys, folder, repository, sealed, made, storage, privacy, parity)
-                 VALUES ($1, $2, $1, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+                 (name, keys, folder, repository, sealed, made, storage, privacy, parity, pool)
+                 VALUES ($1, $2, $1, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
                 values![
                     Word(&new.name),
                     Word(new.keys),
@@ -82,6 +85,7 @@ impl Catalog {
                     new.storage.as_ref().map(Word),
                     Word(new.settings.privacy),
                     new.settings.parity_percent,
+                    new.pool.as_ref().map(Word),
                 ],
             )?;
             if added == 0 {
@@ -93,7 +97,8 @@ impl Catalog {
                 0 => String::new(),
                 percent => format!(", {percent} % parity"),
             };
-            let place = place.unwrap_or_default();
+            let pool = new.pool.as_ref().map(|pool| format!(", in the pool {pool}"));
+            let place = place.or(pool).unwrap_or_default();
             let detail = format!("{keys:?} keys, {privacy} privacy{parity}{place}");
             note(change, by, "domain.add", new.name.as_str(), &detail)
         })
@@ -126,7 +131,16 @@ mod tests {
         let (keys, sealed) = (KeyMode::Managed, Some(vec![1, 2]));
         let settings = Settings { privacy: Privacy::Hardened, parity_percent: 3 };
         let (repository, storage, name_too) = (None, None, name.clone());
-        let new = Domain { name: name_too, keys, repository, sealed, made: 5, storage, settings };
+        let new = Domain {
+            name: name_too,
+            keys,
+            repository,
+            sealed,
+            made: 5,
+            storage,
+            pool: Some("fast".parse().unwrap()),
+            settings,
+        };
         catalog.add_domain(BY, &new).unwrap();
         assert!(matches!(catalog.add_domain(BY, &new), Err(Error::Exists { .. })));
         catalog.set_domain_repository(&name, "ab").unwrap();

@@ -25,6 +25,7 @@ pub mod nodes;
 pub mod objects;
 mod old;
 pub mod options;
+pub mod pools;
 mod queued;
 pub mod reports;
 pub mod schedules;

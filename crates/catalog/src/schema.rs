@@ -3,6 +3,7 @@
 
 mod job_labels;
 mod looking;
+mod pools;
 mod schedules;
 mod snapshots;
 mod tables;
@@ -26,6 +27,7 @@ pub(crate) const STEPS: &[&str] = &[
     looking::STEP,
     snapshots::STEP,
     upkeep::STEP,
+    pools::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

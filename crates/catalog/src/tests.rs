@@ -24,7 +24,8 @@ fn name(text: &str) -> Name {
 fn domain(catalog: &Catalog, text: &str) {
     let (name, keys) = (name(text), KeyMode::Managed);
     let (repository, sealed, storage, settings) = Default::default();
-    let new = Domain { name, keys, repository, sealed, made: 0, storage, settings };
+    let pool = None;
+    let new = Domain { name, keys, repository, sealed, made: 0, storage, pool, settings };
     catalog.add_domain(BY, &new).unwrap();
 }
 
@@ -32,7 +33,7 @@ fn terms(node: &str) -> TokenTerms {
     let (node, domain) = (name(node), name(node));
     let (role, keys) = (Role::Full, KeyMode::Managed);
     let (storage, settings) = Default::default();
-    TokenTerms { node, domain, role, keys, expires: 2_000, storage, settings }
+    TokenTerms { node, domain, role, keys, expires: 2_000, storage, pool: None, settings }
 }
 
 fn certificate(serial: &str) -> Certificate {

@@ -31,6 +31,8 @@ pub struct TokenTerms {
     pub expires: i64,
     /// The storage server of the domain, if it is created.
     pub storage: Option<Name>,
+    /// The pool of the domain, if it is created on the control server; `None` to choose one then.
+    pub pool: Option<Name>,
     /// Required settings of the domain's repository.
     pub settings: WantedSettings,
 }
@@ -69,8 +71,8 @@ impl Catalog {
             let old = "DELETE FROM tokens WHERE expires < $1";
             change.execute(old, values![by.now_secs.saturating_sub(REMEMBER_SECS)])?;
             change.execute(
-                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage, privacy, parity)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage, privacy, parity, pool)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
                 values![
                     hash,
                     Word(&terms.node),
@@ -82,6 +84,7 @@ impl Catalog {
                     terms.storage.as_ref().map(Word),
                     terms.settings.privacy.map(Word),
                     terms.settings.parity_percent,
+                    terms.pool.as_ref().map(Word),
                 ],
             )?;
             let detail = format!("domain {}, {:?}", terms.domain, terms.role);
@@ -122,7 +125,7 @@ impl Catalog {
 
 fn token(look: &Sql<'_>, hash: &TokenHash, request: &[u8; 32], now_secs: i64) -> Result<TokenUse> {
     let select =
-        "SELECT node, domain, role, keys, expires, request, answer, storage, privacy, parity
+        "SELECT node, domain, role, keys, expires, request, answer, storage, privacy, parity, pool
          FROM tokens WHERE hash = $1";
     let row = look.row(select, values![hash], |row| {
         let terms = TokenTerms {
@@ -132,6 +135,7 @@ fn token(look: &Sql<'_>, hash: &TokenHash, request: &[u8; 32], now_secs: i64) ->
             keys: row.get::<Word<_>>(3)?.0,
             expires: row.get(4)?,
             storage: row.get::<Option<Word<_>>>(7)?.map(|word| word.0),
+            pool: row.get::<Option<Word<_>>>(10)?.map(|word| word.0),
             settings: WantedSettings {
                 privacy: row.get::<Option<Word<_>>>(8)?.map(|word| word.0),
                 parity_percent: row.get(9)?,

@@ -22,7 +22,9 @@ pub use packet::Packet;
 /// Oldest version that this program supports.
 pub const VERSION_OLDEST: u16 = 3;
 /// Newest version that this program supports.
-pub const VERSION_NEWEST: u16 = 4;
+pub const VERSION_NEWEST: u16 = 5;
+/// The first version with the packet `Checkpoint`.
+pub const VERSION_CHECKPOINT: u16 = 5;
 /// Name of the data protocol in the TLS handshake (ALPN).
 pub const ALPN: &[u8] = b"icecore/1";
 /// The newest version that both ends support, given the range of the other end.

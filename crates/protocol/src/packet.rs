@@ -335,6 +335,8 @@ packets! {
         /// Which one, from 0.
         number: u64,
     }
+    /// Makes everything durable that the session stored until now. Answered by `Done`.
+    34 Checkpoint Client SMALL_BYTES_MAX, [InSession] {}
 
     /// Reply to `Hello`.
     129 Welcome Server SMALL_BYTES_MAX, [] -> Greeted {

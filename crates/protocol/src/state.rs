@@ -74,7 +74,14 @@ mod tests {
 
     #[test]
     fn nothing_is_stored_without_a_session() {
-        for kind in [kind::Claim, kind::Holds, kind::Append, kind::GetNumber, kind::Commit] {
+        for kind in [
+            kind::Claim,
+            kind::Holds,
+            kind::Append,
+            kind::GetNumber,
+            kind::Checkpoint,
+            kind::Commit,
+        ] {
             assert!(State::Open.admits(kind).is_err());
             assert!(State::InSession.admits(kind).is_ok());
         }

@@ -169,6 +169,7 @@ fn of_clients() -> Vec<Packet> {
         Packet::Expire { expiry: b"an expiry".to_vec() },
         Packet::Upkeep { job: 34, goes_on: true, request: b"{}".to_vec() },
         Packet::GetExpiry { number: 36 },
+        Packet::Checkpoint {},
     ]
 }
 

@@ -52,6 +52,8 @@ pub struct Access {
     pub key: Option<[u8; 8]>,
     /// Required settings of a repository that the node creates; `None` when the control server creates it.
     pub settings: Option<Settings>,
+    /// Why nothing may be written now, whatever the node may do: the state of its pool.
+    pub read_only: Option<Refusal>,
 }
 
 /// A node of a domain, and the key with which it signs there.
@@ -201,6 +203,15 @@ pub trait AccessControl: Send + Sync {
     /// Current bandwidth limits of `node` at `address` in bytes per second, to the server and from it;
     /// 0 for no limit.
     fn bandwidth(&self, node: &Node, address: IpAddr) -> [u64; 2];
+
+    /// Whether `more` bytes may be stored in `domain`, beside all that is stored there: if so, they are counted. With no
+    /// bytes, whether a backup may begin.
+    ///
+    /// # Errors
+    /// [`Refusal`] when a quota has no room for them; a transient one when that cannot be known now.
+    fn may_store(&self, _domain: &str, _more: u64) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// A job starts; `kind` is `backup`, `restore` or `read`. Returns its number.
     fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo;

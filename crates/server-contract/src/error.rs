@@ -23,6 +23,16 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// The pool is not there, or is not the one of this server.
+    #[error("the pool {} cannot be used: {why}", path.display())]
+    Pool {
+        /// The pool.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+        /// The folder of the server's files.
+        data: PathBuf,
+    },
     /// The system provides no random bytes.
     #[error("the system provides no random bytes")]
     NoRandom,

@@ -9,11 +9,18 @@
 //! admin-token         who can read it is the administrator
 //! address             where it is reached, for the commands on this machine
 //! lock                one server at a time
+//! pool-id             which pool belongs to it
+//! pool-latencies      how long operations on it take, while the server runs
+//! pool/superblock     which pool this is
+//! pool/io             how its containers are written
 //! pool/domains/NAME   a repository for each domain
+//! pools/NAME          a link to a further pool, in which there is the same
+//! pool-ids/NAME       which one belongs to it
 //! ```
 
-use crate::{Error, Result};
+use crate::{Error, Result, pool};
 use api::Name;
+use repository::storage::StorageError;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -27,6 +34,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// The folder, locked for this server.
 pub struct Folder {
     path: PathBuf,
+    missing_pools: Vec<Error>,
     _lock: Option<File>,
 }
 
@@ -34,9 +42,10 @@ impl Folder {
     /// Opens the folder, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`Error::InUse`] when another server is using it, [`Error::File`].
+    /// [`Error::InUse`] when another server is using it; [`Error::Pool`] when its pool is not mounted;
+    /// [`Error::File`].
     pub fn open(path: &Path) -> Result<Self> {
-        Self::with(path, &["", "ca", "pool", "pool/domains"])
+        Self::with(path, &["", "ca"], pool::open)
     }
 
     /// Opens the folder of a storage server, which has no certificate authority.
@@ -44,15 +53,29 @@ impl Folder {
     /// # Errors
     /// As [`Folder::open`].
     pub fn open_storage(path: &Path) -> Result<Self> {
-        Self::with(path, &["", "pool", "pool/domains"])
+        Self::with(path, &[""], pool::open)
     }
 
-    fn with(path: &Path, parts: &[&str]) -> Result<Self> {
+    /// Takes the pool in `path` for the one of this server, because an administrator says that it is.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while the server runs; [`Error::File`].
+    pub fn accept_pool(path: &Path) -> Result<()> {
+        if !pool::is_of_server(path) {
+            let none = io::Error::new(io::ErrorKind::NotFound, "there is no server");
+            return Err(Error::file(path)(none));
+        }
+        Self::with(path, &[], pool::accept).map(drop)
+    }
+
+    fn with(path: &Path, parts: &[&str], pool: fn(&Path) -> Result<()>) -> Result<Self> {
         for part in parts {
             make_directory(&path.join(part))?;
         }
         let lock = Some(lock(path)?);
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        pool(path)?;
+        let missing_pools = pool::others(path)?;
+        Ok(Self { path: path.to_owned(), missing_pools, _lock: lock })
     }
 
     /// Opens the folder for reading; its server may be running.
@@ -62,7 +85,7 @@ impl Folder {
     pub fn look(path: &Path) -> Result<Self> {
         let key = path.join("ca/ca.pem");
         std::fs::metadata(&key).map_err(Error::file(&key))?;
-        Ok(Self { path: path.to_owned(), _lock: None })
+        Ok(Self { path: path.to_owned(), missing_pools: Vec::new(), _lock: None })
     }
 
     /// A file in it.
@@ -70,9 +93,35 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// The folder of a domain's repository. A name is always one component of a path.
-    pub fn domain(&self, name: &Name) -> PathBuf {
-        self.path.join("pool/domains").join(name.as_str())
+    /// The folder of a domain's repository in a pool; `None` is the first one. A name is always one component of a path.
+    pub fn domain(&self, pool: Option<&Name>, name: &Name) -> PathBuf {
+        self.pool(pool).join("domains").join(name.as_str())
+    }
+
+    /// The folder of a pool; `None` is the first one.
+    pub fn pool(&self, pool: Option<&Name>) -> PathBuf {
+        pool::folder(&self.path, pool)
+    }
+
+    /// Makes the directory `dir` a further pool, or finds the one of this name there.
+    ///
+    /// # Errors
+    /// [`Error::Pool`], [`Error::File`].
+    pub fn add_pool(&self, name: &Name, dir: &Path) -> Result<()> {
+        pool::add(&self.path, name, dir)
+    }
+
+    /// Whether a pool is there, and still belongs to this server.
+    ///
+    /// # Errors
+    /// [`StorageError::is_unreachable`].
+    pub fn verify_pool(&self, pool: Option<&Name>) -> std::result::Result<(), StorageError> {
+        pool::verify_pool(&self.path, pool)
+    }
+
+    /// The further pools that were not there when the server started, and why.
+    pub fn missing_pools(&self) -> &[Error] {
+        &self.missing_pools
     }
 
     /// The secret text in the file `name`; created by `make` if there is none.
@@ -110,12 +159,22 @@ impl Folder {
         write(&self.file(name), text, 0o644)
     }
 
-    /// Free bytes and size of the file system of the repositories, as usable without root; `None` when the system
-    /// does not say.
-    pub fn room(&self) -> [Option<u64>; 2] {
-        let Ok(found) = rustix::fs::statvfs(self.file("pool")) else { return [None, None] };
+    /// Free bytes and size of the file system of a pool, as usable without root; `None` when the system does not say.
+    pub fn room(&self, pool: Option<&Name>) -> [Option<u64>; 2] {
+        let Ok(found) = rustix::fs::statvfs(self.pool(pool)) else { return [None, None] };
         let bytes = |blocks: u64| Some(blocks.saturating_mul(found.f_frsize));
         [bytes(found.f_bavail), bytes(found.f_blocks)]
+    }
+
+    /// Inodes of a pool that are free; `None` where the file system has no bound, or does not say.
+    pub fn free_inodes(&self, pool: Option<&Name>) -> Option<u64> {
+        let found = rustix::fs::statvfs(self.pool(pool)).ok()?;
+        (found.f_files > 0).then_some(found.f_favail)
+    }
+
+    /// Whether a pool has inodes for more than forget and reclaim.
+    pub fn has_inodes(&self, pool: Option<&Name>) -> bool {
+        self.free_inodes(pool).is_none_or(|free| free >= repository::INODES_KEPT)
     }
 
     /// The text of the file `name`, if it exists.
@@ -127,7 +186,7 @@ impl Folder {
     }
 }
 
-fn make_directory(path: &Path) -> Result<()> {
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
     let failed = Error::file(path);
     if path.is_dir() {
         return Ok(());
@@ -147,7 +206,7 @@ fn lock(path: &Path) -> Result<File> {
     Ok(file.into())
 }
 
-fn read(path: &Path) -> Result<Option<String>> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -159,7 +218,7 @@ fn read(path: &Path) -> Result<Option<String>> {
 }
 
 /// Writes beside, syncs, renames, syncs the folder: the file is whole or not there.
-fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
+pub(crate) fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);

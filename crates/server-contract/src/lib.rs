@@ -1,14 +1,16 @@
 //! What the planes of a server agree on, so that neither of them needs the other: the data plane asks
 //! [`access_control`], the control plane writes repositories through [`Repositories`], and a server of either kind has
-//! a [`folder`] of its own files. There is no key here, no network and no catalog.
+//! a [`folder`] of its own files and counts the [`uses`] of domains. There is no key here, no network and no catalog.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod access_control;
 mod error;
 pub mod folder;
+pub mod pool;
 mod repositories;
 pub mod upkeep;
+pub mod uses;
 
 pub use error::{Error, Result};
 pub use repositories::{Expired, Repositories, config};

@@ -1,5 +1,6 @@
 //! Writing to repositories, through the holder of their leases.
 
+use crate::pool;
 use clock::Reading;
 use ids::{KeyId, RepositoryId, SnapshotId};
 use repository::config::{self, Config};
@@ -108,6 +109,7 @@ pub trait Repositories: Send + Sync {
 }
 
 fn open(folder: &Path) -> Result<Repository> {
+    pool::verify(folder)?;
     Repository::open(Arc::new(LocalStorage::open(folder)?))
 }
 
@@ -116,6 +118,8 @@ fn open(folder: &Path) -> Result<Repository> {
 /// # Errors
 /// Those of [`config::read`] and of the storage.
 pub fn config(folder: &Path) -> Result<Option<Config>> {
+    // In a pool that is not mounted there is none, and somebody would create it.
+    pool::verify(folder)?;
     match LocalStorage::open(folder) {
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),

@@ -61,6 +61,10 @@ impl AccessControl for Control {
         self.limits.of(&node.name, address)
     }
 
+    fn may_store(&self, domain: &str, more: u64) -> Result<(), Refusal> {
+        self.quotas.take(domain, more)
+    }
+
     fn job_begins(&self, node: &Node, domain: &str, kind: &str, what: &str) -> JobNo {
         let job = self.jobs.begin(&node.name, domain, kind, what);
         // What its policy promises now holds, even if the policy is removed before the snapshot comes.

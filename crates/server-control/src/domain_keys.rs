@@ -4,6 +4,7 @@
 //! slot in the repository; neither is useful without the other and `master.key`.
 
 use crate::domain_repository::{DomainRepositories, DomainRepository};
+use crate::pools::Pools;
 use crate::sealing::MasterKey;
 use crate::{Error, Result, now_secs, random};
 use api::Name;
@@ -27,7 +28,17 @@ const OWN_LABEL: &str = "server";
 pub(crate) struct DomainKeys {
     catalog: Arc<Catalog>,
     repositories: Arc<DomainRepositories>,
+    pools: Pools,
     master: MasterKey,
+}
+
+/// Where a new domain shall lie.
+#[derive(Clone, Copy)]
+pub(crate) enum Home<'a> {
+    /// On this server, in this pool or where there is the most room.
+    Here(Option<&'a Name>),
+    /// On this storage server.
+    There(&'a Name),
 }
 
 impl DomainKeys {
@@ -35,9 +46,10 @@ impl DomainKeys {
     pub(crate) fn new(
         catalog: Arc<Catalog>,
         repositories: Arc<DomainRepositories>,
+        pools: Pools,
         master: MasterKey,
     ) -> Self {
-        Self { catalog, repositories, master }
+        Self { catalog, repositories, pools, master }
     }
 
     /// The domain `name`, created if it does not exist, with its repository if the server manages its keys. An
@@ -47,16 +59,16 @@ impl DomainKeys {
         by: By<'_>,
         name: &Name,
         keys: KeyMode,
-        storage: Option<&Name>,
+        home: Home<'_>,
         settings: WantedSettings,
     ) -> Result<(Domain, Option<RepositoryId>)> {
         let domain = match self.catalog.domain(name)? {
             Some(domain) if domain.keys != keys => return Err(other_keys(&domain)),
             Some(domain) if !settings.fit(domain.settings) => return Err(other_settings(&domain)),
             Some(domain) => domain,
-            None => self.new_domain(by, name, keys, storage, settings.or_default())?,
+            None => self.new_domain(by, name, keys, home, settings.or_default())?,
         };
-        let repository = self.repositories.of(name, domain.storage.as_ref())?;
+        let repository = self.repositories.of(&domain)?;
         let config = match repository.config()? {
             Some(config) => Some(config),
             None if keys == KeyMode::Client => None,
@@ -76,16 +88,21 @@ impl DomainKeys {
         by: By<'_>,
         name: &Name,
         keys: KeyMode,
-        storage: Option<&Name>,
+        home: Home<'_>,
         settings: Settings,
     ) -> Result<Domain> {
+        let pool = match home {
+            Home::There(_) => None,
+            Home::Here(pool) => self.pools.choose(pool)?,
+        };
+        let storage = if let Home::There(storage) = home { Some(storage.clone()) } else { None };
         let sealed = match keys {
             KeyMode::Client => None,
             KeyMode::Managed => Some(self.master.seal(name.as_str(), &*random::<32>()?)?),
         };
         let made = by.now_secs;
-        let (name, storage) = (name.clone(), storage.cloned());
-        let domain = Domain { name, keys, repository: None, sealed, made, storage, settings };
+        let (name, repository) = (name.clone(), None);
+        let domain = Domain { name, keys, repository, sealed, made, storage, pool, settings };
         self.catalog.add_domain(by, &domain)?;
         Ok(domain)
     }
@@ -119,7 +136,7 @@ impl DomainKeys {
         secret: &[u8; 32],
         label: &str,
     ) -> Result<KeyId> {
-        let repository = self.repositories.of(&domain.name, domain.storage.as_ref())?;
+        let repository = self.repositories.of(domain)?;
         let material = self.material(domain, &repository)?;
         let list = key_list_of(&repository, &material)?;
         if let Some(id) = slot_of(&repository, &list, role, secret, label)? {
@@ -143,7 +160,7 @@ impl DomainKeys {
         before: Option<KeyId>,
         note: impl FnOnce(KeyId) -> Result<()>,
     ) -> Result<KeyId> {
-        let repository = self.repositories.of(&domain.name, domain.storage.as_ref())?;
+        let repository = self.repositories.of(domain)?;
         let material = self.material(domain, &repository)?;
         let (list, now_secs) = (key_list_of(&repository, &material)?, now_secs());
         let is_reader = |entry: &KeyEntry| entry.is_live() && entry.role == crypto::Role::Reader;
@@ -161,7 +178,7 @@ impl DomainKeys {
     /// Removes slots: what their keys sign from now on is void, and they cannot read what is stored from now on. One
     /// key epoch begins for all of them.
     pub(crate) fn remove_slots(&self, domain: &Domain, ids: &[KeyId]) -> Result<()> {
-        let repository = self.repositories.of(&domain.name, domain.storage.as_ref())?;
+        let repository = self.repositories.of(domain)?;
         if repository.config()?.is_none() {
             return Ok(());
         }

@@ -2,11 +2,13 @@
 
 use crate::certificate_issuer::CertificateIssuer;
 use crate::error::{missing, refused};
+use crate::pools::{DomainFolder, Pools, ReadOnly};
 use crate::remote_domain::{AwayServers, RemoteDomain};
 use crate::repositories::{self, Direct, Slot};
 use crate::{Error, Result};
 use api::Name;
 use catalog::Catalog;
+use catalog::domains::Domain;
 use clock::Reading;
 use ids::{KeyId, SnapshotId};
 use parking_lot::RwLock;
@@ -30,7 +32,7 @@ pub(crate) enum DomainRepository {
 /// Finds the repositories of domains.
 pub(crate) struct DomainRepositories {
     catalog: Arc<Catalog>,
-    folder: Arc<Folder>,
+    pools: Pools,
     issuer: Arc<CertificateIssuer>,
     /// Writes to those on this server.
     here: RwLock<Arc<dyn Repositories>>,
@@ -45,7 +47,8 @@ impl DomainRepositories {
         folder: Arc<Folder>,
         issuer: Arc<CertificateIssuer>,
     ) -> Self {
-        Self { catalog, folder, issuer, here: RwLock::new(Arc::new(Direct)), away: Arc::default() }
+        let pools = Pools::new(catalog.clone(), folder);
+        Self { catalog, pools, issuer, here: RwLock::new(Arc::new(Direct)), away: Arc::default() }
     }
 
     /// A storage server has started: it is reachable again.
@@ -58,24 +61,32 @@ impl DomainRepositories {
         *self.here.write() = here;
     }
 
-    /// The repository of `domain`, on the storage server `storage` if there is one.
-    pub(crate) fn of(&self, domain: &Name, storage: Option<&Name>) -> Result<DomainRepository> {
+    /// The repository of `domain`, where it lies.
+    pub(crate) fn of(&self, domain: &Domain) -> Result<DomainRepository> {
         let here = self.here.read().clone();
-        match storage {
-            Some(storage) => {
-                let address = self.address_of_storage_server(storage)?;
-                let others = (self.away.clone(), here);
-                let remote = RemoteDomain::new(&self.issuer, address, (storage, domain), others)?;
-                Ok(DomainRepository::Remote(remote))
-            }
-            None => Ok(DomainRepository::Local(self.folder.domain(domain), here)),
+        if let Some(storage) = &domain.storage {
+            let address = self.address_of_storage_server(storage)?;
+            let (names, others) = ((storage, &domain.name), (self.away.clone(), here));
+            let remote = RemoteDomain::new(&self.issuer, address, names, others)?;
+            return Ok(DomainRepository::Remote(remote));
         }
+        let DomainFolder { folder, read_only } = self.pools.place_of(domain)?;
+        let here = match read_only {
+            Some(why) => Arc::new(ReadOnly { here, why }),
+            None => here,
+        };
+        Ok(DomainRepository::Local(folder, here))
+    }
+
+    /// Where a domain lies on this server; for one on a storage server, where it would.
+    pub(crate) fn place_of(&self, domain: &Domain) -> Result<DomainFolder> {
+        self.pools.place_of(domain)
     }
 
     /// The repository of the domain of this name.
     pub(crate) fn by_name(&self, domain: &Name) -> Result<DomainRepository> {
         let known = self.catalog.domain(domain)?.ok_or_else(|| missing("domain", domain))?;
-        self.of(domain, known.storage.as_ref())
+        self.of(&known)
     }
 
     /// Host and port at which nodes reach a storage server.

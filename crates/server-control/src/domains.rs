@@ -3,11 +3,12 @@
 use crate::Result;
 use crate::domain_repository::DomainRepositories;
 use crate::open::Parts;
+use crate::pools::main;
 use api::Name;
 use api::domains::{Domain, Snapshot, Snapshots};
 use catalog::Catalog;
+use repository::config::Config;
 use repository::snapshots::StoredSnapshot;
-use server_contract::folder::Folder;
 use std::sync::Arc;
 
 /// A snapshot in a repository.
@@ -21,18 +22,13 @@ pub(crate) struct Received {
 /// The domains.
 pub(crate) struct Domains {
     catalog: Arc<Catalog>,
-    folder: Arc<Folder>,
     repositories: Arc<DomainRepositories>,
 }
 
 impl Domains {
     /// The domains of this server.
     pub(crate) fn new(parts: &Parts) -> Self {
-        Self {
-            catalog: parts.catalog.clone(),
-            folder: parts.folder.clone(),
-            repositories: parts.repositories.clone(),
-        }
+        Self { catalog: parts.catalog.clone(), repositories: parts.repositories.clone() }
     }
 
     /// All domains.
@@ -52,6 +48,7 @@ impl Domains {
             settings: domain.settings,
             made: domain.made,
             repository: domain.repository,
+            pool: domain.storage.is_none().then(|| domain.pool.unwrap_or_else(main)),
             storage: domain.storage,
         });
         let domains = domains.map(|domain| self.with_repository(domain));
@@ -64,9 +61,13 @@ impl Domains {
         if domain.repository.is_some() || domain.storage.is_some() {
             return domain;
         }
-        let config = server_contract::config(&self.folder.domain(&domain.name)).ok().flatten();
+        let config = self.config(&domain.name);
         let repository = config.map(|config| config.repository.to_string());
         Domain { repository, ..domain }
+    }
+
+    fn config(&self, domain: &Name) -> Option<Config> {
+        self.repositories.by_name(domain).ok()?.config().ok().flatten()
     }
 
     /// What the signed heads of the snapshots of a domain say, of those that can be read.

@@ -3,7 +3,7 @@
 use crate::admission::Admission;
 use crate::attempt_limiter::AttemptLimiter;
 use crate::certificate_issuer::CertificateIssuer;
-use crate::domain_keys::DomainKeys;
+use crate::domain_keys::{DomainKeys, Home};
 use crate::domain_locks::DomainLocks;
 use crate::error::parse_name;
 use crate::issued_keys::IssuedKeys;
@@ -119,9 +119,9 @@ impl Enrollment {
         let issued =
             self.issuer.ca().issue_node(&request.request, terms.node.as_str(), now_secs())?;
         let by = by(SERVER);
-        let storage = terms.storage.as_ref();
+        let home = terms.storage.as_ref().map_or(Home::Here(terms.pool.as_ref()), Home::There);
         let (domain, repository) =
-            self.keys.ensure_domain(by, &terms.domain, terms.keys, storage, terms.settings)?;
+            self.keys.ensure_domain(by, &terms.domain, terms.keys, home, terms.settings)?;
         let key = match terms.keys {
             KeyMode::Client => None,
             KeyMode::Managed => {

@@ -4,15 +4,19 @@
 //! has to be told twice, an event that nobody saw costs nothing, and what happened while nobody looked is found by who
 //! looks next. A server that was started again says so: its ids begin anew.
 
+mod protection;
 mod ring;
 
 use crate::jobs::Jobs;
 use crate::open::Parts;
+use crate::protection::ProtectionView;
 use crate::{Result, random};
-use api::events::{AUDIT, JOB, PROGRESS, SITE, SiteChanged};
+use api::events::{AUDIT, JOB, PROGRESS, PROTECTION, SITE, SiteChanged};
 use api::jobs::{Job, JobFilter};
+use api::protection::ProtectionFilter;
 use catalog::Catalog;
 use parking_lot::Mutex;
+use protection::SeenProtection;
 pub(crate) use ring::Event;
 use ring::Ring;
 use std::collections::BTreeMap;
@@ -24,6 +28,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const STREAMS_MAX: usize = 64;
 /// The catalog is asked no more often, however many streams there are.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Protection is looked at no more often: it judges every snapshot.
+const PROTECTION_EVERY: Duration = Duration::from_secs(10);
 /// If more jobs than this came since the last look, whoever listens reads the lists again.
 const NEW_JOBS_MAX: u32 = 500;
 /// Entries of the audit log that are told at once.
@@ -33,7 +39,10 @@ const AUDIT_MAX: u32 = 200;
 pub(crate) struct Events {
     catalog: Arc<Catalog>,
     jobs: Arc<Jobs>,
+    protection: Arc<ProtectionView>,
     seen: Mutex<Seen>,
+    /// A lock of its own: reading repositories may take long, and nobody waits for it.
+    seen_protection: Mutex<(Option<Instant>, SeenProtection)>,
     streams: Arc<Semaphore>,
 }
 
@@ -60,7 +69,7 @@ impl Events {
     ///
     /// # Errors
     /// [`crate::Error::System`] without random bytes.
-    pub(crate) fn new(parts: &Parts) -> Result<Self> {
+    pub(crate) fn new(parts: &Parts, protection: Arc<ProtectionView>) -> Result<Self> {
         let epoch = u64::from_le_bytes(*random::<8>()?);
         let seen = Seen {
             ring: Ring::new(epoch),
@@ -74,7 +83,9 @@ impl Events {
         Ok(Self {
             catalog: parts.catalog.clone(),
             jobs: parts.jobs.clone(),
+            protection,
             seen: Mutex::new(seen),
+            seen_protection: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         })
     }
@@ -89,6 +100,7 @@ impl Events {
     /// # Errors
     /// [`crate::Error::Catalog`].
     pub(crate) fn next(&self, after: Option<&str>) -> Result<Next> {
+        self.look_at_protection();
         let mut seen = self.seen.lock();
         if seen.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
             self.look(&mut seen)?;
@@ -102,6 +114,24 @@ impl Events {
     pub(crate) fn progress(&self) -> Vec<Event> {
         let jobs = self.jobs.sessions().jobs;
         jobs.iter().map(|job| Event::of(PROGRESS, job)).collect()
+    }
+
+    /// A change is told when it is seen; what cannot be read now is looked at the next time.
+    fn look_at_protection(&self) {
+        let Some(mut last) = self.seen_protection.try_lock() else { return };
+        let (looked, before) = &mut *last;
+        if looked.is_some_and(|looked| looked.elapsed() < PROTECTION_EVERY) {
+            return;
+        }
+        *looked = Some(Instant::now());
+        match self.protection.now(&ProtectionFilter::default()) {
+            Ok(now) => {
+                let changed = before.changed(&now.sources);
+                let mut seen = self.seen.lock();
+                changed.iter().for_each(|one| seen.ring.add(Event::of(PROTECTION, one)));
+            }
+            Err(error) => tracing::debug!(%error, "cannot look at protection"),
+        }
     }
 
     fn look(&self, seen: &mut Seen) -> Result<()> {

@@ -1,165 +1,30 @@
 //! Jobs: running ones are in memory, with their rates; the catalog has their starts and ends.
 
-use crate::{Error, Result, by, now_secs, random};
+use crate::{Result, now_secs, random};
 use api::job_log::LogLevel;
-use api::jobs::{Job, JobCause, JobFilter, JobState, Progress, RetriedJob};
+use api::jobs::{Job, JobCause, JobFilter, JobState, Progress};
 use catalog::Catalog;
 use catalog::job_log::NewEntry;
 use catalog::jobs::{Ending, NewJob, page};
 use parking_lot::Mutex;
+use running::{JobTable, Live, capped};
 use server_contract::access_control::{JobEnd, JobNo, JobStatus};
 use started::StartedRuns;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
+mod asked;
 mod of_nodes;
+mod running;
 mod started;
 
-/// Rates are averages over the last samples, at most one a second.
-const SAMPLES: usize = 10;
-/// A job without progress for this long has rate 0.
-const SILENT: Duration = Duration::from_secs(5);
-/// Longest path that is shown; longer ones lose their beginning.
-const PATH_BYTES_MAX: usize = 512;
+pub(crate) use asked::check_priority;
+
 /// Longest report that is kept.
 const REPORT_BYTES_MAX: usize = 256 << 10;
-const JOB_TEXT_BYTES_MAX: usize = 4096;
 /// Numbers of jobs that could not be written to the catalog: they run, but are not listed afterwards.
 const UNWRITTEN: JobNo = 1 << 62;
-
-/// The running jobs.
-#[derive(Default)]
-struct JobTable {
-    running: Mutex<BTreeMap<JobNo, Live>>,
-}
-
-struct Live {
-    job: Job,
-    /// Set when its session is to end because nobody is left who could go on with it.
-    given_up: Option<(JobCause, String)>,
-    /// Whether it waits once its session has ended.
-    is_suspended: bool,
-    samples: VecDeque<(Instant, u64, u64)>,
-}
-
-impl Live {
-    /// The job with its rates.
-    fn shown(&self) -> Job {
-        let rates = self.samples.front().zip(self.samples.back()).and_then(|(first, last)| {
-            if last.0.elapsed() > SILENT {
-                return Some((0.0, 0.0));
-            }
-            let secs = last.0.duration_since(first.0).as_secs_f64();
-            let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / secs;
-            (secs > 0.0).then(|| (rate(first.1, last.1), rate(first.2, last.2)))
-        });
-        let (objects_per_sec, bytes_per_sec) = rates.unzip();
-        Job { objects_per_sec, bytes_per_sec, ..self.job.clone() }
-    }
-
-    fn sample(&mut self, status: &JobStatus) {
-        let now = Instant::now();
-        let is_due = self.samples.back().is_none_or(|last| (now - last.0).as_millis() >= 900);
-        if is_due {
-            self.samples.push_back((now, status.objects, status.bytes));
-        }
-        if self.samples.len() > SAMPLES {
-            self.samples.pop_front();
-        }
-    }
-}
-
-impl JobTable {
-    fn add(&self, job: Job) {
-        let samples = VecDeque::from([(Instant::now(), 0, 0)]);
-        self.running
-            .lock()
-            .insert(job.id, Live { job, samples, given_up: None, is_suspended: false });
-    }
-
-    fn is_at(&self, id: JobNo, status: &JobStatus) {
-        if let Some(live) = self.running.lock().get_mut(&id) {
-            live.sample(status);
-            live.job.progress = progress(status);
-        }
-    }
-
-    fn take(&self, id: JobNo) -> Option<Live> {
-        self.running.lock().remove(&id)
-    }
-
-    /// Only a backup that a policy wants can begin again by itself.
-    fn suspend(&self, id: JobNo) -> Option<bool> {
-        let mut running = self.running.lock();
-        let live = running.get_mut(&id)?;
-        live.is_suspended = live.job.plan.is_some();
-        Some(live.is_suspended)
-    }
-
-    fn give_up(&self, id: JobNo, cause: JobCause, why: &str) {
-        if let Some(live) = self.running.lock().get_mut(&id) {
-            live.given_up = Some((cause, capped(why).to_owned()));
-        }
-    }
-
-    fn all(&self) -> Vec<Job> {
-        self.running.lock().values().map(Live::shown).collect()
-    }
-
-    fn one(&self, id: JobNo) -> Option<Job> {
-        self.running.lock().get(&id).map(Live::shown)
-    }
-
-    fn count(&self) -> usize {
-        self.running.lock().len()
-    }
-
-    fn has_any_of(&self, node: &str) -> bool {
-        self.running.lock().values().any(|live| live.job.node == node)
-    }
-
-    fn cancel(&self, id: JobNo) -> bool {
-        let mut running = self.running.lock();
-        running.get_mut(&id).map(|live| live.job.cancelled = true).is_some()
-    }
-
-    fn is_cancelled(&self, id: JobNo) -> bool {
-        let running = self.running.lock();
-        let is_over =
-            |live: &Live| live.job.cancelled || live.is_suspended || live.given_up.is_some();
-        running.get(&id).is_some_and(is_over)
-    }
-}
-
-fn progress(status: &JobStatus) -> Progress {
-    Progress {
-        objects: status.objects,
-        bytes: status.bytes,
-        bytes_read: status.bytes_read,
-        bytes_wire: status.bytes_wire,
-        stage: capped(&status.stage).to_owned(),
-        path: shown_path(&status.path),
-    }
-}
-
-/// A path for people: bytes that are not UTF-8 are escaped, and of a long one the end is shown.
-fn shown_path(path: &[u8]) -> String {
-    let start = path.len().saturating_sub(PATH_BYTES_MAX);
-    let mut shown = String::new();
-    for chunk in path.get(start..).unwrap_or_default().utf8_chunks() {
-        let plain = chunk.valid().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-        shown.extend(plain);
-        chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
-    }
-    shown
-}
-
-/// The beginning of a text that a peer sent.
-fn capped(text: &str) -> &str {
-    &text[..text.floor_char_boundary(JOB_TEXT_BYTES_MAX)]
-}
 
 /// The jobs of all nodes.
 pub(crate) struct Jobs {
@@ -414,7 +279,7 @@ impl Jobs {
     /// Jobs, newest first, one page at a time; running ones with their current progress.
     ///
     /// # Errors
-    /// [`Error::Catalog`].
+    /// [`crate::Error::Catalog`].
     pub(crate) fn history(&self, filter: &JobFilter) -> Result<api::jobs::Jobs> {
         let mut jobs = self.catalog.jobs(filter)?;
         let is_full = jobs.len() >= page(filter) as usize;
@@ -431,7 +296,7 @@ impl Jobs {
     /// One job.
     ///
     /// # Errors
-    /// [`Error::Catalog`] if it does not exist.
+    /// [`crate::Error::Catalog`] if it does not exist.
     pub(crate) fn job(&self, id: JobNo) -> Result<Job> {
         if let Some(live) = self.running.one(id) {
             return Ok(live);
@@ -455,125 +320,7 @@ impl Jobs {
             _ => None,
         };
     }
-
-    /// Cancels a job that waits or runs.
-    ///
-    /// # Errors
-    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it has ended.
-    pub(crate) fn cancel(&self, who: &str, id: JobNo) -> Result<()> {
-        if !self.running.cancel(id) {
-            return self.cancel_without_session(who, id);
-        }
-        tracing::info!(job = id, "cancelled by an administrator");
-        Ok(self.catalog.audit_note(by(who), "job.cancel", &id.to_string(), "")?)
-    }
-
-    /// Suspends a job that waits or runs. One that runs ends its session: what it has stored in whole containers is
-    /// found again when it is resumed, and begins anew otherwise.
-    ///
-    /// # Errors
-    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it has ended, or no policy wants it.
-    pub(crate) fn suspend(&self, who: &str, id: JobNo) -> Result<()> {
-        match self.running.suspend(id) {
-            Some(true) => {
-                Ok(self.catalog.audit_note(by(who), "job.suspend", &id.to_string(), "")?)
-            }
-            Some(false) => Err(Error::Usage(format!(
-                "no policy wants job {id}: it can only be canceled: icecore server cancel {id}"
-            ))),
-            None => self.suspend_without_session(who, id),
-        }
-    }
-
-    fn suspend_without_session(&self, who: &str, id: JobNo) -> Result<()> {
-        if self.catalog.suspend_queued(by(who), id)? {
-            self.have_changed();
-            return Ok(());
-        }
-        let job = self.catalog.job(id)?;
-        let Some(command) = self.started.command_of(id) else {
-            let state = if job.state == JobState::Suspended {
-                "is suspended already"
-            } else {
-                "is none of a policy that waits or runs"
-            };
-            return Err(Error::Usage(format!("job {id} {state}")));
-        };
-        self.catalog.audit_note(by(who), "job.suspend", &id.to_string(), "")?;
-        let (state, cause) = (JobState::Suspended, None);
-        self.end_started(id, command, &StartedEnd { state, cause, snapshot: None, error: None });
-        Ok(())
-    }
-
-    /// Lets a suspended job wait for its turn again.
-    ///
-    /// # Errors
-    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it is not suspended.
-    pub(crate) fn resume_suspended(&self, who: &str, id: JobNo) -> Result<()> {
-        if self.catalog.resume_suspended(by(who), id)? {
-            self.have_changed();
-            return Ok(());
-        }
-        self.catalog.job(id)?;
-        Err(Error::Usage(format!("job {id} is not suspended")))
-    }
-
-    /// Does again what an ended job was to do; its number.
-    ///
-    /// # Errors
-    /// [`Error::Catalog`] if there is no such job that ended; [`Error::Usage`] if its source has an open job.
-    pub(crate) fn retry(&self, who: &str, id: JobNo) -> Result<RetriedJob> {
-        let Some(job) = self.catalog.retry(by(who), id)? else {
-            return Err(Error::Usage(format!(
-                "the source of job {id} has a job already that waits or runs: icecore server jobs"
-            )));
-        };
-        self.have_changed();
-        Ok(RetriedJob { job })
-    }
-
-    /// Sets the priority of a job that waits.
-    ///
-    /// # Errors
-    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it does not wait, or for a wrong number.
-    pub(crate) fn set_priority(&self, who: &str, id: JobNo, priority: u32) -> Result<()> {
-        check_priority(priority)?;
-        if self.catalog.set_priority(by(who), id, priority)? {
-            self.have_changed();
-            return Ok(());
-        }
-        self.catalog.job(id)?;
-        Err(Error::Usage(format!("job {id} does not wait")))
-    }
-
-    fn cancel_without_session(&self, who: &str, id: JobNo) -> Result<()> {
-        let how = (JobState::Cancelled, JobCause::Cancelled);
-        if self.catalog.end_queued(by(who), id, how, CANCELLED)? {
-            self.have_changed();
-            return Ok(());
-        }
-        self.catalog.job(id)?;
-        let Some(command) = self.started.command_of(id) else {
-            return Err(Error::Usage(format!("job {id} has ended already")));
-        };
-        self.catalog.audit_note(by(who), "job.cancel", &id.to_string(), "")?;
-        let (state, cause) = (JobState::Cancelled, Some(JobCause::Cancelled));
-        let end = StartedEnd { state, cause, snapshot: None, error: Some(CANCELLED) };
-        self.end_started(id, command, &end);
-        Ok(())
-    }
 }
-
-/// Priorities are those of policies.
-pub(crate) fn check_priority(priority: u32) -> Result<()> {
-    let max = site::Policy::PRIORITY_MAX;
-    if priority > max {
-        return Err(Error::Usage(format!("a priority is a number from 0 to {max}")));
-    }
-    Ok(())
-}
-
-const CANCELLED: &str = "canceled by an administrator";
 
 /// How a job ended that has no session.
 #[derive(Clone, Copy, Debug)]
@@ -592,35 +339,5 @@ fn meaning(end: &JobEnd, is_cancelled: bool) -> (JobState, Option<JobCause>) {
         JobEnd::Failed(_) if is_cancelled => (JobState::Cancelled, Some(JobCause::Cancelled)),
         JobEnd::Failed(_) => (JobState::Failed, Some(JobCause::BackupFailed)),
         JobEnd::Lost => (JobState::Lost, Some(JobCause::NodeLost)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_tells_nothing_any_more_has_no_rate() {
-        let mut live =
-            Live { job: running(), samples: VecDeque::new(), given_up: None, is_suspended: false };
-        let ago = |secs: u64| Instant::now().checked_sub(Duration::from_secs(secs)).unwrap();
-        live.samples = [(ago(2), 0, 0), (ago(1), 10, 1_000)].into();
-        assert!(live.shown().bytes_per_sec.unwrap() > 900.0);
-        live.samples = [(ago(61), 0, 0), (ago(60), 10, 1_000)].into();
-        assert_eq!(live.shown().bytes_per_sec, Some(0.0));
-    }
-
-    fn running() -> Job {
-        serde_json::from_value(serde_json::json!({
-            "id": 1, "node": "web", "domain": "web", "kind": "backup", "what": "",
-            "begun": "1970-01-01T00:00:00Z", "state": "running", "progress": Progress::default(), "cancelled": false
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn paths_are_shown_without_what_a_terminal_obeys() {
-        assert_eq!(shown_path(b"/a\x1b[2J/\xff\xc3\xa4"), "/a\u{fffd}[2J/\\xff\u{e4}");
-        assert_eq!(shown_path(&[b'x'; 10_000]).len(), PATH_BYTES_MAX);
     }
 }

@@ -37,7 +37,9 @@ pub mod offline;
 mod open;
 mod options;
 mod permissions;
+mod pools;
 mod protection;
+mod quotas;
 mod refusal_log;
 mod remote_domain;
 mod reports;
@@ -74,7 +76,9 @@ use nodes::Nodes;
 use open::Parts;
 use options::ClientOptions;
 use permissions::Permissions;
+use pools::Pools;
 use protection::ProtectionView;
+use quotas::Quotas;
 use reports::Reports;
 use retention::Retention;
 use scheduler::Scheduler;
@@ -118,6 +122,8 @@ pub struct Control {
     commands: Arc<Commands>,
     sites: Arc<Sites>,
     protection: Arc<ProtectionView>,
+    quotas: Arc<Quotas>,
+    pools: Arc<Pools>,
     reports: Arc<Reports>,
     events: Arc<Events>,
     retention: Arc<Retention>,
@@ -144,7 +150,9 @@ impl Control {
         let scheduler = Scheduler::new(&parts, commands.clone());
         scheduler.resume()?;
         let sites = Arc::new(Sites::new(&parts));
+        let quotas = Arc::new(Quotas::new(&parts, sites.clone()));
         let retention = Arc::new(Retention::new(&parts, sites.clone()));
+        let protection = Arc::new(ProtectionView::new(&parts, sites.clone(), retention.clone()));
         Ok(Arc::new(Self {
             administrator: Arc::new(administrator),
             tokens: Arc::new(Tokens::new(&parts)),
@@ -153,14 +161,16 @@ impl Control {
             client_options: Arc::new(ClientOptions::new(&parts)),
             domains: Arc::new(Domains::new(&parts)),
             grants: Arc::new(Grants::new(&parts)),
-            protection: Arc::new(ProtectionView::new(&parts, sites.clone(), retention.clone())),
+            protection: protection.clone(),
             reports: Arc::new(Reports::new(&parts)),
-            events: Arc::new(Events::new(&parts)?),
+            events: Arc::new(Events::new(&parts, protection)?),
+            quotas: quotas.clone(),
+            pools: Arc::new(Pools::of(&parts)),
             sites,
             commands,
             scheduler: Arc::new(scheduler),
             storage_servers: Arc::new(StorageServers::new(&parts)),
-            storage_server_requests: Arc::new(StorageServerRequests::new(&parts)),
+            storage_server_requests: Arc::new(StorageServerRequests::new(&parts, quotas)),
             status: Arc::new(ServerStatus::new(&parts)),
             housekeeping: Housekeeping::new(&parts),
             upkeep: Arc::new(Upkeep::new(&parts, retention.clone())),

@@ -2,6 +2,7 @@
 //! nobody could check, forget and reclaim there. Each step is noted in the audit log.
 
 use crate::catalog_location::stored;
+use crate::pools::{DomainFolder, place_of};
 use crate::sealing::open_master;
 use crate::{Error, Result, by};
 use api::Name;
@@ -11,6 +12,8 @@ use server_contract::folder::Folder;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
+/// Looks without changing anything, as the audit log names it.
+const CHECK: &str = "domain.check";
 /// Name in the audit log of a user who works with the files instead of the API.
 pub(crate) const READER: &str = "who may read the server's files";
 
@@ -37,8 +40,9 @@ pub fn open_to_forget(folder: &Path, domain: &Name) -> Result<(PathBuf, Zeroizin
     sealed(&known)?;
     must_lie_here(&known)?;
     let secret = files.secret(&known)?;
+    let folder = files.place(&known, true)?;
     files.note("domain.forget", domain, "with the server's own key")?;
-    Ok((files.folder.domain(domain), secret))
+    Ok((folder, secret))
 }
 
 /// The folder of the repository of `domain`, for what needs none of its keys. `folder` has the server's files;
@@ -48,9 +52,11 @@ pub fn open_to_forget(folder: &Path, domain: &Name) -> Result<(PathBuf, Zeroizin
 /// [`Error::Usage`] when there is no such domain; [`Error::OnStorageServer`]; [`Error::System`], [`Error::Catalog`].
 pub fn domain_folder(folder: &Path, domain: &Name, action: &str) -> Result<PathBuf> {
     let files = Files::open(folder)?;
-    must_lie_here(&files.domain(domain)?)?;
+    let known = files.domain(domain)?;
+    must_lie_here(&known)?;
+    let folder = files.place(&known, action != CHECK)?;
     files.note(action, domain, "without keys")?;
-    Ok(files.folder.domain(domain))
+    Ok(folder)
 }
 
 /// The files of a server.
@@ -69,6 +75,15 @@ impl Files {
     fn domain(&self, name: &Name) -> Result<Domain> {
         let known = self.catalog.domain(name)?;
         known.ok_or_else(|| Error::Usage(format!("there is no domain '{name}'")))
+    }
+
+    /// Where a domain lies, unless it is to be written there and may not.
+    fn place(&self, domain: &Domain, writes: bool) -> Result<PathBuf> {
+        let DomainFolder { folder, read_only } = place_of(&self.catalog, &self.folder, domain)?;
+        match read_only.filter(|_| writes) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(folder),
+        }
     }
 
     fn secret(&self, domain: &Domain) -> Result<Zeroizing<[u8; 32]>> {

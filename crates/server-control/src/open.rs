@@ -15,6 +15,7 @@ use crate::limits::Limits;
 use crate::machine_clock::MachineClock;
 use crate::node_activity::NodeActivity;
 use crate::permissions::Permissions;
+use crate::pools::Pools;
 use crate::refusal_log::RefusalLog;
 use crate::retention::{Gate, SnapshotTable};
 use crate::sealing::{MasterKey, open_master};
@@ -84,17 +85,14 @@ impl Parts {
         let (of_catalog, of_folder) = (|| catalog.clone(), || folder.clone());
         let repositories = DomainRepositories::new(of_catalog(), of_folder(), issuer.clone());
         let repositories = Arc::new(repositories);
-        let keys = Arc::new(DomainKeys::new(of_catalog(), repositories.clone(), master));
+        let pools = Pools::new(of_catalog(), of_folder());
+        let keys = Arc::new(DomainKeys::new(of_catalog(), repositories.clone(), pools, master));
         let issued = Arc::new(IssuedKeys::new(of_catalog(), keys.clone(), locks.clone()));
         let admission =
             Admission::new(of_catalog(), activity.clone(), refusals.clone(), wake.clone());
         let jobs = Arc::new(Jobs::new(of_catalog()));
         Ok(Self {
-            permissions: Arc::new(Permissions::new(
-                of_catalog(),
-                of_folder(),
-                repositories.clone(),
-            )),
+            permissions: Arc::new(Permissions::new(of_catalog(), repositories.clone())),
             forget_permissions: Arc::new(ForgetPermissions::new(of_catalog())),
             admission: Arc::new(admission),
             limits: Arc::new(Limits::open(of_catalog())?),
@@ -129,6 +127,7 @@ impl Parts {
         self.catalog.requeue_upkeep_jobs()?;
         let lost = self.catalog.lose_running_jobs(now_secs())?;
         let detail = format!("version {}", env!("CARGO_PKG_VERSION"));
+        Pools::of(self).compare()?;
         self.catalog.audit_note(by(SERVER), "server.start", "", &detail)?;
         tracing::info!(lost_jobs = lost, "catalog opened");
         Ok(())

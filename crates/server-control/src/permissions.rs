@@ -1,32 +1,29 @@
 //! What a node may do with which domain. It only reads the catalog.
 
 use crate::domain_repository::DomainRepositories;
-use crate::error::{parse_name, refused};
+use crate::error::{missing, parse_name, refused};
+use crate::pools::DomainFolder;
 use crate::{Result, now_secs};
 use api::Name;
 use api::domains::Grant;
 use api::enroll::{KeyMode, Role};
 use catalog::Catalog;
+use catalog::domains::Domain;
 use ids::KeyId;
-use server_contract::access_control::{Access, Node, Signer};
-use server_contract::folder::Folder;
+use server_contract::access_control::{Access, Node, Refusal, Signer};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Who may do what.
 pub(crate) struct Permissions {
     catalog: Arc<Catalog>,
-    folder: Arc<Folder>,
     repositories: Arc<DomainRepositories>,
 }
 
 impl Permissions {
-    /// As `catalog` has them; repositories on this server lie in `folder`.
-    pub(crate) fn new(
-        catalog: Arc<Catalog>,
-        folder: Arc<Folder>,
-        repositories: Arc<DomainRepositories>,
-    ) -> Self {
-        Self { catalog, folder, repositories }
+    /// As `catalog` has them.
+    pub(crate) fn new(catalog: Arc<Catalog>, repositories: Arc<DomainRepositories>) -> Self {
+        Self { catalog, repositories }
     }
 
     /// What `node` may do with `domain` (`None`: its own).
@@ -46,10 +43,10 @@ impl Permissions {
     }
 
     fn own(&self, node: &catalog::nodes::Node) -> Result<Access> {
-        let path = self.folder.domain(&node.domain);
-        let missing = || refused(format!("there is no domain '{}'", node.domain), "");
-        let domain = self.catalog.domain(&node.domain)?.ok_or_else(missing)?;
+        let none = || refused(format!("there is no domain '{}'", node.domain), "");
+        let domain = self.catalog.domain(&node.domain)?.ok_or_else(none)?;
         let is_client = domain.keys == KeyMode::Client;
+        let (path, read_only) = self.place(&domain)?;
         Ok(Access {
             domain: node.domain.to_string(),
             may_write: true,
@@ -59,6 +56,7 @@ impl Permissions {
                 && (domain.storage.is_some() || server_contract::config(&path)?.is_none()),
             key: node.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
             settings: Some(domain.settings),
+            read_only,
             path,
         })
     }
@@ -66,9 +64,19 @@ impl Permissions {
     fn granted(&self, node: &Name, domain: &Name) -> Result<Access> {
         self.grant_of(node, domain)?;
         let (may_write, may_read, may_init) = (false, true, false);
-        let (domain, path) = (domain.to_string(), self.folder.domain(domain));
-        let (key, settings) = (None, None);
-        Ok(Access { domain, path, may_write, may_read, may_init, key, settings })
+        let known = self.catalog.domain(domain)?.ok_or_else(|| missing("domain", domain))?;
+        let (path, read_only) = self.place(&known)?;
+        let (domain, key, settings) = (domain.to_string(), None, None);
+        Ok(Access { domain, path, may_write, may_read, may_init, key, settings, read_only })
+    }
+
+    /// The folder of a domain, and why nothing may be written there. Of one on a storage server only that one knows.
+    fn place(&self, domain: &Domain) -> Result<(PathBuf, Option<Refusal>)> {
+        if domain.storage.is_some() {
+            return Ok((PathBuf::new(), None));
+        }
+        let DomainFolder { folder, read_only } = self.repositories.place_of(domain)?;
+        Ok((folder, read_only))
     }
 
     /// By which grant `node` may read `domain`; `None` when the domain is its own.

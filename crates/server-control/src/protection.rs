@@ -46,7 +46,8 @@ impl ProtectionView {
     /// without it, something would be left out.
     pub(crate) fn now(&self, filter: &ProtectionFilter) -> Result<Protection> {
         let unread = self.retention.catch_up(None)?;
-        let snapshots = GoodSnapshots::new(&self.table.all()?, &unread);
+        let all = self.table.all()?;
+        let snapshots = GoodSnapshots::new(&all, &unread);
         let now = self.clock.read()?;
         let doubt = now.doubt.map(|doubt| doubt.to_string());
         Ok(Protection { doubt, ..self.at(now.secs, &snapshots, filter)? })
@@ -55,7 +56,7 @@ impl ProtectionView {
     fn at(
         &self,
         time: i64,
-        snapshots: &GoodSnapshots,
+        snapshots: &GoodSnapshots<'_>,
         filter: &ProtectionFilter,
     ) -> Result<Protection> {
         let stored = self.sites.stored()?;
@@ -89,7 +90,7 @@ struct Known<'a> {
     enrolled: BTreeSet<String>,
     /// Those that somebody has named, and that are not enrolled.
     missing: BTreeSet<String>,
-    snapshots: &'a GoodSnapshots,
+    snapshots: &'a GoodSnapshots<'a>,
     /// By node, policy and source.
     states: FxHashMap<(&'a str, &'a str, &'a str), &'a BackupState>,
     time: i64,
@@ -100,7 +101,7 @@ impl<'a> Known<'a> {
         site: &'a Site,
         nodes: &'a [Node],
         states: &'a [BackupState],
-        (snapshots, time): (&'a GoodSnapshots, i64),
+        (snapshots, time): (&'a GoodSnapshots<'a>, i64),
     ) -> Self {
         let enrolled: BTreeSet<_> = nodes.iter().map(|node| node.name.to_string()).collect();
         let mut naming = site.clone();

@@ -8,7 +8,7 @@ use repository::received::ReceivedSnapshot;
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use repository::storage::Storage;
 use repository::{Repository, Result, keys};
-use server_contract::Repositories;
+use server_contract::{Repositories, pool};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ pub(crate) struct Direct;
 
 impl Repositories for Direct {
     fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
+        pool::verify(folder)?;
         let storage = Arc::new(LocalStorage::create(folder)?);
         Repository::init(storage, config, keys).map(drop)
     }
@@ -56,6 +57,7 @@ impl Repositories for Direct {
 const HOLDER: &str = "the server, for a key";
 
 fn storage(folder: &Path) -> Result<Arc<dyn Storage>> {
+    pool::verify(folder)?;
     Ok(Arc::new(LocalStorage::open(folder)?))
 }
 

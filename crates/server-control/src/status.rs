@@ -43,7 +43,7 @@ impl ServerStatus {
     /// [`crate::Error::Catalog`].
     pub(crate) fn now(&self) -> Result<Status> {
         let (nodes, storage_servers) = (self.catalog.nodes()?, self.catalog.storage_servers()?);
-        let [free_bytes, total_bytes] = self.folder.room();
+        let [free_bytes, total_bytes] = self.folder.room(None);
         Ok(Status {
             free_bytes,
             total_bytes,

@@ -4,6 +4,7 @@ use crate::certificate_issuer::CertificateIssuer;
 use crate::domain_keys::other_settings;
 use crate::domain_repository::DomainRepositories;
 use crate::open::Parts;
+use crate::pools::{Pools, main};
 use crate::server_identity::ServerIdentity;
 use crate::{Error, Result, by, random};
 use api::domains::{PARITY_PERCENT_MAX, WantedSettings};
@@ -24,6 +25,7 @@ pub(crate) struct Tokens {
     issuer: Arc<CertificateIssuer>,
     identity: Arc<ServerIdentity>,
     repositories: Arc<DomainRepositories>,
+    pools: Pools,
 }
 
 impl Tokens {
@@ -34,6 +36,7 @@ impl Tokens {
             issuer: parts.issuer.clone(),
             identity: parts.identity.clone(),
             repositories: parts.repositories.clone(),
+            pools: Pools::of(parts),
         }
     }
 
@@ -46,13 +49,14 @@ impl Tokens {
         let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
         let keys = self.keys_of(&domain, new.keys)?;
         let storage = self.storage_of(&domain, new.storage.as_ref())?;
+        let pool = self.pool_of(&domain, storage.as_ref(), new.pool.as_ref())?;
         let settings = self.settings_of(&domain, new)?;
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
         let token =
             Token { secret: *random::<16>()?, ca_fingerprint: self.issuer.fingerprint_prefix() };
         let (node, role) = (new.node.clone(), new.role);
-        let terms = TokenTerms { node, domain, role, keys, expires, storage, settings };
+        let terms = TokenTerms { node, domain, role, keys, expires, storage, pool, settings };
         self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
         let replaces = self.catalog.node(&new.node)?.is_some();
         let (text, server) = (token.to_text(), self.identity.address());
@@ -84,6 +88,28 @@ impl Tokens {
         match self.catalog.domain(domain)? {
             Some(domain) if !wanted.fit(domain.settings) => Err(other_settings(&domain)),
             _ => Ok(wanted),
+        }
+    }
+
+    /// The pool that is asked for: an existing domain stays where it lies, and on a storage server there is none.
+    fn pool_of(
+        &self,
+        domain: &Name,
+        storage: Option<&Name>,
+        asked: Option<&Name>,
+    ) -> Result<Option<Name>> {
+        let Some(asked) = asked else { return Ok(None) };
+        if let Some(storage) = storage {
+            let message =
+                format!("the domain '{domain}' lies on {storage}, which has no pools to choose");
+            return Err(Error::Usage(message));
+        }
+        match self.catalog.domain(domain)?.map(|known| known.pool.unwrap_or_else(main)) {
+            Some(known) if known != *asked => Err(Error::Usage(format!(
+                "the domain '{domain}' lies in the pool '{known}' already"
+            ))),
+            Some(_) => Ok(None),
+            None => self.pools.choose(Some(asked)).map(|_| Some(asked.clone())),
         }
     }
 

@@ -18,7 +18,7 @@ use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
 use rustc_hash::FxHashMap;
-use server_contract::{Expired, Repositories};
+use server_contract::{Expired, Repositories, pool};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -44,6 +44,7 @@ impl Domains {
 
     /// The repository in `folder`.
     pub fn open(&self, folder: &Path) -> Result<Arc<Domain>> {
+        pool::verify(folder)?;
         let slot = self.slot(folder);
         let mut slot = slot.lock();
         if let Some(domain) = slot.upgrade() {
@@ -70,6 +71,7 @@ impl Domains {
 /// The control plane writes keys through the same lease as sessions.
 impl Repositories for Domains {
     fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
+        pool::verify(folder)?;
         let storage = Arc::new(LocalStorage::create(folder)?);
         Repository::init(storage, config, keys).map(drop)
     }

@@ -55,6 +55,11 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
     fault(code, &refusal.message, &refusal.hint, &[])
 }
 
+/// The reply for what a quota has no room for.
+pub(super) fn of_quota(refusal: &Refusal) -> Packet {
+    fault(Code::NoSpace, &refusal.message, &refusal.hint, &[])
+}
+
 /// The last packet for a violation of the protocol.
 pub(super) fn of_protocol(error: &protocol::Error) -> Packet {
     fault(Code::Protocol, &error.to_string(), "Use the same version of icecore on both sides.", &[])

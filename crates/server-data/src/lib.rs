@@ -128,6 +128,10 @@ impl Shared {
     pub fn tick(&self) {
         self.hub.tick(&*self.access_control);
         let access_control = &*self.access_control;
+        for session in self.sessions.take_if(|session| session.refused_and_left().is_some()) {
+            let why = session.refused_and_left().unwrap_or_default();
+            session.finish(access_control, &JobEnd::Failed(why), "");
+        }
         for session in self.sessions.expired() {
             session.finish(access_control, &JobEnd::Lost, "");
         }

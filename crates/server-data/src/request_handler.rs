@@ -82,9 +82,11 @@ impl RequestHandler {
             }
             Packet::Holds { ids } => self.session(|it, attachment| it.holds(attachment, &ids)),
             Packet::Append { record } => {
-                self.session(|it, attachment| it.append(attachment, &record))
+                let access_control = &*self.shared.access_control;
+                self.session(|it, attachment| it.append(attachment, &record, access_control))
             }
             Packet::GetNumber {} => self.session(Session::number),
+            Packet::Checkpoint {} => self.session(Session::checkpoint),
             Packet::Commit { manifest } => self.commit(&manifest),
             Packet::Progress { objects, bytes, bytes_read, stage, path } => {
                 let (path, bytes_wire) = (path.0, 0);

@@ -14,7 +14,7 @@ use protocol::{Packet, flags};
 use repository::session::Session as Engine;
 use repository::storage::StorageError;
 use server_contract::access_control::{
-    Access, AccessControl, JobEnd, JobNo, JobStatus, Labels, Node,
+    Access, AccessControl, JobEnd, JobNo, JobStatus, Labels, Node, Refusal,
 };
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -60,6 +60,8 @@ pub struct Session {
     /// When its node was heard last.
     heard: Mutex<Instant>,
     streams: Vec<Mutex<Stream>>,
+    /// Why a record of it was refused: it can make no snapshot any more.
+    refused: Mutex<Option<String>>,
     connections: AtomicUsize,
     detached_since: Mutex<Instant>,
     stored_bytes: AtomicU64,
@@ -125,6 +127,7 @@ impl Session {
             source: None,
             heard: Mutex::new(Instant::now()),
             streams: (0..STREAMS_MAX).map(|_| Mutex::default()).collect(),
+            refused: Mutex::default(),
             connections: AtomicUsize::new(0),
             detached_since: Mutex::new(Instant::now()),
             stored_bytes: AtomicU64::new(0),
@@ -184,20 +187,44 @@ impl Session {
         is_alone && self.detached_since.lock().elapsed() > patience
     }
 
-    /// Takes a record; the reply counts the records taken on the stream.
-    pub(super) fn append(&self, attachment: StreamAttachment, record: &[u8]) -> Packet {
+    /// Takes a record; the reply counts the records taken on the stream. What a quota has no room for ends the stream.
+    pub(super) fn append(
+        &self,
+        attachment: StreamAttachment,
+        record: &[u8],
+        access_control: &dyn AccessControl,
+    ) -> Packet {
         self.on_stream(attachment, |stream, engine| {
             if let Some(fault) = &stream.broken {
                 return Ok(fault.clone());
             }
+            if let Err(refusal) = self.may_store(record, access_control) {
+                return Ok(self.refuse(stream, &refusal.message, faults::of_quota(&refusal)));
+            }
             if let Err(error) = engine.append_bytes(record) {
-                return Ok(stream.broken.insert(faults::of_engine(&error)).clone());
+                return Ok(self.refuse(stream, &error.to_string(), faults::of_engine(&error)));
             }
             stream.applied += 1;
             let stored_bytes = engine.stored_bytes();
             self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
             Ok(Packet::Stored { applied: stream.applied, stored_bytes })
         })
+    }
+
+    /// Nothing more is taken on a stream.
+    fn refuse(&self, stream: &mut Stream, why: &str, fault: Packet) -> Packet {
+        self.refused.lock().get_or_insert_with(|| why.to_owned());
+        stream.broken.insert(fault).clone()
+    }
+
+    /// Why it was refused, once its node has gone: there is nothing to come back for.
+    pub(super) fn refused_and_left(&self) -> Option<String> {
+        let is_left = self.connections.load(Ordering::Relaxed) == 0;
+        is_left.then(|| self.refused.lock().clone()).flatten()
+    }
+
+    fn may_store(&self, record: &[u8], access_control: &dyn AccessControl) -> Result<(), Refusal> {
+        access_control.may_store(&self.access.domain, record.len() as u64)
     }
 
     /// Which of `ids` must be stored.
@@ -253,6 +280,14 @@ impl Session {
         })
     }
 
+    /// Makes everything durable that was taken until now.
+    pub(super) fn checkpoint(&self, attachment: StreamAttachment) -> Packet {
+        self.on_stream(attachment, |_, engine| {
+            engine.checkpoint()?;
+            Ok(Packet::Done {})
+        })
+    }
+
     /// Publishes the snapshot. A repeated request gets the same reply.
     pub(super) fn commit(
         &self,
@@ -273,6 +308,9 @@ impl Session {
             Ok(accepted) => accepted,
             Err(fault) => return fault,
         };
+        if let Err(refusal) = self.may_store(bytes, access_control) {
+            return faults::of_quota(&refusal);
+        }
         // From the look at whose the source is until the snapshot is there.
         let _turn = (!others.is_empty()).then(|| self.domain.publishing(&head.source));
         if let Err(fault) = manifest::is_nobody_elses(repository, &others, &head) {

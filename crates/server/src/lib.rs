@@ -8,4 +8,4 @@ mod planes;
 pub mod storage_server;
 mod upkeep;
 
-pub use planes::Planes;
+pub use planes::{Planes, note_latencies};

@@ -2,11 +2,13 @@
 
 use crate::listen::{self, Listening};
 use crate::upkeep::Worker;
+use server_contract::pool;
 use server_control::Control;
 use server_control::http::router;
 use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -15,6 +17,18 @@ use tokio::net::TcpListener;
 const SCHEDULE_EVERY: Duration = Duration::from_secs(2);
 /// How often it looks whether retention is to be carried out: once a day it is.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5 * 60);
+
+/// How often a server notes how long operations on its pool take.
+const NOTE_EVERY: Duration = Duration::from_secs(10);
+
+/// Notes in the folder `data` of a server how long operations on its pool take, until the future is dropped.
+pub async fn note_latencies(data: PathBuf) {
+    loop {
+        tokio::time::sleep(NOTE_EVERY).await;
+        let data = data.clone();
+        let _ = tokio::task::spawn_blocking(move || pool::note_latencies(&data)).await; // nobody misses it
+    }
+}
 
 /// Both planes of a server.
 #[derive(Clone)]
@@ -47,6 +61,7 @@ impl Planes {
             () = self.keep_up() => {}
             () = self.start_backups() => {}
             () = self.expire_snapshots() => {}
+            () = note_latencies(self.control.folder().file("")) => {}
         }
     }
 

@@ -12,6 +12,7 @@ mod admitted_nodes;
 mod granted_readers;
 mod jobs;
 mod query_limiter;
+mod quotas;
 
 use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
@@ -25,6 +26,7 @@ use granted_readers::GrantedReaders;
 use ids::KeyId;
 use jobs::Jobs;
 use query_limiter::QueryLimiter;
+use quotas::Quotas;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use server_contract::access_control::{
@@ -78,6 +80,7 @@ pub struct StorageServer {
     jobs: Jobs,
     queries: QueryLimiter,
     readers: GrantedReaders,
+    quotas: Quotas,
 }
 
 impl StorageServer {
@@ -92,8 +95,19 @@ impl StorageServer {
         let mut run = [0; 8];
         getrandom::fill(&mut run).map_err(|_| server_contract::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
-        let (port, nodes, jobs, queries, readers) = Default::default();
-        Ok(Arc::new(Self { folder, control_server, run, port, nodes, jobs, queries, readers }))
+        let (port, nodes, jobs) = Default::default();
+        let (queries, readers, quotas) = Default::default();
+        Ok(Arc::new(Self {
+            folder,
+            control_server,
+            run,
+            port,
+            nodes,
+            jobs,
+            queries,
+            readers,
+            quotas,
+        }))
     }
 
     /// Its data plane, which gives receipts and does the upkeep that the control server asks for.
@@ -117,7 +131,7 @@ impl StorageServer {
     /// # Errors
     /// [`ControlServerError::Refused`] when this storage server was revoked: it must stop.
     pub fn heartbeat(&self) -> Result<(), ControlServerError> {
-        let [free_bytes, total_bytes] = self.folder.room();
+        let [free_bytes, total_bytes] = self.folder.room(None);
         let nodes = self.nodes.connected();
         let jobs = self.jobs.to_report();
         let heartbeat = Heartbeat {
@@ -129,10 +143,12 @@ impl StorageServer {
             nodes,
             jobs,
             readers: self.readers.to_report(),
+            domains: self.quotas.to_report(|domain| self.folder.domain(None, domain)),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
         self.nodes.apply_reply(&heartbeat.nodes, &told);
         self.jobs.apply_reply(&heartbeat.jobs, &told.jobs);
+        self.quotas.apply_reply(&told.quotas);
         self.readers.apply_reply(&heartbeat.readers, &told.withdrawn);
         if let Err(error) = self.learn_labels() {
             tracing::warn!(%error, "the control server does not say what receipts shall say");
@@ -204,7 +220,7 @@ impl StorageServer {
             .query_for_node("/storage-server/access", &asked)
             .map_err(|error| refusal(&error))?;
         self.readers.granted(&GrantedReader { node: asked.node, domain: given.domain.clone() });
-        let path = self.folder.domain(&given.domain);
+        let path = self.folder.domain(None, &given.domain);
         let is_made = server_contract::config(&path).is_ok_and(|config| config.is_some());
         Ok(Access {
             domain: given.domain.to_string(),
@@ -214,6 +230,7 @@ impl StorageServer {
             may_init: given.may_init && !is_made,
             key: given.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
             settings: Some(given.settings),
+            read_only: None,
         })
     }
 
@@ -222,10 +239,11 @@ impl StorageServer {
         let domain =
             domain.ok_or_else(|| Refusal::new("the control server must name a domain", ""));
         let domain = name(domain?)?;
-        let path = self.folder.domain(&domain);
+        let path = self.folder.domain(None, &domain);
         let (may_write, may_read, may_init) = (false, true, true);
-        let (domain, key, settings) = (domain.to_string(), None, None);
-        Ok(Access { domain, path, may_write, may_read, may_init, key, settings })
+        let domain = domain.to_string();
+        let (key, settings, read_only) = Default::default();
+        Ok(Access { domain, path, may_write, may_read, may_init, key, settings, read_only })
     }
 }
 
@@ -278,6 +296,10 @@ impl AccessControl for StorageServer {
 
     fn still_allows(&self, node: &Node, access: &Access) -> bool {
         self.is_control_server(node) || self.readers.may_continue(node, access)
+    }
+
+    fn may_store(&self, domain: &str, more: u64) -> Result<(), Refusal> {
+        self.quotas.take(domain, &self.folder.domain(None, &name(domain)?), more)
     }
 
     fn is_control_server(&self, node: &Node) -> bool {

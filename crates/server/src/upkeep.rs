@@ -30,6 +30,7 @@ impl DomainUpkeep for Worker {
             max_waste_percent: request.max_waste_percent,
             dry_run: false,
             accept_damage: false,
+            free_interrupted: false,
         };
         let pace = Pace::new(watch, request.bytes_per_sec);
         let done = keyless::reclaim_beside(&domain.repository, &lease, options, &pace);
@@ -61,6 +62,7 @@ fn reclaimed(done: &ReclaimOutcome) -> ReclaimReport {
         bytes_copied: done.bytes_copied,
         bytes_freed: done.bytes_freed,
         bytes_wasted: done.bytes_wasted,
+        bytes_interrupted: done.bytes_interrupted,
     }
 }
 

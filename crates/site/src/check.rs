@@ -125,6 +125,7 @@ impl Checker<'_> {
             Kind::Policy => self.policy(&self.site.policies[name]),
             Kind::Hold => self.hold(&self.site.holds[name]),
             Kind::Upkeep => self.upkeep(&self.site.upkeeps[name]),
+            Kind::Quota => self.quota(&self.site.quotas[name]),
         }
     }
 

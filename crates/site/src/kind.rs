@@ -24,11 +24,13 @@ pub enum Kind {
     Hold,
     /// What is done to domains, and when.
     Upkeep,
+    /// How much domains store.
+    Quota,
 }
 
 impl Kind {
     /// All kinds. An object refers only to kinds before its own.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Unit,
         Self::Retention,
         Self::Schedule,
@@ -37,6 +39,7 @@ impl Kind {
         Self::Policy,
         Self::Hold,
         Self::Upkeep,
+        Self::Quota,
     ];
 
     /// Its name.
@@ -50,6 +53,7 @@ impl Kind {
             Self::Node => "node",
             Self::Hold => "hold",
             Self::Upkeep => "upkeep",
+            Self::Quota => "quota",
         }
     }
 
@@ -68,7 +72,7 @@ impl fmt::Display for Kind {
 /// A text names no kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no kind of object; write unit, retention, schedule, node, group, policy, hold or upkeep"
+    "'{0}' is no kind of object; write unit, retention, schedule, node, group, policy, hold, upkeep or quota"
 )]
 pub struct KindError(String);
 

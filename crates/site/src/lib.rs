@@ -1,5 +1,5 @@
 //! What an administrator declares: storage units, retentions, schedules, groups, policies, settings
-//! of nodes, holds, and upkeep.
+//! of nodes, holds, upkeep, and quotas.
 //!
 //! A [`Site`] is all of them. It is one file for people ([`file`]), and for the catalog and the API one
 //! JSON body for each object ([`Site::set`], [`Site::body`]). [`Site::check`] says what does not fit
@@ -23,6 +23,7 @@ mod option;
 mod parts;
 mod plan;
 mod policy;
+mod quota;
 mod rules;
 mod said;
 mod site;
@@ -44,6 +45,7 @@ pub use plan::{Change, KeyChange, Plan, What};
 pub use policy::{
     ChangeDetection, ClassRule, Compression, Hooks, MAIN_SOURCE, Policy, PolicyType, Source,
 };
+pub use quota::{Quota, Size, SizeError};
 pub use retention::Retention;
 pub use rules::{DEFAULT_CLASS, RulesError};
 pub use said::{Said, SaidOfNode};

@@ -2,7 +2,7 @@
 
 use crate::body::BodyError;
 use crate::name::check_name;
-use crate::{Group, Hold, Kind, Node, Policy, Retention, Schedule, Unit, Upkeep};
+use crate::{Group, Hold, Kind, Node, Policy, Quota, Retention, Schedule, Unit, Upkeep};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +38,9 @@ pub struct Site {
     /// Work on domains.
     #[serde(rename = "upkeep", skip_serializing_if = "BTreeMap::is_empty")]
     pub upkeeps: BTreeMap<String, Upkeep>,
+    /// How much is stored.
+    #[serde(rename = "quota", skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotas: BTreeMap<String, Quota>,
 }
 
 /// The map of a kind, whatever its type: `map!(&site, kind, |map| …)`, or with `&mut`.
@@ -52,6 +55,7 @@ macro_rules! map {
             Kind::Policy => { let $map = $($reference)+.policies; $body }
             Kind::Hold => { let $map = $($reference)+.holds; $body }
             Kind::Upkeep => { let $map = $($reference)+.upkeeps; $body }
+            Kind::Quota => { let $map = $($reference)+.quotas; $body }
         }
     };
     (&mut $site:ident, $kind:expr, |$map:ident| $body:expr) => {

@@ -20,6 +20,7 @@ fn a_body_that_is_set_is_the_body_that_is_shown() {
         ),
         (Kind::Hold, json!({"node": "a", "until": "2026-12-31T00:00:00Z", "reason": "court"})),
         (Kind::Upkeep, json!({"tasks": ["check"], "sample": "5%", "max_waste": "5%"})),
+        (Kind::Quota, json!({"bytes": "2T", "domains": ["a"], "groups": ["g"]})),
         (
             Kind::Retention,
             json!({"zone": "UTC", "class": {"standard": {"keep_last": 3, "trash": "7 days"}}}),

@@ -6,8 +6,8 @@ use proptest::option::of;
 use proptest::prelude::*;
 use site::{
     ChangeDetection, ClassRule, ClientOption, Compression, Group, Hold, Hooks, Moment, Node,
-    OptionValue, Paused, Percent, Plan, Policy, Rate, Retention, Site, Source, Unit, Upkeep,
-    UpkeepTask, file,
+    OptionValue, Paused, Percent, Plan, Policy, Quota, Rate, Retention, Site, Size, Source, Unit,
+    Upkeep, UpkeepTask, file,
 };
 
 fn name() -> impl Strategy<Value = String> {
@@ -144,6 +144,17 @@ fn upkeep() -> impl Strategy<Value = Upkeep> {
     })
 }
 
+fn quota() -> impl Strategy<Value = Quota> {
+    let names = |name: &str| prop::sample::subsequence(vec![name.to_owned()], 0..=1);
+    let bytes = (1u64..1 << 50).prop_map(Size);
+    (bytes, names("n1"), names("first")).prop_map(|(bytes, nodes, groups)| Quota {
+        bytes,
+        domains: vec!["x".to_owned()],
+        nodes,
+        groups,
+    })
+}
+
 fn site() -> impl Strategy<Value = Site> {
     let unit =
         (1u32..=10_000, prop::sample::subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2))
@@ -156,10 +167,12 @@ fn site() -> impl Strategy<Value = Site> {
         .unwrap()
     });
     let upkeeps = btree_map(name(), upkeep(), 0..3);
-    let declared = (btree_map(name(), policy(), 0..3), btree_map(name(), hold(), 0..3), upkeeps);
+    let quotas = btree_map(name(), quota(), 0..3);
+    let (policies, holds) = (btree_map(name(), policy(), 0..3), btree_map(name(), hold(), 0..3));
+    let declared = (policies, holds, upkeeps, quotas);
     (objects, retention, declared).prop_map(
         |((unit, [first, second], nodes), retention, declared)| {
-            let (policies, holds, upkeeps) = declared;
+            let (policies, holds, upkeeps, quotas) = declared;
             Site {
                 units: [("disk".to_owned(), unit)].into(),
                 retentions: [("long".to_owned(), retention)].into(),
@@ -173,6 +186,7 @@ fn site() -> impl Strategy<Value = Site> {
                 policies,
                 holds,
                 upkeeps,
+                quotas,
             }
         },
     )

@@ -116,9 +116,10 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 26] = [
+pub(crate) const TABLES: [Table; 27] = [
     table("settings", "key"),
     table("storage_servers", "name"),
+    table("pools", "name"),
     table("domains", "name"),
     table("nodes", "name"),
     table("certificates", "serial"),

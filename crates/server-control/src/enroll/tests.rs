@@ -85,7 +85,7 @@ fn an_enrollment_that_fails_at_any_step_can_be_tried_again() {
         assert!(control.nodes.all().unwrap().nodes.is_empty());
         control.set_repositories(Arc::new(Direct));
         let told = control.enroll(FROM, &request).unwrap();
-        let slots = repositories::key_slots(&control.folder.domain(&told.domain)).unwrap();
+        let slots = repositories::key_slots(&control.folder.domain(None, &told.domain)).unwrap();
         assert_eq!(slots.len(), 2, "the server's and the node's: {fail_at} {after}");
         assert!(slots.iter().any(|(id, _)| Some(id.to_string()) == told.key));
         let certificate = pki::client::certificate_of(&told.certificate).unwrap().to_vec();

@@ -102,6 +102,7 @@ fn list_of(what: &str) -> &str {
         "command" => "commands",
         "storage server" => "storage-servers",
         "received snapshot" => "snapshot list",
+        "pool" => "pool list",
         "declared unit" => "unit list",
         "declared retention" => "retention list",
         "declared schedule" => "schedule list",
@@ -110,6 +111,7 @@ fn list_of(what: &str) -> &str {
         "declared policy" => "policy list",
         "declared hold" => "hold list",
         "declared upkeep" => "upkeep list",
+        "declared quota" => "quota list",
         _ => "jobs",
     }
 }

@@ -7,6 +7,8 @@ pub(crate) mod events;
 pub(crate) mod jobs;
 pub(crate) mod nodes;
 pub(crate) mod options;
+pub(crate) mod pools;
+pub(crate) mod quotas;
 pub(crate) mod reports;
 pub(crate) mod retention;
 pub(crate) mod server;

@@ -1,8 +1,8 @@
 //! The OpenAPI document, made from the handlers and the types that they use.
 
 use super::handlers::{
-    commands, domains, enroll, events, jobs, nodes, options, reports, retention, server, sites,
-    storage_servers, upkeep,
+    commands, domains, enroll, events, jobs, nodes, options, pools, quotas, reports, retention,
+    server, sites, storage_servers, upkeep,
 };
 use axum::body::Bytes;
 use std::sync::OnceLock;
@@ -45,7 +45,8 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,
         storage_servers::forget, storage_servers::labels, storage_servers::heartbeat,
-        upkeep::status, upkeep::start,
+        upkeep::status, upkeep::start, quotas::quotas,
+        pools::pools, pools::add, pools::set_state,
         server::status, server::audit
     ),
     modifiers(&Security)

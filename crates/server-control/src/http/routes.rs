@@ -2,8 +2,8 @@
 
 use super::Failed;
 use super::handlers::{
-    commands, domains, enroll, events, jobs, nodes, options, reports, retention, server, sites,
-    storage_servers, upkeep,
+    commands, domains, enroll, events, jobs, nodes, options, pools, quotas, reports, retention,
+    server, sites, storage_servers, upkeep,
 };
 use super::openapi;
 use super::topics::Server;
@@ -98,6 +98,9 @@ fn jobs_and_sites() -> Router<Server> {
         .route("/policies/{policy}/start", post(jobs::start_policy))
         .route("/upkeep", get(upkeep::status))
         .route("/upkeep/{upkeep}/start", post(upkeep::start))
+        .route("/pools", get(pools::pools).post(pools::add))
+        .route("/pools/{pool}/state", post(pools::set_state))
+        .route("/quotas", get(quotas::quotas))
         .route("/restores", post(commands::restore))
         .route("/backups", post(commands::backup))
         .route("/commands", get(commands::commands))

@@ -12,7 +12,9 @@ use crate::limits::Limits;
 use crate::nodes::Nodes;
 use crate::options::ClientOptions;
 use crate::permissions::Permissions;
+use crate::pools::Pools;
 use crate::protection::ProtectionView;
+use crate::quotas::Quotas;
 use crate::reports::Reports;
 use crate::retention::Retention;
 use crate::scheduler::Scheduler;
@@ -53,7 +55,9 @@ topics! {
     limits: Limits,
     nodes: Nodes,
     permissions: Permissions,
+    pools: Pools,
     protection: ProtectionView,
+    quotas: Quotas,
     reports: Reports,
     retention: Retention,
     sites: Sites,

@@ -2,6 +2,7 @@
 
 use ::retention::Facts;
 use api::retention::UnreadDomain;
+use ids::SnapshotId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +15,19 @@ pub(super) struct Complete {
     pub(super) snapshot: Option<String>,
 }
 
-/// The snapshots that protect.
-pub(super) struct GoodSnapshots {
+/// Node, policy and source of a snapshot; of no policy, the node alone.
+type Key<'a> = (&'a str, &'a str, &'a str);
+
+/// The snapshots that protect. It borrows what is known of them: there are very many.
+pub(super) struct GoodSnapshots<'a> {
     /// Domains whose repositories cannot be read.
     unread: FxHashSet<String>,
-    ids: FxHashSet<String>,
-    /// By node, policy and source; of no policy, by node alone.
-    newest: FxHashMap<(String, String, String), NewestOfClasses>,
+    ids: FxHashSet<SnapshotId>,
+    newest: FxHashMap<Key<'a>, NewestOfClasses<'a>>,
 }
 
-/// Of each class the newest one.
-type NewestOfClasses = BTreeMap<String, Complete>;
+/// Of each class the newest one. There are few classes: looking through them beats a map.
+type NewestOfClasses<'a> = Vec<&'a Facts>;
 
 /// Which snapshots of a source are looked for.
 #[derive(Clone, Copy, Debug)]
@@ -54,21 +57,15 @@ impl WantedClass<'_> {
     }
 }
 
-impl GoodSnapshots {
-    pub(super) fn new(all: &BTreeMap<String, Arc<Vec<Facts>>>, unread: &[UnreadDomain]) -> Self {
+impl<'a> GoodSnapshots<'a> {
+    pub(super) fn new(all: &'a BTreeMap<String, Arc<Vec<Facts>>>, unread: &[UnreadDomain]) -> Self {
         let unread = unread.iter().map(|domain| domain.domain.clone()).collect();
         let (mut ids, mut newest) = (FxHashSet::default(), FxHashMap::default());
         for facts in all.values().flat_map(|facts| facts.iter()).filter(|facts| protects(facts)) {
-            let (secs, id) = (facts.received_secs, facts.id.to_string());
-            ids.insert(id.clone());
-            let source = if facts.policy.is_empty() { "" } else { &facts.source };
-            let key = (facts.node.clone(), facts.policy.clone(), source.to_owned());
-            let complete = Complete { secs, snapshot: Some(id) };
-            let classes: &mut NewestOfClasses = newest.entry(key).or_default();
-            let known = classes.entry(facts.class.clone()).or_insert_with(|| complete.clone());
-            if known.secs < secs {
-                *known = complete;
-            }
+            ids.insert(facts.id);
+            let source = if facts.policy.is_empty() { "" } else { facts.source.as_str() };
+            let key: Key<'a> = (&facts.node, &facts.policy, source);
+            note(newest.entry(key).or_default(), facts);
         }
         Self { unread, ids, newest }
     }
@@ -81,15 +78,27 @@ impl GoodSnapshots {
         said: Option<Complete>,
         wanted: Wanted<'_>,
     ) -> Option<Complete> {
-        let is_good =
-            |said: &Complete| said.snapshot.as_ref().is_some_and(|id| self.ids.contains(id));
+        let is_good = |said: &Complete| {
+            let id = said.snapshot.as_deref().and_then(SnapshotId::from_hex);
+            id.is_some_and(|id| self.ids.contains(&id))
+        };
         if self.unread.contains(domain) || said.as_ref().is_some_and(is_good) {
             return said;
         }
         let Wanted { node, policy, source, class } = wanted;
-        let key = (node.to_owned(), policy.to_owned(), source.to_owned());
-        let classes = self.newest.get(&key)?.iter().filter(|(name, _)| class.is(name));
-        classes.map(|(_, complete)| complete).max_by_key(|complete| complete.secs).cloned()
+        let classes = self.newest.get(&(node, policy, source))?.iter();
+        let facts =
+            classes.filter(|one| class.is(&one.class)).max_by_key(|one| one.received_secs)?;
+        Some(Complete { secs: facts.received_secs, snapshot: Some(facts.id.to_string()) })
+    }
+}
+
+/// Notes it if it is the newest of its class.
+fn note<'a>(classes: &mut NewestOfClasses<'a>, facts: &'a Facts) {
+    match classes.iter_mut().find(|known| known.class == facts.class) {
+        Some(known) if known.received_secs < facts.received_secs => *known = facts,
+        Some(_) => {}
+        None => classes.push(facts),
     }
 }
 
@@ -101,7 +110,6 @@ fn protects(facts: &Facts) -> bool {
 mod tests {
     use super::*;
     use ::retention::{Trashed, TrashedBy};
-    use ids::SnapshotId;
 
     fn facts(id: &str, received_secs: i64) -> Facts {
         let [node, source, policy, class] = ["web", "main", "daily", "standard"].map(str::to_owned);

@@ -8,6 +8,8 @@ use api::retention::UnreadDomain;
 use catalog::jobs::{Ending, NewJob};
 use catalog::objects::ObjectChange;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const NOW: i64 = 1_000_000;
 const HOUR: i64 = 3_600;
@@ -91,11 +93,13 @@ fn control() -> (tempfile::TempDir, Arc<Control>) {
     (folder, control)
 }
 
+static NONE: BTreeMap<String, Arc<Vec<::retention::Facts>>> = BTreeMap::new();
+
 /// No repository can be read: what jobs said counts.
-fn unread() -> GoodSnapshots {
+fn unread() -> GoodSnapshots<'static> {
     let error = String::new();
     let unread = NODES.map(|node| UnreadDomain { domain: node.to_owned(), error: error.clone() });
-    GoodSnapshots::new(&Default::default(), &unread)
+    GoodSnapshots::new(&NONE, &unread)
 }
 
 fn shown(control: &Control, filter: &ProtectionFilter) -> Vec<(String, ProtectionState)> {
@@ -139,7 +143,7 @@ fn nobody_is_left_out_and_nobody_is_called_better_than_it_is() {
     ];
     let expected = expected.map(|(name, state)| (name.to_owned(), state));
     assert_eq!(shown(&control, &ProtectionFilter::default()), expected);
-    let empty = GoodSnapshots::new(&Default::default(), &[]);
+    let empty = GoodSnapshots::new(&NONE, &[]);
     let gone = control.protection.at(NOW, &empty, &ProtectionFilter::default()).unwrap();
     let is_good = |one: &&SourceProtection| one.state <= State::NoPromise && one.snapshot.is_some();
     assert_eq!(gone.sources.iter().find(is_good), None, "their repositories have no snapshot");

@@ -9,6 +9,7 @@ use api::retention::{RetainedSnapshot, RetainedSnapshots, SnapshotFilter, Unread
 use clock::Reading;
 use ids::SnapshotId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Snapshots of a list.
@@ -18,6 +19,8 @@ const LIMIT_MAX: u32 = 100_000;
 const READ_EVERY_SECS: i64 = 3_600;
 /// Snapshots that are read and noted at once.
 const READ_AT_ONCE: usize = 4_096;
+/// From so many snapshots on, all processors judge them.
+const SHARED_FROM: usize = 10_000;
 /// The word for snapshots that no policy made.
 const NO_POLICY: &str = "none";
 
@@ -41,12 +44,18 @@ impl Retention {
     pub(crate) fn snapshots(&self, filter: &SnapshotFilter) -> Result<RetainedSnapshots> {
         let unread = self.catch_up(filter.domain.as_deref())?;
         let now = self.clock.read()?;
-        let mut found = self.judged(filter.domain.as_deref(), now)?;
-        found.retain(|one| fits(filter, one));
+        let is_wanted = |name: &str, known: &[Facts]| {
+            filter.domain.as_deref().is_none_or(|wanted| wanted == name)
+                && known.iter().any(|facts| are_wanted(filter, facts))
+        };
+        let judged = self.judged_where(now, is_wanted)?;
+        // There may be very many: they are not moved about.
+        let mut found: Vec<&Judged> = judged.iter().filter(|one| fits(filter, one)).collect();
         found.sort_by_key(|one| std::cmp::Reverse((one.facts.received_secs, one.facts.number)));
         let total = found.len() as u64;
         let limit = filter.limit.unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX);
-        let snapshots = found.iter().take(limit as usize).map(retained).collect();
+        let shown = found.iter().take(limit as usize);
+        let snapshots = shown.map(|one| retained(one)).collect();
         let doubt = now.doubt.map(|doubt| doubt.to_string());
         Ok(RetainedSnapshots { snapshots, total, doubt, unread })
     }
@@ -57,7 +66,9 @@ impl Retention {
     /// As [`Retention::snapshots`]; [`Error::Usage`] if there is none, or several.
     pub(crate) fn snapshot(&self, id: &str) -> Result<RetainedSnapshot> {
         self.catch_up(None)?;
-        let all = self.judged(None, self.clock.read()?)?;
+        let may_be_meant = |facts: &Facts| facts.id.to_string().starts_with(id);
+        let is_wanted = |_: &str, known: &[Facts]| known.iter().any(may_be_meant);
+        let all = self.judged_where(self.clock.read()?, is_wanted)?;
         Ok(retained(by_id(&all, id)?))
     }
 
@@ -126,18 +137,40 @@ impl Retention {
 
     /// All snapshots that are known, or those of a domain, as they are judged at a time.
     pub(super) fn judged(&self, domain: Option<&str>, now: Reading) -> Result<Vec<Judged>> {
+        self.judged_where(now, |name, _| domain.is_none_or(|wanted| wanted == name))
+    }
+
+    /// Those of the domains that are wanted, by their name and what is known of their snapshots. A domain is judged as
+    /// a whole; very many are shared among the processors.
+    fn judged_where(
+        &self,
+        now: Reading,
+        is_wanted: impl Fn(&str, &[Facts]) -> bool,
+    ) -> Result<Vec<Judged>> {
         let (stored, rules) = self.rules()?;
-        let mut all = Vec::new();
-        for (name, known) in self.table.all()? {
-            if domain.is_some_and(|wanted| wanted != name) {
-                continue;
-            }
+        let domains = self.table.all()?.into_iter();
+        let domains: Vec<_> = domains.filter(|(name, known)| is_wanted(name, known)).collect();
+        let judge = |(name, known): &(String, Arc<Vec<Facts>>)| -> Vec<Judged> {
             let bound: Vec<_> = known.iter().map(|one| stored.site.bound(one.clone())).collect();
             let verdicts = rules.evaluate(&bound, now);
             let judged = |(facts, verdict)| Judged { domain: name.clone(), facts, verdict };
-            all.extend(bound.into_iter().zip(verdicts).map(judged));
+            bound.into_iter().zip(verdicts).map(judged).collect()
+        };
+        let count: usize = domains.iter().map(|(_, known)| known.len()).sum();
+        if count < SHARED_FROM {
+            return Ok(domains.iter().flat_map(judge).collect());
         }
-        Ok(all)
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let part = domains.len().div_ceil(threads).max(1);
+        std::thread::scope(|scope| {
+            let judge_all = |some: &[_]| some.iter().flat_map(judge).collect::<Vec<_>>();
+            let parts = domains.chunks(part).map(|some| scope.spawn(move || judge_all(some)));
+            let parts: Vec<_> = parts.collect();
+            let ended = |part: std::thread::ScopedJoinHandle<'_, _>| {
+                part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            Ok(parts.into_iter().flat_map(ended).collect())
+        })
     }
 }
 
@@ -161,10 +194,15 @@ pub(super) fn is_same(known: &Facts, read: &Facts) -> bool {
 }
 
 fn fits(filter: &SnapshotFilter, one: &Judged) -> bool {
-    let has = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
-    let policy = if one.facts.policy.is_empty() { NO_POLICY } else { &one.facts.policy };
-    has(&filter.node, &one.facts.node)
-        && has(&filter.policy, policy)
+    are_wanted(filter, &one.facts)
         && filter.state.is_none_or(|state| state == super::shown::state(&one.verdict))
-        && filter.id.as_deref().is_none_or(|id| one.facts.id.to_string().starts_with(id))
+}
+
+/// The same as far as it can be said before they are judged.
+fn are_wanted(filter: &SnapshotFilter, facts: &Facts) -> bool {
+    let has = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|it| it == is);
+    let policy = if facts.policy.is_empty() { NO_POLICY } else { &facts.policy };
+    has(&filter.node, &facts.node)
+        && has(&filter.policy, policy)
+        && filter.id.as_deref().is_none_or(|id| facts.id.to_string().starts_with(id))
 }

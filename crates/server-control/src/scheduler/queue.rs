@@ -137,10 +137,15 @@ fn add_estimates(
         waiting.sort_unstable();
         let running = known.open.iter().filter(|run| run.job.state != JobState::Queued);
         let running = running.filter(|run| run.job.plan.as_ref().is_some_and(|it| it.unit == unit));
-        let left: Vec<_> = running
-            .map(|run| Some((known.took_secs(run)? - (now_secs - run.job.begun)).max(0)))
-            .collect();
+        let left =
+            running.map(|run| Some((known.took_secs(run)? - (now_secs - run.job.begun)).max(0)));
         let find = |job: u64| known.open.iter().find(|run| run.job.id == job);
+        // Those that start just now are among the queued ones still.
+        let starting = queue
+            .iter()
+            .filter(|one| one.unit == unit && !hindrances.contains_key(&one.job))
+            .map(|one| known.took_secs(find(one.job)?));
+        let left: Vec<_> = left.chain(starting).collect();
         let took: Vec<_> = waiting.iter().map(|(_, job)| known.took_secs(find(*job)?)).collect();
         let default = site::Unit::default();
         let slots = known.site.units.get(unit).unwrap_or(&default).max_jobs as usize;

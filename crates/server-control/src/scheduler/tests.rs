@@ -99,6 +99,7 @@ pub(crate) fn enroll(catalog: &Catalog, node: &str) {
         sealed,
         made: 0,
         storage,
+        pool: None,
         settings,
     };
     catalog.add_domain(crate::by("test"), &new).unwrap();
@@ -112,6 +113,7 @@ pub(crate) fn enroll(catalog: &Catalog, node: &str) {
         keys,
         expires: crate::now_secs() + 1000,
         storage,
+        pool: None,
         settings,
     };
     catalog.add_token(crate::by("test"), &hash, &terms).unwrap();
@@ -308,6 +310,40 @@ fn a_start_by_hand_waits_its_turn_and_never_runs_beside_a_scheduled_one() {
     assert!(rig.control().scheduler.start(by, "nothing", &wanted(None, false)).is_err());
     let nobody = "nobody".parse().unwrap();
     assert!(rig.control().scheduler.start(by, "daily", &wanted(Some(nobody), false)).is_err());
+}
+
+#[test]
+fn a_job_that_waits_for_a_slot_says_how_long_as_soon_as_that_was_measured() {
+    let policy =
+        json!({"nodes": ["db", "web"], "paths": ["/etc"], "schedules": ["hourly"], "unit": "one"});
+    let mut rig = Rig::new(
+        &["db", "web"],
+        &[
+            ("unit", "one", json!({"max_jobs": 1})),
+            ("schedule", "hourly", json!({"every": "1 hour", "window": "always"})),
+            ("policy", "daily", policy),
+        ],
+    );
+    // What ends, ends by the clock of the machine: long after it began.
+    rig.now -= 86_400;
+    ["db", "web"].iter().for_each(|node| rig.control().agents.connected(node));
+    rig.after(0).after(3600);
+    let wait = |rig: &Rig| {
+        rig.jobs()
+            .iter()
+            .find_map(|job| job.waits.clone().filter(|_| job.state == JobState::Queued))
+    };
+    assert_eq!(wait(&rig).unwrap(), "waits for a slot of unit one: it is the next");
+    for _ in 0..2 {
+        let next = ["db", "web"].into_iter().find(|node| rig.command(node).is_some()).unwrap();
+        rig.back_up(next, &complete());
+        rig.after(0);
+    }
+    rig.after(3600);
+    let said = wait(&rig).unwrap();
+    let minutes =
+        said.strip_prefix("waits for a slot of unit one: it is the next, about ").unwrap();
+    assert!(minutes.strip_suffix(" min").unwrap().parse::<u32>().unwrap() > 0, "{said}");
 }
 
 #[test]

@@ -91,6 +91,7 @@ pub(super) mod declared {
             Kind::Node => "declared node",
             Kind::Hold => "declared hold",
             Kind::Upkeep => "declared upkeep",
+            Kind::Quota => "declared quota",
         }
     }
 

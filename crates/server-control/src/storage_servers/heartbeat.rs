@@ -55,6 +55,8 @@ impl StorageServerRequests {
         }
         let may_not = |reader: &&GrantedReader| !self.may_read_on(storage, reader);
         reply.withdrawn = heartbeat.readers.iter().filter(may_not).cloned().collect();
+        self.quotas.told(storage, &heartbeat.domains)?;
+        reply.quotas = self.quotas.of_storage_server(storage)?;
         Ok(reply)
     }
 

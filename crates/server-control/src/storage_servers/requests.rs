@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::node_activity::NodeActivity;
 use crate::open::Parts;
 use crate::permissions::Permissions;
+use crate::quotas::Quotas;
 use api::Name;
 use api::storage_servers::{
     AccessReply, AccessRequest, AdmitReply, ForgetRequest, LabelsRequest, NodeConnection,
@@ -31,11 +32,12 @@ pub(crate) struct StorageServerRequests {
     pub(super) jobs: Arc<Jobs>,
     pub(super) table: Arc<StorageServerTable>,
     pub(super) repositories: Arc<DomainRepositories>,
+    pub(super) quotas: Arc<Quotas>,
 }
 
 impl StorageServerRequests {
     /// By what this control server knows.
-    pub(crate) fn new(parts: &Parts) -> Self {
+    pub(crate) fn new(parts: &Parts, quotas: Arc<Quotas>) -> Self {
         Self {
             catalog: parts.catalog.clone(),
             activity: parts.activity.clone(),
@@ -46,6 +48,7 @@ impl StorageServerRequests {
             jobs: parts.jobs.clone(),
             table: parts.table.clone(),
             repositories: parts.repositories.clone(),
+            quotas,
         }
     }
 

@@ -111,7 +111,10 @@ fn work(
         Local(folder, _) if server_contract::config(folder)?.is_none() => {
             return Ok(Came { alarm: None, ..Came::done(String::new()) });
         }
-        Local(folder, _) => carried_out(worker, folder, &work, watch),
+        Local(folder, _) => {
+            may_work(upkeep, &wanted.domain, &work)?;
+            carried_out(worker, folder, &work, watch)
+        }
         Remote(there) => there.upkeep(open.job.id, &work, watch)?,
     };
     Ok(Came::of(end, &place, before, watch))
@@ -149,7 +152,18 @@ fn work_of(upkeep: &site::Upkeep, task: &str, position: u64) -> Option<UpkeepWor
 fn place(upkeep: &Upkeep, domain: &str) -> Result<Option<DomainRepository>> {
     let Ok(name) = domain.parse() else { return Ok(None) };
     let known = upkeep.catalog.domain(&name)?;
-    known.map(|known| upkeep.repositories.of(&name, known.storage.as_ref())).transpose()
+    known.map(|known| upkeep.repositories.of(&known)).transpose()
+}
+
+/// Nothing is freed in a pool that is read-only.
+fn may_work(upkeep: &Upkeep, domain: &str, work: &UpkeepWork) -> Result<()> {
+    let known = upkeep.catalog.domain(&crate::error::parse_name(domain)?)?;
+    let place = known.map(|known| upkeep.repositories.place_of(&known)).transpose()?;
+    let read_only = place.and_then(|place| place.read_only);
+    match read_only.filter(|_| matches!(work, UpkeepWork::Reclaim { .. })) {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(()),
+    }
 }
 
 impl Came {

@@ -1,5 +1,6 @@
 //! Opening a domain: access, redirects, the keys of receipts, and the first settings.
 
+use super::writing::is_writable;
 use super::{Answer, RequestHandler};
 use crate::faults;
 use crate::receipts::Receipts;
@@ -115,6 +116,7 @@ impl RequestHandler {
                 "this node may not create the repository of its domain",
             ));
         }
+        is_writable(&access)?;
         let config = Config::decode(&config.0).map_err(|reason| {
             faults::of_engine(&repository::Error::damaged("the settings", reason))
         })?;

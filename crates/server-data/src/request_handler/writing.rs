@@ -9,7 +9,7 @@ use format::record::{self, RecordKind, SealedRecord};
 use protocol::Packet;
 use protocol::packet::SnapshotName;
 use repository::snapshots::SnapshotRef;
-use server_contract::access_control::{JobEnd, Refusal};
+use server_contract::access_control::{Access, JobEnd, Refusal};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -24,12 +24,14 @@ impl RequestHandler {
         if !access.may_write {
             return Err(faults::not_allowed("this node may not back up to this domain"));
         }
+        is_writable(access)?;
         let node = self.handle.node.clone();
         let Some(permit) = self.shared.sessions.permit(&node.name) else {
             // As the end of the connection: who comes back asks again by itself.
             self.handle.end_with(faults::too_many_sessions(&node.name));
             return Ok(None);
         };
+        self.has_room(&access.domain)?;
         let record = session_record(record).map_err(|error| faults::of_engine(&error))?;
         key_list::accept(&domain.repository, &record)?;
         let base = base.map(|name| SnapshotRef { sequence: name.sequence, id: name.id });
@@ -47,6 +49,17 @@ impl RequestHandler {
         self.attach_stream(session.clone(), 0)?;
         self.enter(&session)?;
         Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
+    }
+
+    /// No backup begins in a domain whose quota is used up.
+    fn has_room(&self, domain: &str) -> Result<(), Packet> {
+        self.shared.access_control.may_store(domain, 0).map_err(|refusal| {
+            if refusal.is_transient {
+                faults::of_refusal(&refusal)
+            } else {
+                faults::of_quota(&refusal)
+            }
+        })
     }
 
     /// Adds a session, unless another machine with the same identity backs up its source right now: each would
@@ -102,12 +115,18 @@ impl RequestHandler {
         if !access.may_write || !access.may_read {
             return Err(faults::not_allowed("this node may not forget snapshots of this domain"));
         }
+        is_writable(access)?;
         let keys = self.known_receipt_keys(Some(&domain.repository))?;
         let tombstone = Tombstone::accept(&domain.repository, session, tombstone)?;
         let (node, access_control) = (&self.handle.node, &*self.shared.access_control);
         let count = tombstone.forget(domain, node, &access.domain, (access_control, &keys))?;
         Ok(Some(Packet::Forgotten { count: count as u32 }))
     }
+}
+
+/// The pool of the domain takes what is written.
+pub(super) fn is_writable(access: &Access) -> Result<(), Packet> {
+    access.read_only.as_ref().map_or(Ok(()), |refusal| Err(faults::of_refusal(refusal)))
 }
 
 fn token() -> Result<([u8; 16], [u8; 16]), Refusal> {

@@ -42,6 +42,13 @@ fn times(heard: &Heard, what: &str) -> usize {
     String::from_utf8_lossy(&heard.lock()).matches(what).count()
 }
 
+/// How many events tell that a job is complete. Protection speaks of jobs, too.
+fn completed(said: &[u8]) -> usize {
+    let said = String::from_utf8_lossy(said);
+    let jobs = said.lines().filter(|line| line.starts_with("data: {\"id\":"));
+    jobs.filter(|line| line.contains("\"state\":\"complete\"")).count()
+}
+
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -109,6 +116,19 @@ fn tell(rig: &Rig, web: &Node) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_nothing_backs_up_is_told_within_seconds() {
+    let rig = Rig::start().await;
+    let heard = Heard::default();
+    let _listening = tokio::spawn(follow(rig.admin(), heard.clone()));
+    until("it begins", || times(&heard, "event: reset") > 0).await;
+    assert_eq!(times(&heard, "event: protection"), 0, "nothing has changed");
+    let made = rig.token(new_token("web")).await;
+    access::enroll::enroll(&rig.url, &made.token, &rig.folder("web"), false).await.unwrap();
+    until("it is told", || times(&heard, "event: protection\ndata: {\"node\":\"web\"") == 1).await;
+    assert_eq!(times(&heard, "\"state\":\"unprotected\""), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_takes_nothing_is_disconnected_and_the_others_hear_everything() {
     let rig = Rig::start().await;
     let made = rig.token(new_token("web")).await;
@@ -123,14 +143,14 @@ async fn a_reader_that_takes_nothing_is_disconnected_and_the_others_hear_everyth
     while begun.elapsed() < SLOW + Duration::from_secs(15) {
         tell(&rig, &web);
         told += JOBS_AT_ONCE;
-        until("it hears on", || times(&heard, "\"state\":\"complete\"") == told).await;
+        until("it hears on", || completed(&heard.lock()) == told).await;
     }
     // What was on its way is still there; then the stream ends.
     let mut all = Vec::new();
     let read =
         tokio::time::timeout(Duration::from_secs(10), read_to_end(&mut deaf, &mut all)).await;
     assert!(read.is_ok(), "it is served still, after {} bytes", all.len());
-    let told_to_deaf = String::from_utf8_lossy(&all).matches("\"state\":\"complete\"").count();
+    let told_to_deaf = completed(&all);
     assert!(told_to_deaf < told, "{told_to_deaf} of {told}: the buffers held everything");
 }
 

@@ -11,6 +11,7 @@
 
 mod administration;
 mod caps;
+mod checkpoints;
 mod closing;
 mod ending;
 mod enrollment;
@@ -22,6 +23,7 @@ mod hostile;
 mod hostile_client;
 mod lying_nodes;
 mod owners;
+mod quotas;
 mod receipts;
 mod renewing;
 mod rig;

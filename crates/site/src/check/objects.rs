@@ -1,7 +1,7 @@
-//! Units, retentions, nodes, groups and holds.
+//! Units, retentions, nodes, groups, upkeep, quotas and holds.
 
 use super::{Checker, Names};
-use crate::{Group, Hold, Kind, Node, Percent, Retention, Unit, Upkeep};
+use crate::{Group, Hold, Kind, Node, Percent, Quota, Retention, Unit, Upkeep};
 use ids::SnapshotId;
 
 impl Checker<'_> {
@@ -68,6 +68,17 @@ impl Checker<'_> {
         if upkeep.sample == Some(Percent(0)) {
             let fix = "write a share such as \"5%\", or remove \"check\" from tasks";
             self.note(&["sample"], "a check of nothing finds nothing", fix);
+        }
+    }
+
+    pub(super) fn quota(&mut self, quota: &Quota) {
+        let known = self.known.domains.map(Names::Domains);
+        self.each_is_in("domains", &quota.domains, "domain", known.as_ref());
+        self.are_nodes("nodes", &quota.nodes);
+        self.are_declared("groups", &quota.groups, Kind::Group);
+        if quota.is_of_nothing() {
+            let fix = "name domains, nodes or groups: nodes = [\"web-01\"]";
+            self.note(&[], "it names nothing, so it limits nothing", fix);
         }
     }
 

@@ -92,6 +92,7 @@ impl Reader<'_> {
             Kind::Policy => self.site.policies = self.objects(kind, names),
             Kind::Hold => self.site.holds = self.objects(kind, names),
             Kind::Upkeep => self.site.upkeeps = self.objects(kind, names),
+            Kind::Quota => self.site.quotas = self.objects(kind, names),
         }
     }
 

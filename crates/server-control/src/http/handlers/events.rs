@@ -32,7 +32,7 @@ const STREAM: Duration = Duration::from_secs(60);
 /// Parts of a stream that wait for its reader, each of some hundred events at most.
 const PARTS_MAX: usize = 2;
 
-/// Streams what changes, as server-sent events: jobs, their progress, the site, the audit log.
+/// Streams what changes, as server-sent events: jobs, their progress, protection, the site, the audit log.
 #[utoipa::path(get, path = "/api/v1/events", tag = "reports", params(EventFilter),
     security(("admin" = [])),
     responses((status = 200, body = String, content_type = "text/event-stream"),

@@ -14,7 +14,7 @@ use site::Kind;
 
 /// Lists the objects of one kind.
 #[utoipa::path(get, path = "/api/v1/objects/{kind}", tag = "site",
-    params(("kind" = String, Path, description = "unit, retention, schedule, node, group, policy, hold or upkeep.")),
+    params(("kind" = String, Path, description = "unit, retention, schedule, node, group, policy, hold, upkeep or quota.")),
     security(("admin" = [])),
     responses((status = 200, body = SiteObjects), (status = "4XX", body = Failure)))]
 pub(crate) async fn objects(

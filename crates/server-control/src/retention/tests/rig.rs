@@ -129,8 +129,16 @@ impl Rig {
         let keys = api::enroll::KeyMode::Client;
         let (repository, sealed, storage, settings) = Default::default();
         let made = 0;
-        let new =
-            catalog::domains::Domain { name, keys, repository, sealed, made, storage, settings };
+        let new = catalog::domains::Domain {
+            name,
+            keys,
+            repository,
+            sealed,
+            made,
+            storage,
+            pool: None,
+            settings,
+        };
         self.parts().catalog.add_domain(crate::by("test"), &new).unwrap();
     }
 

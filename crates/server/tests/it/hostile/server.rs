@@ -245,6 +245,7 @@ pub(crate) fn options(source: &Path, node: &str) -> backup::BackupOptions {
         ignore_inode: false,
         verify_blocks: false,
         limits: Default::default(),
+        checkpoint_after: Default::default(),
         cache: None,
         is_partial: false,
         time: None,

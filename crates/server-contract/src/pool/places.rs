@@ -1,0 +1,176 @@
+//! Where the pools of a server are.
+//!
+//! ```text
+//! pool               the first one, called `main`
+//! pool-id            what is remembered of it
+//! pools/NAME         a symbolic link to a further one
+//! pool-ids/NAME      what is remembered of that
+//! ```
+
+use super::{MOUNT_POINTS, Memory, REMEMBERED, mount_of, new_superblock, raise, superblock, take};
+use crate::folder::make_directory;
+use crate::{Error, Result};
+use api::Name;
+use repository::storage::StorageError;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// The name of the first pool.
+pub const MAIN: &str = "main";
+/// The folder of the first pool: no other one has this name, so that paths tell them apart.
+pub const NAME_TAKEN: &str = "pool";
+/// Links to further pools.
+const LINKS: &str = "pools";
+/// What is remembered of them.
+const MEMORIES: &str = "pool-ids";
+
+/// A pool of the server whose files lie in `data`.
+pub(super) struct PoolPaths {
+    pub(super) data: PathBuf,
+    pub(super) pool: PathBuf,
+    pub(super) memory: PathBuf,
+}
+
+impl PoolPaths {
+    /// The pool of this name; the first one has none.
+    pub(super) fn of(data: &Path, name: Option<&Name>) -> Self {
+        let (pool, memory) = match name {
+            None => (data.join(NAME_TAKEN), data.join(REMEMBERED)),
+            Some(name) => {
+                let [links, memories] = [LINKS, MEMORIES].map(|folder| data.join(folder));
+                (links.join(name.as_str()), memories.join(name.as_str()))
+            }
+        };
+        Self { data: data.to_owned(), pool, memory }
+    }
+
+    /// The pool in which the repository `folder` of a domain lies.
+    pub(super) fn of_domain(folder: &Path) -> Option<Self> {
+        let pool = folder.ancestors().nth(2)?;
+        let above = pool.parent()?;
+        let name = pool.file_name()?.to_str()?;
+        let is_further = name != NAME_TAKEN && above.file_name().is_some_and(|it| it == LINKS);
+        match (is_further, above.parent(), name.parse()) {
+            (true, Some(data), Ok(name)) => Some(Self::of(data, Some(&name))),
+            _ => Some(Self::of(above, None)),
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        self.pool == self.data.join(NAME_TAKEN)
+    }
+
+    pub(super) fn domains(&self) -> PathBuf {
+        self.pool.join("domains")
+    }
+
+    /// The directory in which it may be mounted. That of a link is not the one where the link is.
+    fn above(&self) -> PathBuf {
+        if self.is_first() { self.data.clone() } else { self.pool.join("..") }
+    }
+
+    pub(super) fn make_all(&self) -> Result<()> {
+        [&self.pool, &self.domains()].into_iter().try_for_each(|path| make_directory(path))
+    }
+
+    /// Those of [`MOUNT_POINTS`] at which a file system is mounted now.
+    pub(super) fn mounted(&self) -> Vec<String> {
+        let mounts = [self.above(), self.pool.clone(), self.domains()].map(|path| mount_of(&path));
+        let is_mounted = |at: &usize| matches!((mounts[*at], mounts[at + 1]), (Some(above), Some(own)) if own != above);
+        let points = (0..MOUNT_POINTS.len()).filter(is_mounted);
+        points.map(|at| MOUNT_POINTS[at].to_owned()).collect()
+    }
+
+    /// Whether it is there, and still belongs to this server.
+    pub(super) fn verify(&self) -> std::result::Result<(), StorageError> {
+        let unmounted = |why: &str| {
+            let source = io::Error::new(ErrorKind::NotConnected, why.to_owned());
+            StorageError::new("use", &self.pool.to_string_lossy(), source)
+        };
+        match Memory::read(self) {
+            Ok(None) if self.is_first() => Ok(()),
+            Ok(None) => Err(unmounted("this server does not know it")),
+            Ok(Some(memory)) => memory.verify(self).map(drop).map_err(|why| unmounted(&why)),
+            Err(error) => Err(unmounted(&error.to_string())),
+        }
+    }
+}
+
+/// Begins to use the further pools of a server. One that is not there keeps the server from nothing but what lies in
+/// it: whoever opens that is told.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn others(data: &Path) -> Result<Vec<Error>> {
+    let folder = data.join(MEMORIES);
+    let failed = || Error::file(&folder);
+    let names = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found.map_err(failed())?,
+    };
+    let mut missing = Vec::new();
+    for name in names {
+        let name = name.map_err(failed())?.file_name();
+        let Some(name) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let place = PoolPaths::of(data, Some(&name));
+        let opened = Memory::read(&place)
+            .and_then(|memory| memory.map_or(Ok(()), |memory| raise(&place, &memory)));
+        missing.extend(opened.err());
+    }
+    Ok(missing)
+}
+
+/// Makes the directory `dir` a pool of the server. Whoever was killed in the middle repeats it. A pool of this name that
+/// was moved elsewhere is found there by its identity.
+///
+/// # Errors
+/// [`Error::Pool`] when it is another pool, or lies within one; [`Error::File`].
+pub(crate) fn add(data: &Path, name: &Name, dir: &Path) -> Result<()> {
+    let place = PoolPaths::of(data, Some(name));
+    let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
+    let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
+    lies_apart(data, &place, &real).map_err(refused)?;
+    let (new, known) = (
+        PoolPaths { pool: real.clone(), ..PoolPaths::of(data, Some(name)) },
+        Memory::read(&place)?,
+    );
+    let found = superblock(&new)?;
+    match (&found, &known) {
+        (Some(found), Some(known)) if found.id == known.superblock.id => {}
+        (None, None) => {}
+        (Some(_), _) => return Err(refused("it is another pool already".to_owned())),
+        (None, Some(_)) => return Err(refused(format!("it is not the pool '{name}'"))),
+    }
+    [LINKS, MEMORIES].iter().try_for_each(|folder| make_directory(&data.join(folder)))?;
+    new.make_all()?;
+    let superblock = found.map_or_else(new_superblock, Ok)?;
+    take(&new, superblock, known.as_ref())?;
+    link(&place.pool, &real).map_err(Error::file(&place.pool))
+}
+
+/// Two pools in one another would each count and free what is of the other.
+fn lies_apart(data: &Path, place: &PoolPaths, real: &Path) -> std::result::Result<(), String> {
+    let of = |path: PathBuf| fs::canonicalize(path).ok();
+    let links = fs::read_dir(data.join(LINKS)).into_iter().flatten().flatten();
+    let others = links.map(|link| link.path()).filter(|link| *link != place.pool);
+    let all = others.chain([data.join(NAME_TAKEN), data.to_owned()]).filter_map(of);
+    let mut within = all.filter(|other| real.starts_with(other) || other.starts_with(real));
+    match within.next() {
+        Some(other) => Err(format!("{} lies in the same directories", other.display())),
+        None => Ok(()),
+    }
+}
+
+/// A link that is there or not, never half.
+fn link(at: &Path, to: &Path) -> io::Result<()> {
+    let mut part = at.as_os_str().to_owned();
+    part.push(".part");
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::os::unix::fs::symlink(to, &part)?;
+    fs::rename(&part, at)?;
+    at.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
+}

@@ -1,0 +1,260 @@
+//! How many bytes domains store, and whether more fits into their quotas.
+//!
+//! What counts is the length of all container files of a domain, whether anything in them still lives or not. It is
+//! measured, and what sessions store is added until the next measurement. A domain of which it is not known is not
+//! taken for empty: nothing is stored in it.
+
+use crate::access_control::Refusal;
+use crate::pool;
+use parking_lot::Mutex;
+use repository::container;
+use rustc_hash::FxHashMap;
+use std::fs::{self, DirEntry};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A domain to which somebody backs up is measured as often: parity and ends of containers are not counted before.
+pub const USE_AGE: Duration = Duration::from_secs(60);
+/// Before somebody is refused, the domains of the quota are measured again, if that was not done so lately.
+pub const REFUSED_AGE: Duration = Duration::from_secs(2);
+
+/// What domains store, by their names.
+#[derive(Default)]
+pub struct Uses(Mutex<FxHashMap<String, Use>>);
+
+#[derive(Clone, Copy)]
+struct Use {
+    bytes: u64,
+    /// What was added since the program started: what came while somebody measured counts on top.
+    added: u64,
+    measured: Instant,
+}
+
+/// How much some domains may store together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// The quota, for people.
+    pub quota: String,
+    /// The most bytes.
+    pub bytes: u64,
+    /// Each domain once.
+    pub domains: Vec<String>,
+}
+
+/// Why nothing more may be stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exceeded {
+    /// It would be more than a quota allows.
+    #[error("the quota '{quota}' is used up: {used} of {bytes} bytes are stored")]
+    Full {
+        /// The quota.
+        quota: String,
+        /// What its domains store.
+        used: u64,
+        /// What they may store.
+        bytes: u64,
+    },
+    /// Nobody knows what a domain stores.
+    #[error(
+        "the quota '{quota}' counts the domain '{domain}', and nobody knows how much it stores"
+    )]
+    Unknown {
+        /// The quota.
+        quota: String,
+        /// The domain.
+        domain: String,
+    },
+}
+
+impl Exceeded {
+    /// What a node is told.
+    pub fn refusal(&self) -> Refusal {
+        let hint = "What counts, on the server: icecore server quota status".to_owned();
+        let message = format!("{self} (icecore server quota status)");
+        Refusal { message, hint, is_transient: matches!(self, Self::Unknown { .. }) }
+    }
+}
+
+impl Uses {
+    /// What a domain stores; `None` if that is not known.
+    pub fn of(&self, domain: &str) -> Option<u64> {
+        self.0.lock().get(domain).map(|known| known.bytes)
+    }
+
+    /// Measures what `domain` stores in `folder`, unless that was done within `age`.
+    ///
+    /// # Errors
+    /// Those of the system. Then it is not known any more.
+    pub fn measure(&self, domain: &str, folder: &Path, age: Duration) -> io::Result<()> {
+        let known = self.0.lock().get(domain).copied();
+        if known.is_some_and(|known| known.measured.elapsed() < age) {
+            return Ok(());
+        }
+        let found = stored_bytes(folder);
+        let mut all = self.0.lock();
+        if found.is_err() {
+            all.remove(domain);
+        }
+        let bytes = found?;
+        let added = all.get(domain).map_or(0, |known| known.added);
+        let meanwhile = added.saturating_sub(known.map_or(0, |known| known.added));
+        let bytes = bytes.saturating_add(meanwhile);
+        all.insert(domain.to_owned(), Use { bytes, added, measured: Instant::now() });
+        Ok(())
+    }
+
+    /// Somebody else says what a domain stores; `None` when he does not any more.
+    pub fn told(&self, domain: &str, bytes: Option<u64>) {
+        let mut all = self.0.lock();
+        if let Some(bytes) = bytes {
+            all.insert(domain.to_owned(), Use { bytes, added: 0, measured: Instant::now() });
+        } else {
+            all.remove(domain);
+        }
+    }
+
+    /// Adds `more` bytes to what `domain` stores, if all `allowances`, each of which counts it, have room for them. No
+    /// bytes find room as long as some is left.
+    ///
+    /// # Errors
+    /// [`Exceeded`]; then nothing is added.
+    pub fn take<'a>(
+        &self,
+        domain: &str,
+        more: u64,
+        allowances: impl IntoIterator<Item = &'a Allowance>,
+    ) -> Result<(), Exceeded> {
+        let mut all = self.0.lock();
+        for allowance in allowances {
+            let used = sum(&all, allowance)?;
+            if used.saturating_add(more.max(1)) > allowance.bytes {
+                let Allowance { quota, bytes, .. } = allowance.clone();
+                return Err(Exceeded::Full { quota, used, bytes });
+            }
+        }
+        if let Some(known) = all.get_mut(domain) {
+            known.bytes = known.bytes.saturating_add(more);
+            known.added = known.added.saturating_add(more);
+        }
+        Ok(())
+    }
+}
+
+fn sum(all: &FxHashMap<String, Use>, allowance: &Allowance) -> Result<u64, Exceeded> {
+    allowance.domains.iter().try_fold(0u64, |sum, domain| match all.get(domain) {
+        Some(known) => Ok(sum.saturating_add(known.bytes)),
+        None => Err(Exceeded::Unknown { quota: allowance.quota.clone(), domain: domain.clone() }),
+    })
+}
+
+/// The length of all container files in `folder`, finished or not; 0 where no repository is yet.
+///
+/// # Errors
+/// Those of the system, also when the pool is not mounted.
+pub fn stored_bytes(folder: &Path) -> io::Result<u64> {
+    pool::verify(folder).map_err(|error| error.source)?;
+    let mut bytes = 0u64;
+    for shard in entries(&folder.join(container::DIRECTORY))? {
+        if shard.file_type()?.is_dir() {
+            for file in entries(&shard.path())? {
+                bytes = bytes.saturating_add(length(&file)?);
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// What was removed meanwhile is no error.
+fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        found => found?.collect(),
+    }
+}
+
+fn length(file: &DirEntry) -> io::Result<u64> {
+    match file.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        found => Ok(found?.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn allowance(quota: &str, bytes: u64, domains: &[&str]) -> Allowance {
+        let domains = domains.iter().map(|name| (*name).to_owned()).collect();
+        Allowance { quota: quota.to_owned(), bytes, domains }
+    }
+
+    fn store(folder: &Path, name: &str, bytes: usize) {
+        let shard = folder.join("containers/00000000");
+        fs::create_dir_all(&shard).unwrap();
+        fs::write(shard.join(name), vec![0; bytes]).unwrap();
+    }
+
+    #[test]
+    fn what_is_measured_and_what_is_added_count_together() {
+        let place = tempfile::tempdir().unwrap();
+        store(place.path(), "0000000001.ice", 60);
+        store(place.path(), "0000000002.part", 10);
+        let (uses, quota) = (Uses::default(), allowance("q", 100, &["web"]));
+        uses.measure("web", place.path(), NOW).unwrap();
+        uses.take("web", 20, [&quota]).unwrap();
+        let full = Exceeded::Full { quota: "q".into(), used: 90, bytes: 100 };
+        assert_eq!(uses.take("web", 11, [&quota]), Err(full));
+        assert_eq!(uses.of("web"), Some(90), "what was refused is not added");
+        uses.take("web", 10, [&quota]).unwrap();
+        assert!(uses.take("web", 0, [&quota]).is_err(), "nothing begins where nothing is left");
+        uses.measure("web", place.path(), Duration::from_secs(60)).unwrap();
+        assert_eq!(uses.of("web"), Some(100), "it was measured just now");
+        uses.measure("web", place.path(), NOW).unwrap();
+        assert_eq!(uses.of("web"), Some(70), "what was added and freed since is measured");
+    }
+
+    #[test]
+    fn an_unknown_use_is_not_zero() {
+        let place = tempfile::tempdir().unwrap();
+        let (uses, both) = (Uses::default(), allowance("q", 100, &["web", "far"]));
+        uses.measure("web", place.path(), NOW).unwrap();
+        let unknown = Exceeded::Unknown { quota: "q".into(), domain: "far".into() };
+        assert_eq!(uses.take("web", 1, [&both]), Err(unknown.clone()));
+        uses.told("far", Some(99));
+        uses.take("web", 1, [&both]).unwrap();
+        uses.told("far", None);
+        assert_eq!(uses.take("web", 0, [&both]), Err(unknown));
+        store(place.path(), "x", 1);
+        fs::write(place.path().join("blocked"), "").unwrap();
+        assert!(uses.measure("web", &place.path().join("blocked"), NOW).is_err());
+        assert_eq!(uses.of("web"), None, "what cannot be measured is not known any more");
+    }
+
+    #[test]
+    fn each_of_several_quotas_must_have_room() {
+        let place = tempfile::tempdir().unwrap();
+        let uses = Uses::default();
+        ["a", "b"].iter().for_each(|name| uses.measure(name, place.path(), NOW).unwrap());
+        let quotas = [allowance("own", 50, &["a"]), allowance("both", 60, &["a", "b"])];
+        uses.take("b", 20, [&quotas[1]]).unwrap();
+        uses.take("a", 40, &quotas).unwrap();
+        let full = Exceeded::Full { quota: "both".into(), used: 60, bytes: 60 };
+        assert_eq!(uses.take("a", 1, &quotas), Err(full));
+    }
+
+    #[test]
+    fn two_at_once_take_no_more_than_there_is() {
+        let place = tempfile::tempdir().unwrap();
+        let (uses, quota) = (Uses::default(), allowance("q", 1000, &["web"]));
+        uses.measure("web", place.path(), NOW).unwrap();
+        let taken: u64 = std::thread::scope(|scope| {
+            let one = || (0..1000).filter(|_| uses.take("web", 1, [&quota]).is_ok()).count() as u64;
+            let both = [scope.spawn(one), scope.spawn(one)];
+            both.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!((taken, uses.of("web")), (1000, Some(1000)));
+    }
+}

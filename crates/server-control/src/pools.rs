@@ -1,0 +1,271 @@
+//! The pools of this server, and in which of them a domain lies.
+//!
+//! The catalog says it, and the folders of the pools must agree: who opens a domain looks into all of them. A domain
+//! that lies in two, or in none, is used by nobody until an administrator has put that right.
+
+mod read_only;
+
+pub(crate) use read_only::ReadOnly;
+
+use crate::error::{missing, refused};
+use crate::open::Parts;
+use crate::{Error, Result, by};
+use api::Name;
+use api::pools::{NewPool, PoolState};
+use catalog::Catalog;
+use catalog::domains::Domain;
+use catalog::pools::Pool;
+use server_contract::access_control::Refusal;
+use server_contract::folder::Folder;
+use server_contract::pool::{MAIN, NAME_TAKEN};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The pools of this server.
+pub(crate) struct Pools {
+    catalog: Arc<Catalog>,
+    folder: Arc<Folder>,
+}
+
+/// Where a domain lies.
+pub(crate) struct DomainFolder {
+    pub(crate) folder: PathBuf,
+    /// Why nothing may be written there.
+    pub(crate) read_only: Option<Refusal>,
+}
+
+/// The pools that a server knows, the first one first.
+pub(crate) fn known(catalog: &Catalog, folder: &Folder) -> Result<Vec<Pool>> {
+    let (mut first, further): (Vec<Pool>, Vec<Pool>) =
+        catalog.pools()?.into_iter().partition(|pool| pool.name.as_str() == MAIN);
+    if first.is_empty() {
+        let path = folder.pool(None).display().to_string();
+        first.push(Pool { name: main(), path, state: PoolState::Online, made: 0 });
+    }
+    Ok(first.into_iter().chain(further).collect())
+}
+
+/// The name of the first pool.
+pub(crate) fn main() -> Name {
+    // A name: lower-case letters.
+    #[allow(clippy::expect_used, reason = "a constant")]
+    MAIN.parse().expect("a name")
+}
+
+/// As the folder of a server names it.
+fn of_folder(name: &Name) -> Option<&Name> {
+    (name.as_str() != MAIN).then_some(name)
+}
+
+/// Where a domain lies on this server.
+///
+/// # Errors
+/// [`Error::Refused`] when its pool is offline, or when catalog and pools do not agree.
+pub(crate) fn place_of(
+    catalog: &Catalog,
+    folder: &Folder,
+    domain: &Domain,
+) -> Result<DomainFolder> {
+    let (pools, name) = (known(catalog, folder)?, domain.pool.clone().unwrap_or_else(main));
+    let pool = pools.iter().find(|pool| pool.name == name);
+    let pool = pool.ok_or_else(|| missing("pool", &name))?;
+    if pool.state == PoolState::Offline {
+        let message = format!("the pool '{name}' of the domain '{}' is offline", domain.name);
+        return Err(refused(message, &online(&name)));
+    }
+    let own = folder.domain(of_folder(&name), &domain.name);
+    let others =
+        pools.iter().filter(|other| other.name != name && other.state != PoolState::Offline);
+    let others =
+        others.map(|other| (&other.name, folder.domain(of_folder(&other.name), &domain.name)));
+    agrees(domain, (&name, &own), others, || folder.verify_pool(of_folder(&name)).is_ok())?;
+    let is_read_only = pool.state == PoolState::ReadOnly;
+    let why = || Refusal::new(format!("the pool '{name}' is read-only"), online(&name));
+    Ok(DomainFolder { folder: own, read_only: is_read_only.then(why) })
+}
+
+/// The catalog and the folders of the pools say the same.
+fn agrees<'a>(
+    domain: &Domain,
+    (pool, own): (&Name, &Path),
+    others: impl Iterator<Item = (&'a Name, PathBuf)>,
+    is_there: impl FnOnce() -> bool,
+) -> Result<()> {
+    let named = |pool: &Name, path: &Path| format!("'{pool}' ({})", path.display());
+    let (domain, was_made) = (&domain.name, domain.repository.is_some());
+    let mut also = others.filter(|(_, path)| path.exists());
+    let own_named = named(pool, own);
+    let message = match (own.exists(), also.next()) {
+        (true, Some((other, path))) => {
+            format!(
+                "the domain '{domain}' lies in two pools: {own_named} and {}",
+                named(other, &path)
+            )
+        }
+        (false, Some((other, path))) => format!(
+            "the domain '{domain}' should lie in the pool {own_named}, and lies in {}",
+            named(other, &path)
+        ),
+        // A pool that is not mounted is told by who opens the repository.
+        (false, None) if was_made && is_there() => {
+            format!("the domain '{domain}' should lie in the pool {own_named}, and lies in none")
+        }
+        _ => return Ok(()),
+    };
+    Err(refused(message, "Move one of them away: icecore server pool list"))
+}
+
+fn online(pool: &Name) -> String {
+    format!("To use it again, on the server: icecore server pool state {pool} online")
+}
+
+impl Pools {
+    /// Those of this server.
+    pub(crate) fn new(catalog: Arc<Catalog>, folder: Arc<Folder>) -> Self {
+        Self { catalog, folder }
+    }
+
+    /// The same for the API.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        Self::new(parts.catalog.clone(), parts.folder.clone())
+    }
+
+    /// Where a domain lies on this server.
+    ///
+    /// # Errors
+    /// As [`place_of`].
+    pub(crate) fn place_of(&self, domain: &Domain) -> Result<DomainFolder> {
+        place_of(&self.catalog, &self.folder, domain)
+    }
+
+    /// Looks at the start whether the catalog and the pools agree. What does not is logged: who opens it is refused.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn compare(&self) -> Result<()> {
+        for error in self.folder.missing_pools() {
+            tracing::error!(%error, "ALARM: a pool cannot be used");
+        }
+        for domain in self.catalog.domains()?.iter().filter(|domain| domain.storage.is_none()) {
+            if let Err(error) = self.place_of(domain) {
+                tracing::error!(%error, domain = %domain.name, "ALARM: a domain cannot be used");
+            }
+        }
+        Ok(())
+    }
+
+    /// The pool for a new domain: the one that is named, or else the one with the most free bytes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when it takes no new domains, or none does; [`Error::Catalog`] when it does not exist.
+    pub(crate) fn choose(&self, named: Option<&Name>) -> Result<Option<Name>> {
+        let mut pools = known(&self.catalog, &self.folder)?;
+        if let Some(name) = named {
+            pools.retain(|pool| pool.name == *name);
+            let pool = pools.first().ok_or_else(|| missing("pool", name))?;
+            takes_domains(pool)?;
+        }
+        pools.retain(|pool| pool.state == PoolState::Online);
+        let free = |pool: &Pool| {
+            let name = of_folder(&pool.name);
+            let is_there = self.folder.verify_pool(name).is_ok();
+            if is_there && self.folder.has_inodes(name) { self.folder.room(name)[0] } else { None }
+        };
+        // Of two with the same room the first one; where there is one only, whoever opens it says what is wrong.
+        let chosen = match &pools[..] {
+            [only] => Some(only),
+            all => all.iter().rev().max_by_key(|pool| free(pool)),
+        };
+        let none =
+            || refused("no pool takes new domains".to_owned(), "See: icecore server pool list");
+        Ok(of_folder(&chosen.ok_or_else(none)?.name).cloned())
+    }
+
+    /// Makes a directory of this machine a pool.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it cannot be one; [`Error::Catalog`].
+    pub(crate) fn add(&self, who: &str, new: &NewPool) -> Result<api::pools::Pool> {
+        if [MAIN, NAME_TAKEN].contains(&new.name.as_str()) {
+            return Err(Error::Usage(format!(
+                "'{}' is the first pool: take another name",
+                new.name
+            )));
+        }
+        let path = Path::new(&new.path);
+        if !path.is_absolute() {
+            return Err(Error::Usage(format!("'{}' is no full path", new.path)));
+        }
+        let unfit = |error: server_contract::Error| {
+            let hint =
+                "Give an empty directory of a file system that is mounted: findmnt --target DIR";
+            Error::Unfit { message: error.to_string(), hint: hint.to_owned() }
+        };
+        self.folder.add_pool(&new.name, path).map_err(unfit)?;
+        let by = by(who);
+        let (name, path) = (new.name.clone(), new.path.clone());
+        let pool = Pool { name, path, state: PoolState::Online, made: by.now_secs };
+        self.catalog.put_pool(by, &pool)?;
+        self.one(&new.name)
+    }
+
+    /// Changes the state of a pool.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`], also when there is no such pool.
+    pub(crate) fn set_state(
+        &self,
+        who: &str,
+        name: &Name,
+        state: PoolState,
+    ) -> Result<api::pools::Pool> {
+        let pools = known(&self.catalog, &self.folder)?;
+        let pool = pools.iter().find(|pool| pool.name == *name);
+        let pool = pool.ok_or_else(|| missing("pool", name))?;
+        self.catalog.set_pool_state(by(who), pool, state)?;
+        self.one(name)
+    }
+
+    fn one(&self, name: &Name) -> Result<api::pools::Pool> {
+        let mut all = self.all()?.pools.into_iter();
+        let found = all.find(|pool| pool.name == *name);
+        Ok(found.ok_or_else(|| missing("pool", name))?)
+    }
+
+    /// All pools.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn all(&self) -> Result<api::pools::Pools> {
+        let domains = self.catalog.domains()?;
+        let pools = known(&self.catalog, &self.folder)?.into_iter();
+        let pools = pools.map(|pool| self.shown(pool, &domains));
+        Ok(api::pools::Pools { pools: pools.collect() })
+    }
+
+    fn shown(&self, pool: Pool, domains: &[Domain]) -> api::pools::Pool {
+        let name = of_folder(&pool.name);
+        let is_in = |domain: &&Domain| domain.storage.is_none() && domain.pool.as_ref() == name;
+        let domains = domains.iter().filter(is_in).map(|domain| domain.name.clone()).collect();
+        // Nobody touches the file system of a pool that is offline: it may hang.
+        let is_offline = pool.state == PoolState::Offline;
+        let found = if is_offline { Ok(()) } else { self.folder.verify_pool(name) };
+        let fault = found.err().map(|error| error.to_string());
+        let is_used = !is_offline && fault.is_none();
+        let [free_bytes, total_bytes] = if is_used { self.folder.room(name) } else { [None, None] };
+        let free_inodes = if is_used { self.folder.free_inodes(name) } else { None };
+        let Pool { name, path, state, .. } = pool;
+        api::pools::Pool { name, path, state, fault, free_bytes, total_bytes, free_inodes, domains }
+    }
+}
+
+fn takes_domains(pool: &Pool) -> Result<()> {
+    if pool.state == PoolState::Online {
+        return Ok(());
+    }
+    let message = format!("the pool '{}' is {}: it takes no new domains", pool.name, pool.state);
+    Err(refused(message, &online(&pool.name)))
+}
+
+#[cfg(test)]
+mod tests;

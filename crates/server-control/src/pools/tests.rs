@@ -1,0 +1,137 @@
+//! Where domains lie, and where new ones go.
+
+use super::*;
+use api::enroll::KeyMode;
+
+fn server() -> (tempfile::TempDir, Pools) {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(&place.path().join("data")).unwrap();
+    let catalog = catalog::Location::file(place.path().join("data/catalog.sqlite"));
+    let catalog = Arc::new(Catalog::open(&catalog).unwrap());
+    (place, Pools::new(catalog, Arc::new(folder)))
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn add(pools: &Pools, place: &tempfile::TempDir, pool: &str) -> PathBuf {
+    let dir = place.path().join(format!("disk of {pool}"));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.display().to_string();
+    pools.add("test", &NewPool { name: name(pool), path }).unwrap();
+    dir
+}
+
+fn domain(pool: Option<&str>) -> Domain {
+    let (keys, settings) = (KeyMode::Managed, Default::default());
+    let (repository, pool) = (Some("ab".to_owned()), pool.map(name));
+    Domain {
+        name: name("web"),
+        keys,
+        repository,
+        sealed: None,
+        made: 0,
+        storage: None,
+        pool,
+        settings,
+    }
+}
+
+fn why(pools: &Pools, domain: &Domain) -> String {
+    pools.place_of(domain).err().unwrap().to_string()
+}
+
+#[test]
+fn a_domain_that_lies_in_two_pools_or_in_none_is_an_error_that_names_them() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    let [main, fast] = [place.path().join("data/pool/domains/web"), disk.join("domains/web")];
+    assert!(
+        why(&pools, &domain(None)).contains("'main'")
+            && why(&pools, &domain(None)).contains("lies in none")
+    );
+    std::fs::create_dir(&main).unwrap();
+    assert_eq!(pools.place_of(&domain(None)).unwrap().folder, main);
+    let elsewhere = why(&pools, &domain(Some("fast")));
+    assert!(
+        elsewhere.contains("should lie in the pool 'fast'") && elsewhere.contains("'main'"),
+        "{elsewhere}"
+    );
+    std::fs::create_dir(&fast).unwrap();
+    for pool in [None, Some("fast")] {
+        let both = why(&pools, &domain(pool));
+        assert!(both.contains("lies in two pools: "), "{both}");
+        assert!(both.contains("'main'") && both.contains("'fast'"), "{both}");
+    }
+    std::fs::remove_dir(&main).unwrap();
+    let found = pools.place_of(&domain(Some("fast"))).unwrap().folder;
+    assert_eq!(std::fs::canonicalize(found).unwrap(), std::fs::canonicalize(fast).unwrap());
+}
+
+#[test]
+fn a_state_says_what_a_pool_is_used_for() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    std::fs::create_dir(disk.join("domains/web")).unwrap();
+    let web = domain(Some("fast"));
+    let set = |state| pools.set_state("test", &name("fast"), state).unwrap();
+    assert!(pools.place_of(&web).unwrap().read_only.is_none());
+    set(PoolState::ReadOnly);
+    let refusal = pools.place_of(&web).unwrap().read_only.unwrap();
+    assert_eq!(refusal.message, "the pool 'fast' is read-only");
+    set(PoolState::Draining);
+    assert!(pools.place_of(&web).unwrap().read_only.is_none());
+    let refused = pools.choose(Some(&name("fast"))).unwrap_err();
+    assert!(refused.to_string().contains("is draining: it takes no new domains"), "{refused}");
+    assert_eq!(pools.choose(None).unwrap(), None);
+    set(PoolState::Offline);
+    assert!(why(&pools, &web).contains("is offline"));
+    pools.set_state("test", &name("main"), PoolState::Draining).unwrap();
+    assert!(pools.choose(None).unwrap_err().to_string().contains("no pool takes new domains"));
+    set(PoolState::Online);
+    assert_eq!(pools.choose(None).unwrap(), Some(name("fast")));
+    assert!(pools.set_state("test", &name("none"), PoolState::Online).is_err());
+}
+
+#[test]
+fn a_directory_is_one_pool_of_one_server_and_none_within_another() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    let refused = |pool: &str, path: &Path| {
+        let path = path.display().to_string();
+        pools.add("test", &NewPool { name: name(pool), path }).unwrap_err().to_string()
+    };
+    assert!(refused("other", &disk).contains("lies in the same directories"));
+    assert!(refused("other", &disk.join("domains")).contains("lies in the same directories"));
+    assert!(
+        refused("other", &place.path().join("data/pool")).contains("lies in the same directories")
+    );
+    assert!(refused("main", &disk).contains("take another name"));
+    assert!(refused("other", Path::new("disk")).contains("no full path"));
+    assert!(refused("other", &place.path().join("nowhere")).contains("nowhere"));
+    let (_other_place, other) = server();
+    let path = disk.display().to_string();
+    let taken = other.add("test", &NewPool { name: name("mine"), path }).unwrap_err();
+    assert!(taken.to_string().contains("another pool already"), "{taken}");
+    assert_eq!(add(&pools, &place, "fast"), disk, "who was killed repeats it");
+}
+
+#[test]
+fn a_pool_that_is_not_mounted_is_told_and_takes_no_domains() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    let away = place.path().join("away");
+    std::fs::rename(&disk, &away).unwrap();
+    std::fs::create_dir(&disk).unwrap();
+    let fault = |pools: &Pools| pools.all().unwrap().pools[1].fault.clone();
+    assert!(fault(&pools).unwrap().contains("not mounted"));
+    pools.set_state("test", &name("main"), PoolState::Draining).unwrap();
+    let web = domain(Some("fast"));
+    assert!(pools.place_of(&web).is_ok(), "who opens it is told that it is not mounted");
+    std::fs::remove_dir(&disk).unwrap();
+    // Elsewhere now: it is found by its identity.
+    let path = away.display().to_string();
+    let found = pools.add("test", &NewPool { name: name("fast"), path: path.clone() }).unwrap();
+    assert_eq!((found.path, found.fault), (path, None));
+}
