@@ -28,9 +28,12 @@ pub(crate) struct Cli {
 
 /// The commands by what they are for, as the help lists them: one list of them all helps nobody.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Back up and restore", &["init", "backup", "restore", "run"]),
+    ("Back up and restore", &["init", "backup", "restore", "run", "copy"]),
     ("Look into snapshots", &["snapshots", "ls", "find", "diff", "cat", "dump", "map"]),
-    ("Maintain a repository", &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag"]),
+    (
+        "Maintain a repository",
+        &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag", "pool"],
+    ),
     ("Servers and nodes", &["server", "agent", "storage", "net"]),
     (
         "Other commands",

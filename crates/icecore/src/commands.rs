@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod copy;
 pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod exit_codes;
@@ -20,6 +21,7 @@ pub(crate) mod ls;
 pub(crate) mod map;
 pub(crate) mod net;
 pub(crate) mod options;
+pub(crate) mod pool;
 mod reach;
 pub(crate) mod rebuild;
 pub(crate) mod reclaim;
@@ -53,6 +55,7 @@ pub(crate) enum Command {
     Map(map::Map),
     Restore(Box<restore::Restore>),
     Run(run::Run),
+    Copy(Box<copy::Copy>),
     Check(check::Check),
     Forget(Box<forget::Forget>),
     Reclaim(reclaim::Reclaim),
@@ -62,6 +65,7 @@ pub(crate) enum Command {
     Key(key::Key),
     Tag(tag::Tag),
     Rebuild(rebuild::Rebuild),
+    Pool(pool::Pool),
     Bench(bench::Bench),
     Explain(Box<explain::Explain>),
     Options(Box<options::Options>),
@@ -78,6 +82,25 @@ pub(crate) enum Command {
     Man(completions::Man),
     #[command(name = "exit-codes")]
     ExitCodes(exit_codes::ExitCodes),
+}
+
+impl Command {
+    /// Whether it works through a repository, and what that costs is worth a line.
+    pub(crate) fn is_job(&self) -> bool {
+        use Command::{Backup, Check, Forget, Init, Prune, Rebuild, Reclaim, Restore, Run};
+        matches!(
+            self,
+            Init(_)
+                | Backup(_)
+                | Restore(_)
+                | Run(_)
+                | Check(_)
+                | Forget(_)
+                | Reclaim(_)
+                | Prune(_)
+                | Rebuild(_)
+        )
+    }
 }
 
 /// Before a command runs: the options that the server sets now.
@@ -108,6 +131,7 @@ pub(crate) fn run(
         Command::Map(map) => map.run(context),
         Command::Restore(restore) => restore.run(context),
         Command::Run(run) => run.run(context),
+        Command::Copy(copy) => copy.run(context),
         Command::Check(check) => check.run(context),
         Command::Forget(forget) => forget.run(context),
         Command::Reclaim(reclaim) => reclaim.run(context),
@@ -119,6 +143,7 @@ pub(crate) fn run(
         Command::Key(key) => key.run(context),
         Command::Tag(tag) => tag.run(context),
         Command::Rebuild(rebuild) => rebuild.run(context),
+        Command::Pool(pool) => pool.run(context),
         Command::Bench(bench) => bench.run(context),
         Command::Explain(explain) => explain.run(context),
         Command::Options(options) => options.run(context),

@@ -12,24 +12,24 @@ use crate::node::renewal::Renewal;
 use crate::node::{Caller, Node, not_enrolled};
 use crate::options::Global;
 use crate::out::Out;
+use crate::place::Reads;
 use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
 use crate::signals::Signalled;
 use api::options::OptionReport;
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
+use pipeline::fallback::WithCopies;
 use pipeline::manifest::{ManifestReader, Snapshot};
 use pipeline::select::{self, SnapshotFilter, SnapshotSelector};
 use remote::{Purpose, Remote};
-use repository::local::LocalStorage;
 use repository::storage::Storage;
 use std::ffi::OsStr;
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use store::{SnapshotRef, StorageError};
+use store::SnapshotRef;
 
 /// What every command works with.
 pub(crate) struct Context {
@@ -45,6 +45,7 @@ pub(crate) struct Context {
     pub(crate) progress: Arc<Progress>,
     signalled: Signalled,
     remote: OnceLock<Arc<Remote>>,
+    with_copies: OnceLock<Arc<WithCopies>>,
     streams: OnceLock<u8>,
     /// What the server shows that is older or other than what this machine remembers; for a command that tells it in
     /// its own way.
@@ -70,7 +71,7 @@ impl Context {
         let resolved = Resolved::new(given.clone());
         resolved.apply_to(&mut global)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
-        let (remote, streams, doubts) = Default::default();
+        let (remote, with_copies, streams, doubts) = Default::default();
         let out = out.clone();
         let mut context = Self {
             global,
@@ -82,6 +83,7 @@ impl Context {
             progress,
             signalled,
             remote,
+            with_copies,
             streams,
             doubts,
         };
@@ -122,7 +124,7 @@ impl Context {
         let named = self.named_repo().ok_or_else(|| {
             let failure = Failure::usage("no repository given");
             failure.hint(
-                "Use --repo DIR or set ICECORE_REPO. On a node of a server: icecore agent status",
+                "Use --repo DIR (or s3://BUCKET/PREFIX) or set ICECORE_REPO. On a node of a server: icecore agent status",
             )
         })?;
         self.refuse_domain_beside(&named)?;
@@ -200,7 +202,16 @@ impl Context {
 
     /// Where the chunk caches are.
     pub(crate) fn caches(&self) -> PathBuf {
-        cache::default_folder(&self.agent_folder())
+        self.bucket_caches().unwrap_or_else(|| cache::default_folder(&self.agent_folder()))
+    }
+
+    /// Whether pages are far away, so that a chunk cache spares the way.
+    pub(crate) fn is_far(&self) -> bool {
+        self.remote().is_some() || self.bucket_caches().is_some()
+    }
+
+    fn bucket_caches(&self) -> Option<PathBuf> {
+        self.named_repo().as_deref().and_then(crate::place::chunk_caches)
     }
 
     /// From now on doubts are kept for [`Context::doubts`].
@@ -252,16 +263,15 @@ impl Context {
         }
     }
 
-    /// The storage of a repository that should exist.
+    /// The storage of a repository that should exist. What is read comes from there, and from no cache.
     pub(crate) fn storage(&self) -> Result<Arc<dyn Storage>> {
+        self.storage_with(Reads::Fresh)
+    }
+
+    pub(crate) fn storage_with(&self, reads: Reads) -> Result<Arc<dyn Storage>> {
         crate::descriptors::make_room()?;
         let repo = self.repo()?;
-        let storage = LocalStorage::open(&repo).map_err(|error| {
-            let location = repo.display().to_string();
-            let missing = is_absent(&error).then_some(store::Error::NoRepository { location });
-            Failure::from(missing.unwrap_or(error.into())).at(&self.location())
-        })?;
-        Ok(Arc::new(storage))
+        crate::place::open(&repo, reads, &self.out)
     }
 
     /// The password; a person is asked `ask`.
@@ -272,25 +282,72 @@ impl Context {
     /// Opens the repository. Signals are watched from here on: before, a prompt may be open, and
     /// the terminal itself deals with them.
     pub(crate) fn open(&self) -> Result<UnlockedRepository> {
-        self.open_for(Purpose::Read)
+        self.open_for(Purpose::Read, Reads::Cached)
     }
 
-    fn open_for(&self, purpose: Purpose) -> Result<UnlockedRepository> {
+    /// The same for who deletes: nothing that it reads comes from a cache of this machine.
+    pub(crate) fn open_fresh(&self) -> Result<UnlockedRepository> {
+        self.open_for(Purpose::Read, Reads::Fresh)
+    }
+
+    fn open_for(&self, purpose: Purpose, reads: Reads) -> Result<UnlockedRepository> {
         if let Some(node) = self.node()? {
             self.watch_signals();
             crate::descriptors::make_room()?;
             return self.open_node(&node, purpose);
         }
-        let storage = self.storage()?;
+        let storage = self.storage_with(reads)?;
         let secret = self.secret(Ask::Once)?;
         self.watch_signals();
         UnlockedRepository::open(storage, secret.slot()).map_err(|error| self.failure(error))
     }
 
+    /// As [`Context::open`], for commands that only read: what is lost is read from the copies.
+    pub(crate) fn open_to_read(&self) -> Result<UnlockedRepository> {
+        let copies = crate::copies::named(self)?;
+        if copies.is_empty() || self.node()?.is_some() {
+            return self.open();
+        }
+        let opened = crate::copies::open(self, copies)?;
+        self.watch_signals();
+        Ok(opened)
+    }
+
+    /// The same for commands that look at `progress.cancel`.
+    pub(crate) fn open_to_restore(&self) -> Result<UnlockedRepository> {
+        if self.node()?.is_some() {
+            return self.open_cancellable(Purpose::Restore);
+        }
+        let repository = self.open_to_read()?;
+        self.signalled.listen();
+        Ok(repository)
+    }
+
+    /// The copies that stand in for what the repository has lost.
+    pub(crate) fn read_through(&self, copies: Arc<WithCopies>) {
+        let _ = self.with_copies.set(copies); // one command opens once
+    }
+
+    /// Says what was read from copies.
+    pub(crate) fn tell_copies(&self) {
+        if let Some(copies) = self.with_copies.get() {
+            crate::copies::tell(self, &copies.uses());
+        }
+    }
+
     /// As [`Context::open`], for commands that look at `progress.cancel`.
     pub(crate) fn open_cancellable(&self, purpose: Purpose) -> Result<UnlockedRepository> {
+        self.open_to_cancel(purpose, Reads::Cached)
+    }
+
+    /// The same for a check: it has to see what the repository has.
+    pub(crate) fn open_to_check(&self) -> Result<UnlockedRepository> {
+        self.open_to_cancel(Purpose::Read, Reads::Fresh)
+    }
+
+    fn open_to_cancel(&self, purpose: Purpose, reads: Reads) -> Result<UnlockedRepository> {
         // Until it is open there is nothing to be ended in order, and the server may be away for long.
-        let repository = self.open_for(purpose)?;
+        let repository = self.open_for(purpose, reads)?;
         self.signalled.listen();
         Ok(repository)
     }
@@ -453,11 +510,6 @@ fn unread_text((name, error): &Unread) -> String {
         pipeline::Error::Untrusted { .. } => error.to_string(),
         _ => format!("snapshot {} cannot be read: {error}", name.id),
     }
-}
-
-/// A file is not a repository either.
-fn is_absent(error: &StorageError) -> bool {
-    error.is_not_found() || error.source.kind() == ErrorKind::NotADirectory
 }
 
 fn no_selector(text: &OsStr) -> Failure {

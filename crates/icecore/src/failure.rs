@@ -58,7 +58,14 @@ impl Failure {
 
     /// The repository at `location` could not be used: fills in what to type.
     pub(crate) fn at(mut self, location: &str) -> Self {
+        let is_bucket = location.starts_with("s3://");
         let hint = match self.code {
+            Code::NotAllowed | Code::Unreachable if is_bucket => {
+                crate::place::hint(location, self.code == Code::NotAllowed)
+            }
+            Code::NoSpace if is_bucket => {
+                "The storage takes no more: raise its quota, or forget old snapshots and reclaim".into()
+            }
             Code::NoRepository => format!("Create one: icecore init --repo {}", quoted(location)),
             Code::InUse => "Wait for it: --wait 10m. Commands that only read work meanwhile.".into(),
             Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),

@@ -10,6 +10,7 @@ mod client_options;
 mod codes;
 mod commands;
 mod context;
+mod copies;
 mod descriptors;
 mod escape;
 mod failure;
@@ -21,9 +22,11 @@ mod options;
 mod out;
 mod password_cost;
 mod paths;
+mod place;
 mod profile;
 mod progress;
 mod rates;
+mod requests;
 mod secret;
 mod session_report;
 mod signals;
@@ -74,11 +77,18 @@ pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
 
 fn run(cli: Cli, typed: Vec<Candidate>) -> Code {
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
+    let notes = out.clone();
+    repository::local::listen(move |text| notes.note(text));
     let result = Context::new(cli.global, typed, &out).and_then(|mut context| {
         commands::prepare(&cli.command, &mut context)?;
-        commands::run(&cli.command, &context, Cli::described)
+        let code = commands::run(&cli.command, &context, Cli::described);
+        context.tell_copies();
+        code
     });
     let result = result.and_then(|code| Failure::ignore_broken_pipe(out.flush()).map(|()| code));
+    if cli.command.is_job() {
+        out.tell_requests();
+    }
     result.unwrap_or_else(|failure| out.fail(&failure))
 }
 

@@ -1,4 +1,5 @@
-//! Where a repository can be: in a directory. What looks like a URL is refused, and no directory of that name is made.
+//! Where a repository can be: in a directory or a bucket. What looks like another URL is refused, and no directory of
+//! that name is made.
 
 use crate::failure::{Failure, Result, quoted};
 use std::os::unix::ffi::OsStrExt;
@@ -10,12 +11,13 @@ const SCHEME_MIN: usize = 2;
 /// Fails when `location` reads as an address of something that is not supported: `s3:bucket`,
 /// `sftp://host/dir`, `host:/dir`.
 pub(crate) fn refuse_addresses(location: &Path) -> Result<()> {
-    if !is_address(location.as_os_str().as_bytes()) {
+    let bytes = location.as_os_str().as_bytes();
+    if !is_address(bytes) || bytes.starts_with(b"s3://") {
         return Ok(());
     }
     let shown = location.display().to_string();
     let failure = Failure::usage(format!(
-        "'{shown}' looks like a URL, but a repository is a directory or is on an Icecore server: object storage, SFTP and HTTP are not supported yet"
+        "'{shown}' looks like a URL, but a repository is a directory, in a bucket (s3://BUCKET/PREFIX) or on an Icecore server: SFTP and HTTP are not supported yet"
     ));
     Err(failure.hint(format!(
         "Mount it and give the directory. If it is the name of a directory: --repo {}",
@@ -54,8 +56,17 @@ mod tests {
         refused.iter().for_each(|location| {
             assert!(refuse_addresses(Path::new(location)).is_err(), "{location}");
         });
-        let taken =
-            ["/mnt/backup", "backup", "./s3:foo", "/mnt/a:b", "dir/a:b", "../x:y", "C:", "a b:c"];
+        let taken = [
+            "s3://bucket/prefix",
+            "/mnt/backup",
+            "backup",
+            "./s3:foo",
+            "/mnt/a:b",
+            "dir/a:b",
+            "../x:y",
+            "C:",
+            "a b:c",
+        ];
         taken.iter().for_each(|location| {
             assert!(refuse_addresses(Path::new(location)).is_ok(), "{location}");
         });

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     // An empty variable counts as unset: clap's own parser would call it an error.
-    /// Directory of the repository.
+    /// Directory of the repository, or s3://BUCKET/PREFIX.
     #[arg(
         short,
         long,
@@ -20,6 +20,9 @@ pub(crate) struct Global {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) repo: Option<PathBuf>,
+    /// Read from this copy what the repository has lost (several times for several) [env: ICECORE_COPIES, a line each].
+    #[arg(long, global = true, value_name = "REPOSITORY", hide_short_help = true)]
+    pub(crate) copies: Vec<PathBuf>,
     /// Read the password or recovery key from this file [env: ICECORE_PASSWORD_FILE; the password itself:
     /// ICECORE_PASSWORD].
     #[arg(short, long, global = true, value_name = "FILE")]

@@ -2,10 +2,12 @@
 
 use crate::codes::Code;
 use crate::failure::{ERROR, Failure, Result};
+use crate::requests;
 use crate::terminal::{self, Paint};
+use object_storage::Requests;
 use serde::Serialize;
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Where a command prints.
 pub(crate) struct Out {
@@ -15,6 +17,7 @@ pub(crate) struct Out {
     has_error_color: bool,
     stdout: Mutex<BufWriter<Stdout>>,
     bar: Mutex<Option<indicatif::ProgressBar>>,
+    requests: OnceLock<Arc<Requests>>,
 }
 
 /// A line of JSON.
@@ -33,6 +36,8 @@ struct Summary<'a, T> {
     name: &'static str,
     #[serde(flatten)]
     value: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<requests::Report>,
 }
 
 #[derive(Serialize)]
@@ -49,7 +54,8 @@ impl Out {
         let has_color = !json && terminal::has_colors(&io::stdout());
         let has_error_color = !json && terminal::has_colors(&io::stderr());
         let stdout = Mutex::new(BufWriter::new(io::stdout()));
-        Self { json, quiet, has_color, has_error_color, stdout, bar: Mutex::new(None) }
+        let (bar, requests) = (Mutex::new(None), OnceLock::new());
+        Self { json, quiet, has_color, has_error_color, stdout, bar, requests }
     }
 
     /// Shows `bar` below everything that is printed from now on; `None` ends it.
@@ -95,7 +101,8 @@ impl Out {
     pub(crate) fn summary<T: Serialize>(&self, code: Code, value: &T) -> Result<Code> {
         if self.json {
             let (number, name) = (code.number(), code.name());
-            let line = Summary { message_type: "summary", code: number, name, value };
+            let requests = self.requests_report();
+            let line = Summary { message_type: "summary", code: number, name, value, requests };
             Failure::ignore_broken_pipe(self.write_json(&line))?;
         }
         Ok(code)
@@ -105,10 +112,29 @@ impl Out {
     pub(crate) fn summary_beside<T: Serialize>(&self, code: Code, value: &T) -> Result<Code> {
         if self.json {
             let (number, name) = (code.number(), code.name());
-            let summary = Summary { message_type: "summary", code: number, name, value };
+            let requests = self.requests_report();
+            let summary = Summary { message_type: "summary", code: number, name, value, requests };
             eprintln_quietly(&serde_json::to_string(&summary).map_err(io::Error::from)?);
         }
         Ok(code)
+    }
+
+    /// From now on, what is asked of an object storage is part of what is told.
+    pub(crate) fn tell_requests_of(&self, requests: &Arc<Requests>) {
+        let _ = self.requests.set(requests.clone()); // a command has one repository
+    }
+
+    fn requests_report(&self) -> Option<requests::Report> {
+        self.requests.get().map(|requests| requests.until_now().into())
+    }
+
+    /// What was asked of an object storage, for people, when all is done.
+    pub(crate) fn tell_requests(&self) {
+        if let Some(requests) = self.requests.get()
+            && !self.quiet
+        {
+            self.remark(&requests::text(&requests.until_now()));
+        }
     }
 
     /// Something that a person should know; never part of the result.

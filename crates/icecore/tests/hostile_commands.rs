@@ -3,11 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../../remote/tests/hostile/fake.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod fake;
-
-use fake::{Asked, Fake, Reply};
+use hostile_server::{Asked, Fake, Reply};
 use parking_lot::Mutex;
 use protocol::Packet;
 use serde_json::{Value, json};

@@ -3,14 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../../remote/tests/hostile/fake.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod fake;
-
 use crypto::SlotSecret;
-use fake::{Asked, Fake, Reply};
 use format::manifest::{Head, SIGNATURE_BYTES, snapshot_id};
 use format::record::{self, HEADER_BYTES, SealedRecord};
+use hostile_server::{Asked, Fake, Reply};
 use ids::KeyId;
 use parking_lot::Mutex;
 use pipeline::UnlockedRepository;

@@ -78,8 +78,9 @@ pub(crate) const PATHS: &str = "paths";
 use Kind::{Amount, List, Secret, Sum, Switch, Text};
 
 /// All client options, as `icecore options` shows them.
-pub(crate) static TABLE: [Row; 40] = [
+pub(crate) static TABLE: [Row; 43] = [
     Row::new("repo", Text, "none"),
+    Row::new("copies", List, "none"),
     Row::new(PASSWORD, Secret, "asked for").flag("").group(PASSWORD).not_in_file(),
     Row::new("password-file", Text, "none").group(PASSWORD),
     Row::new("password-command", Text, "none").group(PASSWORD),
@@ -113,6 +114,8 @@ pub(crate) static TABLE: [Row; 40] = [
     Row::new("limit-read", Amount, "no limit").by_server(),
     Row::new("limit-write", Amount, "no limit").by_server(),
     Row::new("limit-cpu", Amount, "no limit").by_server(),
+    Row::new("checkpoint-bytes", Amount, "no limit").by_server(),
+    Row::new("checkpoint-objects", Amount, "no limit").by_server(),
     Row::new("chunk-cache", Text, "by user"),
     Row::new("chunk-cache-size", Amount, "1G").by_server(),
     Row::new("report", Text, "summary"),

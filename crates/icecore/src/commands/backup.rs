@@ -167,15 +167,15 @@ impl Backup {
             .hint("Leave out --node. To tell sources apart, use --tag NAME or --as PATH"))
     }
 
-    /// On a node, and for a key that cannot read: the pages of the last snapshot are kept here. Without them a backup
-    /// works, too, but a key that cannot read has no other means to see what changed.
+    /// On a node, with a bucket, and for a key that cannot read: the pages of the last snapshot are kept here. Without
+    /// them a backup works, too, but a key that cannot read has no other means to see what changed.
     fn prepare_cache(
         &self,
         context: &Context,
         repository: &UnlockedRepository,
         options: &mut BackupOptions,
     ) {
-        let helps = context.remote().is_some() || repository.reader_keys().is_err();
+        let helps = context.is_far() || repository.reader_keys().is_err();
         if !helps || self.chunk_cache_size == 0 {
             return;
         }

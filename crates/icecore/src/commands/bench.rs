@@ -1,5 +1,7 @@
 //! `icecore bench`: what this machine could do at best.
 
+pub(crate) mod pool;
+
 use super::backup::processors;
 use crate::codes::Code;
 use crate::context::Context;
@@ -15,7 +17,7 @@ use std::ffi::OsString;
 /// Measure the maximum speed of this machine. Nothing is backed up.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore bench walk /home\n  icecore bench read /home --threads 4\n  icecore bench cpu\n  icecore bench storage --repo /mnt/backup"
+    after_help = "Examples:\n  icecore bench walk /home\n  icecore bench read /home --threads 4\n  icecore bench cpu\n  icecore bench storage --repo /mnt/backup\n  icecore bench pool /mnt/backup"
 )]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -30,6 +32,7 @@ enum What {
     Read(Source),
     /// Hash, chunk, compress and encrypt in memory.
     Cpu,
+    Pool(pool::BenchPool),
     /// Write to the repository directory and wait until the data is on the disk.
     Storage {
         /// How much to write.
@@ -70,6 +73,7 @@ impl Bench {
         match &self.what {
             What::Walk(source) => source.run(context, bench_walk),
             What::Read(source) => source.run(context, bench_read),
+            What::Pool(pool) => pool.run(context),
             What::Cpu => tell(context, rates::cpu()?),
             What::Storage { size } => tell(context, rates::storage(&context.repo()?, *size)?),
         }

@@ -35,7 +35,7 @@ struct Printed {
 
 impl Cat {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let repository = context.open()?;
+        let repository = context.open_to_read()?;
         let (snapshot, path) = context.snapshot_and_path(&repository, &self.file, &self.filter)?;
         if path.is_empty() {
             return Err(Failure::usage("no file given")

@@ -8,19 +8,22 @@ use crate::progress::Shown;
 use crate::terminal::Paint;
 use crate::units;
 use crate::wait::Wait;
+use pipeline::UnlockedRepository;
 use pipeline::check::{self, CheckOptions, CheckReport, Damage};
+use repository::Repository;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Check the repository for damage. Exit code 14: damage found.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n\nWithout --read-data, check verifies the structure: that the repository contains everything its snapshots need. On a node of a server, it checks what the node can see, and says what must be checked on the server.\n\n--repair needs a repository that was created with `icecore init --parity`. Nothing else can write while it runs."
+    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n  icecore check --repair --copies /mnt/second\n\nWithout --read-data, check verifies the structure: that the repository contains everything its snapshots need. On a node of a server, it checks what the node can see, and says what must be checked on the server.\n\n--repair needs a repository that was created with `icecore init --parity`, or a copy (--copies; see `icecore copy`). Nothing else can write while it runs."
 )]
 pub(crate) struct Check {
     /// Also read and verify the data: all of it, or a random share of the containers.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100%", value_parser = parse_percent)]
     read_data: Option<f64>,
-    /// First repair damaged containers from their parity, then check all data.
+    /// First repair damaged containers from their parity or from a copy, then check all data.
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
@@ -50,11 +53,12 @@ struct DamageLine<'a> {
 impl Check {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         context.keep_doubts();
-        let repository = context.open_cancellable(remote::Purpose::Read)?;
+        let repository = context.open_to_check()?;
         let threads = self.threads.map_or(0, usize::from);
-        if self.repair && repository.store.config().parity_percent() == 0 {
-            return Err(Failure::new(Code::Usage, "this repository has no parity to repair with")
-                .hint("Parity can only be chosen when a repository is created: icecore init --parity 3"));
+        let copies = self.copies(context, &repository)?;
+        if self.repair && repository.store.config().parity_percent() == 0 && copies.is_empty() {
+            return Err(Failure::new(Code::Usage, "this repository has no parity to repair with, and no copy is named")
+                .hint("Name a copy: --copies REPOSITORY. Parity can only be chosen when a repository is created: icecore init --parity 3"));
         }
         let all = self.repair.then_some(100.0);
         let read_data_percent = self.read_data.or(all);
@@ -63,8 +67,9 @@ impl Check {
             return remembered(context, &repository);
         }
         let shown = Shown::start(&context.progress, &context.out, None);
-        let report =
-            self.wait.patiently(context, || check::run(&repository, &options, &context.progress));
+        let report = self.wait.patiently(context, || {
+            check::run_with(&repository, &copies, &options, &context.progress)
+        });
         drop(shown);
         let mut report = report.map_err(|error| context.failure(error))?;
         report.damages.extend(context.doubts().into_iter().map(doubt));
@@ -88,6 +93,20 @@ impl Check {
             context.out.line(&advice)?;
         }
         context.out.summary(code, &report)
+    }
+}
+
+impl Check {
+    /// The copies that a repair may use, if there is one.
+    fn copies(
+        &self,
+        context: &Context,
+        repository: &UnlockedRepository,
+    ) -> Result<Vec<Arc<Repository>>> {
+        if !self.repair || repository.local().is_err() {
+            return Ok(Vec::new());
+        }
+        crate::copies::opened(context, repository.store.config())
     }
 }
 

@@ -94,7 +94,7 @@ impl Count {
 
 impl Diff {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let repository = context.open()?;
+        let repository = context.open_to_read()?;
         let (from, path) = context.snapshot_and_path(&repository, &self.from, &self.filter)?;
         let (to, other) = context.snapshot_and_path(&repository, &self.to, &self.filter)?;
         if path != other {

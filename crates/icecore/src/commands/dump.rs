@@ -41,7 +41,7 @@ impl Dump {
                 failure.hint("Pipe it: icecore dump SNAP | tar tv; or write it to a file: > FILE")
             );
         }
-        let repository = context.open()?;
+        let repository = context.open_to_read()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
         let failed = |error| context.failure(error);

@@ -52,7 +52,7 @@ struct Count {
 
 impl Find {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let repository = context.open()?;
+        let repository = context.open_to_read()?;
         let failed = |error| context.failure(error);
         let mut snapshots = context.snapshots(&repository)?.0;
         snapshots.retain(|snapshot| self.filter.takes(snapshot));

@@ -7,15 +7,13 @@ use crate::password_cost::PasswordCost;
 use crate::secret::Ask;
 use pipeline::UnlockedRepository;
 use pipeline::unlocked::InitOptions;
-use repository::local::LocalStorage;
 use repository::storage::Storage;
 use serde::Serialize;
-use std::sync::Arc;
 
 /// Create a repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity needs its share of the space and some time in each backup. With 3 %, every 8 MiB can lose 62 sectors (248 KiB in a row): restores still work, and `icecore check --repair` repairs the sectors. It does not replace a second copy: if the disk is lost, so is its parity."
+    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo s3://bucket/prefix\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity needs its share of the space and some time in each backup. With 3 %, every 8 MiB can lose 62 sectors (248 KiB in a row): restores still work, and `icecore check --repair` repairs the sectors. It does not replace a second copy: if the disk is lost, so is its parity."
 )]
 pub(crate) struct Init {
     /// What chunk sizes reveal to an observer of the storage. With `hardened` they reveal nothing about the key.
@@ -61,16 +59,15 @@ impl Init {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let repo = context.repo()?;
         let secret = context.secret(Ask::Twice)?;
-        let storage = LocalStorage::create(&repo)
-            .map_err(|error| Failure::from(store::Error::from(error)).at(&context.location()))?;
-        refuse_what_lost_its_config(&storage, context)?;
+        let storage = crate::place::create(&repo, &context.out)?;
+        refuse_what_lost_its_config(&*storage, context)?;
         let privacy = match self.privacy {
             Privacy::Standard => crypto::Privacy::Standard,
             Privacy::Hardened => crypto::Privacy::Hardened,
         };
         let (parity_percent, kdf) = (self.parity, self.cost.kdf(None));
         let options = InitOptions { privacy, parity_percent, kdf, ..InitOptions::default() };
-        let repository = UnlockedRepository::init(Arc::new(storage), secret.slot(), options)
+        let repository = UnlockedRepository::init(storage, secret.slot(), options)
             .map_err(|error| context.failure(error))?;
         let id = repository.store.config().repository;
         let location = context.location();
@@ -92,7 +89,7 @@ impl Init {
 }
 
 /// A new config beside old snapshots would make them unreadable for good.
-fn refuse_what_lost_its_config(storage: &LocalStorage, context: &Context) -> Result<()> {
+fn refuse_what_lost_its_config(storage: &dyn Storage, context: &Context) -> Result<()> {
     let has_config = storage.open("config").is_ok();
     if has_config || storage.list("snapshots").unwrap_or_default().is_empty() {
         return Ok(());

@@ -24,6 +24,9 @@ pub(super) struct Reclaiming {
     /// Share of unused data that can stay; less means more copying.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     max_waste: f64,
+    /// Free what interrupted backups stored, too.
+    #[arg(long)]
+    interrupted: bool,
     #[command(flatten)]
     wait: Wait,
 }
@@ -36,6 +39,7 @@ struct Freed {
     containers_removed: u64,
     containers_rewritten: u64,
     dead_objects: u64,
+    bytes_interrupted: u64,
 }
 
 /// Checks the repository in `folder`.
@@ -69,6 +73,7 @@ impl Reclaiming {
             max_waste_percent: self.max_waste,
             dry_run: self.dry_run,
             accept_damage: false,
+            free_interrupted: self.interrupted,
         };
         let reclaim = || keyless::reclaim(&repository, "reclaim without keys", options);
         let done = self.wait.patiently(context, reclaim);
@@ -81,6 +86,9 @@ impl Reclaiming {
             units::many(done.containers_removed, "container"),
             units::count(done.containers_rewritten),
         ))?;
+        if let Some(line) = super::reclaim::interrupted(done.bytes_interrupted) {
+            context.out.line(&line)?;
+        }
         let freed = Freed {
             dry_run: self.dry_run,
             bytes: done.bytes,
@@ -88,6 +96,7 @@ impl Reclaiming {
             containers_removed: done.containers_removed,
             containers_rewritten: done.containers_rewritten,
             dead_objects: done.dead_objects,
+            bytes_interrupted: done.bytes_interrupted,
         };
         context.out.summary(Code::Complete, &freed)
     }

@@ -76,7 +76,7 @@ struct Count {
 
 impl Ls {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let repository = context.open()?;
+        let repository = context.open_to_read()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
         let pages = PageReader::new(&repository).map_err(|error| context.failure(error))?;

@@ -128,6 +128,10 @@ impl From<server_contract::Error> for Failure {
             File { path, source } => Self::file(&path, &source),
             InUse { .. } => Self::new(Code::InUse, error.to_string())
                 .hint("Only one server can use a directory. Stop the other one first."),
+            Pool { ref data, .. } => Self::new(Code::Unreachable, error.to_string()).hint(format!(
+                "Mount its file system, then start again. If this is the right pool: icecore pool accept {}",
+                crate::failure::quoted(&data.display().to_string())
+            )),
             NoRandom => Self::new(Code::Failed, error.to_string()),
         }
     }

@@ -12,7 +12,7 @@ use pipeline::reclaim::{self, ReclaimOptions, ReclaimReport};
 /// Free the space of data that no snapshot needs.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nIf reclaim finds something unexpected, it stops before it deletes uncertain data. It works on a full disk, step by step. Other programs call this prune or garbage collection.\n\n--accept-damage continues although data of a snapshot is already lost. It keeps everything that can still be read and that a snapshot needs, gives up what only lost pages refer to, and rewrites containers with damaged records without those records. It reads every byte. Run icecore rebuild and a new backup first."
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nIf reclaim finds something unexpected, it stops before it deletes uncertain data. It works on a full disk, step by step. Other programs call this prune or garbage collection.\n\nWhat an interrupted backup stored stays for three reclaims, so that its next run need not store it again. --interrupted frees it at once.\n\n--accept-damage continues although data of a snapshot is already lost. It keeps everything that can still be read and that a snapshot needs, gives up what only lost pages refer to, and rewrites containers with damaged records without those records. It reads every byte. Run icecore rebuild and a new backup first."
 )]
 pub(crate) struct Reclaim {
     /// Show what would be done, and change nothing.
@@ -24,17 +24,21 @@ pub(crate) struct Reclaim {
     /// Give up what is already lost, and keep the rest.
     #[arg(long)]
     accept_damage: bool,
+    /// Free what interrupted backups stored, too.
+    #[arg(long)]
+    interrupted: bool,
     #[command(flatten)]
     wait: Wait,
 }
 
 impl Reclaim {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let repository = context.open()?;
+        let repository = context.open_fresh()?;
         let options = ReclaimOptions {
             max_waste_percent: self.max_waste,
             dry_run: self.dry_run,
             accept_damage: self.accept_damage,
+            free_interrupted: self.interrupted,
         };
         let report = run(context, &repository, &options, self.wait)?;
         context.out.summary(Code::Complete, &report)
@@ -99,6 +103,16 @@ fn given_up(report: &ReclaimReport) -> String {
     )
 }
 
+/// What stays for backups that were interrupted.
+pub(super) fn interrupted(bytes: u64) -> Option<String> {
+    (bytes > 0).then(|| {
+        format!(
+            "  {} of interrupted backups stays for their next run; to free it now: --interrupted",
+            units::bytes(bytes)
+        )
+    })
+}
+
 /// The answer first; then what was done for it.
 fn lines(report: &ReclaimReport) -> Vec<String> {
     let verb = if report.dry_run { "Would free" } else { "Freed" };
@@ -133,11 +147,13 @@ fn lines(report: &ReclaimReport) -> Vec<String> {
             units::count(report.dead_objects + report.live_objects),
         ));
     }
-    if report.bytes_wasted > 0 {
+    let left = report.bytes_wasted.saturating_sub(report.bytes_interrupted);
+    if left > 0 {
         lines.push(format!(
             "  {} of unused data stays: moving it costs more than it frees (--max-waste)",
-            units::bytes(report.bytes_wasted)
+            units::bytes(left)
         ));
     }
+    lines.extend(interrupted(report.bytes_interrupted));
     lines
 }

@@ -123,7 +123,7 @@ impl Restore {
     }
 
     fn restore(&self, context: &Context) -> Result<Code> {
-        let repository = context.open_cancellable(remote::Purpose::Restore)?;
+        let repository = context.open_to_restore()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
         let total = path
@@ -134,10 +134,10 @@ impl Restore {
                 objects: report.objects_inspected,
                 bytes: report.bytes_inspected,
             });
-        let cache = context.remote().and_then(|_| {
-            let folder = cache::folder(&context.caches(), &repository, &snapshot.head.source);
-            cache::to_read(&folder)
-        });
+        let folder = cache::folder(&context.caches(), &repository, &snapshot.head.source);
+        // Names lie in it in the clear: a restore elsewhere leaves none there.
+        let helps = context.remote().is_some() || context.is_far() && folder.is_dir();
+        let cache = helps.then(|| cache::to_read(&folder)).flatten();
         self.ask_to_delete(context, &repository, (&snapshot, &path))?;
         let job = context.job("restore");
         let shown = Shown::start(&context.progress, &context.out, total);

@@ -11,7 +11,9 @@ mod maintenance;
 mod node_commands;
 mod nodes;
 mod options;
+mod pool;
 mod protection;
+mod quota;
 mod report;
 mod retention;
 pub(crate) mod run;
@@ -99,6 +101,8 @@ enum Action {
     Source(retention::SourceArgs),
     Expire(retention::ExpireArgs),
     Upkeep(upkeep::UpkeepArgs),
+    Quota(quota::QuotaArgs),
+    Pool(pool::PoolArgs),
     Clock(retention::ClockArgs),
     Catalog(catalog::CatalogArgs),
     Status(look::Status),
@@ -152,6 +156,8 @@ impl Server {
             Some(Action::Clock(clock)) => clock.run(reach, context),
             Some(Action::Expire(expire)) => expire.run(reach, context),
             Some(Action::Upkeep(upkeep)) => upkeep.run(reach, context),
+            Some(Action::Quota(quota)) => quota.run(reach, context),
+            Some(Action::Pool(pool)) => pool.run(reach, context),
             Some(Action::Catalog(catalog)) => catalog.run(reach, context),
             Some(Action::Status(status)) => status.run(reach, context),
             Some(Action::Audit(audit)) => audit.run(reach, context),

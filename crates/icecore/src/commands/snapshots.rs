@@ -174,7 +174,7 @@ struct Count {
 
 impl Snapshots {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
-        let repository = context.open()?;
+        let repository = context.open_to_read()?;
         let (mut all, unread) = context.listed(&repository)?;
         let now_secs = repository.now_secs();
         let suspects = suspects(&all, now_secs);

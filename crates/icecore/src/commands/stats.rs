@@ -172,13 +172,15 @@ fn text(summary: &Summary, snapshots: usize) -> String {
     };
     let smaller = summary.reduction_factor.unwrap_or(0.0);
     format!(
-        "repository: {}, {shown} when restored; {} stored{} in {}; {} chunks and pages, {}; {} free on the disk",
+        "repository: {}, {shown} when restored; {} stored{} in {}; {} chunks and pages, {}{}",
         units::many(totals.snapshots, "snapshot"),
         units::bytes(totals.container_bytes),
         if smaller >= 1.0 { format!(" ({smaller:.1} times smaller)") } else { String::new() },
         units::many(totals.containers, "container"),
         units::count(totals.objects),
         units::many(totals.keys, "key"),
-        units::bytes(totals.free_bytes),
+        totals.free_bytes.map_or_else(String::new, |free| {
+            format!("; {} free on the disk", units::bytes(free))
+        }),
     )
 }

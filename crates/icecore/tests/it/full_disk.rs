@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A small file system, for as long as it lives.
-struct Small(PathBuf);
+pub(crate) struct Small(PathBuf);
 
 impl Small {
-    fn mount(at: PathBuf, size: &str) -> Option<Self> {
+    pub(crate) fn mount(at: PathBuf, size: &str) -> Option<Self> {
         std::fs::create_dir_all(&at).unwrap();
         let options = format!("size={size}");
         let mounted = run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs"], &at);
@@ -19,7 +19,7 @@ impl Small {
         mounted.then_some(Self(at))
     }
 
-    fn grow(&self, size: &str) {
+    pub(crate) fn grow(&self, size: &str) {
         assert!(run("mount", &["-o", &format!("remount,size={size}")], &self.0));
     }
 }
@@ -116,6 +116,38 @@ fn a_full_repository_can_be_made_smaller() {
     machine.run(["check", "--read-data"]).ends(0);
     drop(rest);
     machine.backup();
+}
+
+/// Bytes are free, and inodes are not: new data is refused while those are left that freeing takes.
+#[test]
+fn few_inodes_refuse_new_data_and_nothing_else() {
+    let machine = Machine::bare();
+    let repository = machine.path("repository");
+    let Some(_disk) = Small::mount(repository.clone(), "64m,nr_inodes=600") else { return };
+    machine.run(["init"]).ends(0);
+    machine.write("more", &random(4 << 20));
+    let large = machine.backup();
+    std::fs::remove_file(machine.source().join("more")).unwrap();
+    let small = machine.backup();
+    let filler = repository.join("filler");
+    std::fs::create_dir(&filler).unwrap();
+    let free = || rustix::fs::statvfs(&repository).unwrap().f_favail;
+    (0..free() - 200).for_each(|n| std::fs::write(filler.join(n.to_string()), "").unwrap());
+    let source = machine.source();
+    let ran = machine.run(["backup", source.to_str().unwrap()]).ends(15);
+    for said in
+        [repository.to_str().unwrap(), "200 inodes are free", "256 are kept", "icecore forget"]
+    {
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
+    }
+    let (stored, target) = (machine.stored("latest", ""), machine.path("target"));
+    machine.run(["restore", &stored, "--target", target.to_str().unwrap()]).ends(0);
+    machine.run(["forget", &large]).ends(0);
+    machine.run(["reclaim", "--max-waste", "0"]).ends(0);
+    assert_eq!(machine.snapshots(), [small]);
+    std::fs::remove_dir_all(&filler).unwrap();
+    machine.backup();
+    machine.run(["check", "--read-data"]).ends(0);
 }
 
 /// The same from afar: the node forgets, the server gives the space back.

@@ -112,6 +112,12 @@ pub(crate) struct Backup {
     /// Maximum share of all CPUs, in percent.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) limit_cpu: Option<u32>,
+    /// Make what was stored durable after so many bytes, in addition to every 4 GiB and five minutes.
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) checkpoint_bytes: Option<u64>,
+    /// Make what was stored durable after so many objects that were read.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) checkpoint_objects: Option<u64>,
     /// Before the backup, run this hook of `hooks.toml` in the agent state directory. If it fails, nothing is backed up.
     #[arg(long, value_name = "NAME", value_parser = hooks::parse_name)]
     pub(crate) hook_pre: Vec<String>,
@@ -138,11 +144,11 @@ pub(crate) struct Backup {
     /// What to print at the end.
     #[arg(long, value_enum, value_name = "DETAIL", default_value = "summary")]
     pub(crate) report: Detail,
-    /// On a node of a server, and with a write-only key: maximum size of the chunk cache of each source on this
-    /// machine; 0 for no cache.
+    /// On a node of a server, with a bucket, and with a write-only key: maximum size of the chunk cache of each source
+    /// on this machine; 0 for no cache.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = units::parse_bytes)]
     pub(crate) chunk_cache_size: u64,
-    /// Directory of the chunk cache [default: in the agent state directory].
+    /// Directory of the chunk cache [default: in the agent state directory; of a bucket, in the cache directory].
     #[arg(long, value_name = "DIR")]
     pub(crate) chunk_cache: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::paths::absolute;
 use capture::excludes::{self, Excludes, ExcludesBuilder, Only, PatternError};
 use capture::walk::SourceRoot;
-use pipeline::backup::BackupOptions;
+use pipeline::backup::{BackupOptions, TransactionLimits};
 use pipeline::select::clean_path;
 use pipeline::throttle::ResourceLimits;
 use std::os::unix::ffi::OsStrExt;
@@ -59,6 +59,10 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
             read_bytes_per_sec: flags.limit_read.unwrap_or(0),
             write_bytes_per_sec: flags.limit_write.unwrap_or(0),
             cpu_percent: flags.limit_cpu.unwrap_or(0),
+        },
+        checkpoint_after: TransactionLimits {
+            bytes: flags.checkpoint_bytes.unwrap_or(0),
+            objects: flags.checkpoint_objects.unwrap_or(0),
         },
         cache: None,
         is_partial: false,

@@ -14,6 +14,7 @@ use api::domains::{
 };
 use api::status::Done;
 use serde::Serialize;
+use server_contract::pool::MAIN;
 
 /// List dedup domains.
 #[derive(clap::Args, Debug)]
@@ -60,9 +61,14 @@ fn row(domain: &Domain) -> [String; 7] {
         privacy.to_string(),
         if parity_percent == 0 { String::new() } else { format!("{parity_percent} %") },
         domain.repository.clone().unwrap_or_else(|| "none yet".to_owned()),
-        domain.storage.as_ref().map_or("this server".to_owned(), ToString::to_string),
+        domain.storage.as_ref().map_or_else(|| here(domain), ToString::to_string),
         nodes.join(" "),
     ]
+}
+
+fn here(domain: &Domain) -> String {
+    let pool = domain.pool.as_ref().filter(|pool| pool.as_str() != MAIN);
+    pool.map_or_else(|| "this server".to_owned(), |pool| format!("this server, {pool}"))
 }
 
 /// Show the key of a managed domain, for maintenance on this machine. Needs access to the server's files.

@@ -9,5 +9,5 @@ mod shown;
 
 pub(crate) use apply::Apply;
 pub(crate) use export::Export;
-pub(crate) use objects::{Action as ObjectAction, Objects};
+pub(crate) use objects::{Action as ObjectAction, Objects, replace};
 pub(crate) use retention::Retention;

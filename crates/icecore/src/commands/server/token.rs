@@ -31,11 +31,14 @@ pub(crate) struct TokenArgs {
     #[arg(long)]
     write_only: bool,
     /// Enroll a storage server with this name, which holds the repositories of some domains.
-    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "privacy", "parity"])]
+    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "pool", "privacy", "parity"])]
     storage: bool,
     /// Storage server that holds a new domain [default: this server].
     #[arg(long, value_name = "STORAGE")]
     on: Option<Name>,
+    /// Pool of this server for a new domain [default: the one with the most free bytes].
+    #[arg(long, value_name = "POOL", conflicts_with = "on")]
+    pool: Option<Name>,
     /// Privacy of a new domain: what chunk sizes reveal to an observer of the storage. With `hardened` they reveal
     /// nothing about the key. Cannot be changed later [default: standard].
     #[arg(long, value_enum)]
@@ -69,6 +72,7 @@ impl TokenArgs {
             role: if self.write_only { Role::WriteOnly } else { Role::Full },
             valid_secs: Some(self.valid),
             storage: self.on.clone(),
+            pool: self.pool.clone(),
             privacy: self.privacy.map(Into::into),
             parity_percent: self.parity,
         };

@@ -48,14 +48,14 @@ impl Start {
             .enable_all()
             .build();
         let runtime = runtime.map_err(Failure::from)?;
-        let code = runtime.block_on(self.serve(listen, kept, storage_server, context));
+        let code = runtime.block_on(self.serve((listen, data), kept, storage_server, context));
         runtime.shutdown_timeout(THREADS_WITHIN);
         code
     }
 
     async fn serve(
         &self,
-        listen: SocketAddr,
+        (listen, data): (SocketAddr, &Path),
         kept: Arc<LiveIdentity>,
         storage_server: Arc<StorageServer>,
         context: &Context,
@@ -78,6 +78,7 @@ impl Start {
             () = listen::run(listening) => None,
             refused = tell(storage_server) => Some(refused),
             () = kept.renew_forever(LOOK_EVERY, now_secs, not_renewed) => None,
+            () = server::note_latencies(data.to_owned()) => None,
             stopped = asked_to_stop() => stopped.map(|()| None)?,
         };
         stop(&shared).await;

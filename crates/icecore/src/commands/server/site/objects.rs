@@ -129,6 +129,20 @@ impl Action {
     }
 }
 
+/// Creates an object, or replaces the one of this name.
+pub(crate) fn replace(
+    kind: Kind,
+    (name, body): (&str, &Value),
+    reach: &Reach,
+    context: &Context,
+) -> Result<Code> {
+    let SiteObjects { objects, .. } = reach.get(&format!("/objects/{kind}"))?;
+    let seen = objects.iter().find(|object| object.name == name);
+    let (version, path) = (seen.map(|seen| seen.version), path(kind, name)?);
+    let put = |dry_run| reach.put(&path, &PutObject { version, body: body.clone(), dry_run });
+    shown::confirmed([false, true], put, context)
+}
+
 fn remove_key(body: &mut Value, key: &str) -> Result<()> {
     if given::unset(body, key)? {
         return Ok(());

@@ -1,0 +1,233 @@
+//! `icecore copy`.
+
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result, quoted};
+use crate::filter::Filter;
+use crate::place::{self, Reads};
+use crate::wait::Wait;
+use crate::{progress, units};
+use ids::SnapshotId;
+use pipeline::UnlockedRepository;
+use pipeline::copy::{self, CopyOptions, CopyReport};
+use repository::snapshots::SnapshotRef;
+use repository::storage::Storage;
+use repository::{Repository, config};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const EXAMPLES: &str = "Examples:
+  icecore copy --to /mnt/second
+  icecore copy --to s3://bucket/prefix
+  icecore copy --to /mnt/second 3fa9c1d2 77b0e4aa
+  icecore copy --to /mnt/removable --node web-1 --tag monthly
+  icecore copy --to /mnt/second --dry-run
+  icecore copy --repo /mnt/second --to /mnt/first   (makes a lost repository again)
+
+The copy is a whole repository, with the same keys and passwords: every command works on it. No password is \
+needed, unless --node, --tag, --path or something else than ids chooses the snapshots. What is there is not \
+copied again, and a copy that was interrupted goes on. What was forgotten there stays so, unless it is named or \
+--again is given. To free its space, use forget and reclaim there: they do not touch this repository.";
+
+/// Copy snapshots to a second place.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Copy {
+    /// Snapshots to copy [default: all].
+    #[arg(value_name = "SNAP")]
+    snapshots: Vec<String>,
+    /// Where to: a directory, or s3://BUCKET/PREFIX. If it holds no repository, one is made.
+    #[arg(long, value_name = "REPOSITORY")]
+    to: PathBuf,
+    #[command(flatten)]
+    filter: Filter,
+    /// Copy again what was forgotten there.
+    #[arg(long)]
+    again: bool,
+    /// Copy snapshots, too, parts of which are lost, without these parts.
+    #[arg(long)]
+    accept_damage: bool,
+    /// Show what would be copied, and change nothing.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+impl Copy {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        let storage = context.storage()?;
+        self.refuse_itself(context)?;
+        let options = CopyOptions {
+            snapshots: self.chosen(context, &storage)?,
+            again: self.again || !self.snapshots.is_empty(),
+            dry_run: self.dry_run,
+            accept_damage: self.accept_damage,
+        };
+        let source = Repository::open(storage).map_err(|error| context.failure(error.into()))?;
+        let source = Arc::new(source);
+        let target = self.target(context)?;
+        context.listen_for_signals();
+        let run = || copy::run(&source, &target, &options, &context.progress);
+        let report = {
+            let _shown = progress::Shown::start(&context.progress, &context.out, None);
+            self.wait.patiently(context, run)
+        };
+        let report = report.map_err(|error| self.failure(context, error))?;
+        self.tell(context, &report)?;
+        let code = if report.is_whole() { Code::Complete } else { Code::Damage };
+        context.out.summary(code, &report)
+    }
+
+    /// A dry run makes no directory.
+    fn target(&self, context: &Context) -> Result<Arc<dyn Storage>> {
+        crate::location::refuse_addresses(&self.to)?;
+        let opened = place::open(&self.to, Reads::Fresh, &context.out);
+        if let Ok(there) = &opened
+            && (self.dry_run || config::exists(&**there).unwrap_or(false))
+        {
+            return opened;
+        }
+        if !self.dry_run {
+            return place::create(&self.to, &context.out);
+        }
+        let hint = format!("Make the directory: mkdir {}", quoted(&self.place()));
+        opened.map_err(|failure| failure.hint(hint))
+    }
+
+    fn place(&self) -> String {
+        self.to.display().to_string()
+    }
+
+    fn refuse_itself(&self, context: &Context) -> Result<()> {
+        let repo = context.repo()?;
+        let same = |one: &Path, other: &Path| {
+            one == other
+                || one
+                    .canonicalize()
+                    .ok()
+                    .is_some_and(|it| other.canonicalize().is_ok_and(|other| it == other))
+        };
+        if !same(&repo, &self.to) {
+            return Ok(());
+        }
+        let failure = Failure::usage("the copy would be in the repository itself");
+        Err(failure.hint("Give another directory or bucket: icecore copy --to /mnt/second"))
+    }
+
+    /// The snapshots that the command line names; `None` for all. Only what is sealed needs a key.
+    fn chosen(
+        &self,
+        context: &Context,
+        storage: &Arc<dyn Storage>,
+    ) -> Result<Option<Vec<SnapshotRef>>> {
+        if self.snapshots.is_empty() && !self.filter.is_any() {
+            return Ok(None);
+        }
+        if !self.filter.is_any() && self.snapshots.iter().all(|text| is_id(text)) {
+            return by_ids(context, storage, &self.snapshots).map(Some);
+        }
+        let secret = context.secret(crate::secret::Ask::Once)?;
+        let repository = UnlockedRepository::open(storage.clone(), secret.slot())
+            .map_err(|error| context.failure(error))?;
+        if !self.snapshots.is_empty() {
+            let find =
+                |text: &String| context.snapshot_and_path(&repository, text.as_ref(), &self.filter);
+            let found = self.snapshots.iter().map(|text| Ok(find(text)?.0.name));
+            return found.collect::<Result<_>>().map(Some);
+        }
+        let all = context.snapshots(&repository)?.0;
+        let taken = all.iter().filter(|snapshot| self.filter.takes(snapshot));
+        Ok(Some(taken.map(|snapshot| snapshot.name).collect()))
+    }
+
+    /// Only the copy is written, and so in use or full.
+    fn failure(&self, context: &Context, error: pipeline::Error) -> Failure {
+        let failure = Failure::from(error);
+        match failure.code {
+            Code::InUse | Code::NoSpace => failure.at(&self.place()),
+            Code::Usage => {
+                failure.hint("Give an empty directory, or the one that holds the copy: --to DIR")
+            }
+            _ => failure.at(&context.location()),
+        }
+    }
+
+    fn tell(&self, context: &Context, report: &CopyReport) -> Result<()> {
+        for lost in &report.lost {
+            context.out.note(&format!("object {} is lost: {}", lost.id, lost.reason));
+        }
+        for left in &report.left_out {
+            context.out.note(&format!("snapshot {:.8} was not copied: {}", left.id, left.reason));
+        }
+        if !report.is_whole() {
+            context.out.note(
+                "to see what is affected: icecore check --read-data. To copy those snapshots without what is lost: icecore copy --accept-damage",
+            );
+        }
+        self.lines(report).iter().try_for_each(|line| context.out.line(line))
+    }
+
+    fn lines(&self, report: &CopyReport) -> Vec<String> {
+        let (place, count) = (self.place(), report.snapshots.len() as u64);
+        let there = units::many(report.present, "snapshot");
+        let first = match (count, self.dry_run) {
+            (0, _) if report.is_whole() => format!("Nothing to copy: {there} in {place}"),
+            (_, true) => format!(
+                "Would copy {} to {place}: {}. Nothing was changed (--dry-run).",
+                units::many(count, "snapshot"),
+                units::bytes(report.bytes)
+            ),
+            _ => format!(
+                "Copied {} to {place}: {} in {}",
+                units::many(count, "snapshot"),
+                units::bytes(report.bytes),
+                units::duration(report.elapsed_secs)
+            ),
+        };
+        let mut lines = vec![first];
+        if count > 0 && report.present > 0 {
+            lines.push(format!(
+                "  {there} {} there before",
+                if report.present == 1 { "was" } else { "were" }
+            ));
+        }
+        if report.forgotten_there > 0 {
+            let what = units::many(report.forgotten_there, "snapshot");
+            lines.push(format!(
+                "  {what} of before stay forgotten there; to copy them again: --again"
+            ));
+        }
+        if report.forgotten_meanwhile > 0 {
+            let what = units::many(report.forgotten_meanwhile, "snapshot");
+            lines.push(format!("  {what} had been forgotten here in the meantime"));
+        }
+        lines
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    (1..=2 * SnapshotId::LEN).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The snapshots by nothing but the ids that their files are named by.
+fn by_ids(
+    context: &Context,
+    storage: &Arc<dyn Storage>,
+    texts: &[String],
+) -> Result<Vec<SnapshotRef>> {
+    let failed = |error: repository::Error| context.failure(error.into());
+    let repository = Repository::open(storage.clone()).map_err(failed)?;
+    let all = repository.snapshots().map_err(failed)?;
+    let find = |text: &String| {
+        let prefix = text.to_ascii_lowercase();
+        let mut fitting = all.iter().filter(|name| name.id.to_string().starts_with(&prefix));
+        match (fitting.next(), fitting.next()) {
+            (Some(name), None) => Ok(*name),
+            (None, _) => Err(context.failure(pipeline::Error::SnapshotNotFound(text.clone()))),
+            _ => Err(context.failure(pipeline::Error::Ambiguous(text.clone()))),
+        }
+    };
+    texts.iter().map(find).collect()
+}

@@ -1,0 +1,309 @@
+//! `icecore pool`: how containers are written to a directory, and which pool belongs to a server.
+
+use super::bench::pool::{Row, failed, millis, print, tell};
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::table::{Table, left, right};
+use crate::{time, units};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use format::entry::Time;
+use repository::local::mode::{IoMode, IoSettings};
+use repository::local::superblock::Superblock;
+use repository::local::sweep::SweepPlan;
+use repository::local::tune::{put_settings, settings, tune};
+use repository::local::{Latencies, LocalStorage};
+use repository::storage::{Storage, StorageError};
+use serde::Serialize;
+use server_contract::folder::Folder;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Show, measure or set how containers are written: direct, buffered or auto.
+///
+/// DIR is a repository, or the directory of a server's files, which contains its pool. Without it, --repo counts.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore pool show --repo /mnt/backup\n  icecore pool tune /var/lib/icecore/server\n  icecore pool set buffered /mnt/backup\n\nHow containers are written changes nothing of what is stored. Sessions that begin later follow."
+)]
+pub(crate) struct Pool {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Show how containers are written, the last measurement, and the free space.
+    #[command(after_help = "Example:\n  icecore pool show /mnt/backup --json")]
+    Show(Chosen),
+    Tune(Tune),
+    Set(Set),
+    Accept(Accept),
+}
+
+#[derive(clap::Args, Debug)]
+struct Chosen {
+    /// A repository, or the directory of a server's files.
+    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    folder: Option<PathBuf>,
+}
+
+/// Measure whether direct or buffered writes are faster, and use the faster one from now on.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore pool tune /mnt/backup\n  icecore pool tune /var/lib/icecore/server --seconds 30\n\nWrites 64 MiB at a time, at most 1.5 GiB in all, and removes them again. Measure while nothing else uses the disk."
+)]
+struct Tune {
+    #[command(flatten)]
+    place: Chosen,
+    /// No measurement begins after this time.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    seconds: u64,
+}
+
+/// Set how containers are written.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore pool set direct /mnt/backup\n  icecore pool set auto --repo /mnt/backup\n\n`auto` is what the last `icecore pool tune` found to be faster; buffered as long as nothing was measured."
+)]
+struct Set {
+    /// How.
+    #[arg(value_name = "MODE", value_enum)]
+    mode: Mode,
+    #[command(flatten)]
+    place: Chosen,
+}
+
+/// Take the pool that is mounted now for the one of this server. Only when the server says that it is another one.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  icecore pool accept /var/lib/icecore/server\n\nThe server must not run. Look first whether the right file system is mounted: findmnt --target DIR/pool. No repository is created or removed."
+)]
+struct Accept {
+    /// The directory of the server's files.
+    #[arg(value_name = "DIR", value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    data: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Mode {
+    /// Past the cache of the system, where the file system can do that.
+    Direct,
+    /// Through the cache of the system.
+    Buffered,
+    /// What was faster when it was measured.
+    Auto,
+}
+
+/// What there is to say of a pool.
+#[derive(Serialize)]
+struct Shown {
+    location: String,
+    /// `None` for a repository without a server.
+    pool: Option<String>,
+    generation: Option<u64>,
+    /// What somebody wants: `direct`, `buffered` or `auto`.
+    mode: String,
+    /// How containers are written.
+    io: &'static str,
+    block_bytes: u64,
+    measured: Option<String>,
+    free_bytes: u64,
+    /// `None` where the file system makes them as it needs them.
+    free_inodes: Option<u64>,
+    /// Of a server: how long its operations took since it started.
+    operations: Vec<Operation>,
+}
+
+impl Pool {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        match &self.action {
+            Action::Show(place) => show(context, &place.folder(context)?),
+            Action::Tune(tune) => tune.run(context),
+            Action::Set(set) => set.run(context),
+            Action::Accept(accept) => accept.run(context),
+        }
+    }
+}
+
+impl Chosen {
+    /// The directory that has the settings: of a server it is the pool.
+    fn folder(&self, context: &Context) -> Result<PathBuf> {
+        let given = self.folder.clone().map_or_else(|| context.repo(), Ok)?;
+        let pool = given.join("pool");
+        let is_server = pool.join("domains").is_dir();
+        let is_ours =
+            is_server || ["config", "superblock"].iter().any(|name| given.join(name).exists());
+        if is_ours {
+            return Ok(if is_server { pool } else { given });
+        }
+        let text = format!("{} is no repository and no directory of a server", given.display());
+        let hint = "If it should be one: is its file system mounted? (findmnt --target DIR)";
+        Err(Failure::new(Code::NoRepository, text).hint(hint))
+    }
+}
+
+impl Tune {
+    fn run(&self, context: &Context) -> Result<Code> {
+        let folder = self.place.folder(context)?;
+        let plan = SweepPlan::short(Duration::from_secs(self.seconds));
+        context.listen_for_signals();
+        let mut told = 0;
+        let tuning = tune(&folder, &plan, &mut |row| {
+            told += 1;
+            tell(context, row, (told, plan.rows()));
+            !context.is_cancelled()
+        });
+        let tuning = tuning.map_err(|error| failed(&error, &folder, plan.row_bytes))?;
+        if context.is_cancelled() {
+            return Err(pipeline::Error::Cancelled.into());
+        }
+        change(&folder, |known| IoSettings { tuning: Some(tuning), ..known })?;
+        show(context, &folder)
+    }
+}
+
+impl Set {
+    fn run(&self, context: &Context) -> Result<Code> {
+        let folder = self.place.folder(context)?;
+        let mode = match self.mode {
+            Mode::Direct => IoMode::Direct,
+            Mode::Buffered => IoMode::Buffered,
+            Mode::Auto => IoMode::Auto,
+        };
+        change(&folder, |known| IoSettings { mode, ..known })?;
+        show(context, &folder)
+    }
+}
+
+impl Accept {
+    fn run(&self, context: &Context) -> Result<Code> {
+        Folder::accept_pool(&self.data).map_err(server_control::Error::from)?;
+        show(context, &self.data.join("pool"))
+    }
+}
+
+/// What the server of the pool `folder` noted.
+fn latencies(folder: &Path) -> Vec<(String, Latencies)> {
+    folder.parent().map(server_contract::pool::latencies).unwrap_or_default()
+}
+
+fn open(folder: &Path) -> Result<LocalStorage> {
+    LocalStorage::open(folder).map_err(|error| of_storage(error, folder))
+}
+
+fn of_storage(error: StorageError, folder: &Path) -> Failure {
+    Failure::from(store::Error::from(error)).at(&folder.display().to_string())
+}
+
+fn change(folder: &Path, how: impl FnOnce(IoSettings) -> IoSettings) -> Result<()> {
+    let storage = open(folder)?;
+    let steps = || put_settings(&storage, &how(settings(&storage)?));
+    steps().map_err(|error| of_storage(error, folder))
+}
+
+fn show(context: &Context, folder: &Path) -> Result<Code> {
+    let failed = |error| of_storage(error, folder);
+    let storage = open(folder)?;
+    let found = settings(&storage).map_err(failed)?;
+    let superblock = Superblock::read(&storage).map_err(failed)?;
+    let method = found.method();
+    let when = found.tuning.as_ref().map(|tuning| Time { secs: tuning.time_secs as i64, nanos: 0 });
+    let shown = Shown {
+        location: folder.display().to_string(),
+        pool: superblock.as_ref().map(|pool| pool.id.clone()),
+        generation: superblock.as_ref().map(|pool| pool.generation),
+        mode: found.mode.to_string(),
+        io: method.name(),
+        block_bytes: method.block_bytes,
+        measured: when.map(time::json),
+        free_bytes: storage.free_bytes().map_err(failed)?,
+        free_inodes: storage.free_inodes().map_err(failed)?,
+        operations: latencies(folder).into_iter().map(Operation::new).collect(),
+    };
+    for line in shown.lines(when) {
+        context.out.print(&line)?;
+    }
+    let rows: Vec<Row> =
+        found.tuning.iter().flat_map(|tuning| &tuning.rows).map(Row::from).collect();
+    print(context, &rows)?;
+    print_latencies(context, &shown.operations)?;
+    context.out.summary(Code::Complete, &shown)
+}
+
+/// Since the server started. A server that is stopped has noted its last ones.
+fn print_latencies(context: &Context, operations: &[Operation]) -> Result<()> {
+    let columns = [
+        left("operation"),
+        right("count"),
+        right("bytes"),
+        right("rate of one"),
+        right("CPU"),
+        right("p50"),
+        right("p99"),
+        right("max"),
+    ];
+    let mut table = Table::new(&columns);
+    operations.iter().filter(|one| one.count > 0).for_each(|one| table.row(one.cells()));
+    table.print(&context.out)
+}
+
+/// How long one kind of operation took since the server started.
+#[derive(Serialize)]
+struct Operation {
+    operation: String,
+    count: u64,
+    bytes: u64,
+    /// Of all threads together.
+    wall_ns: u64,
+    cpu_ns: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+}
+
+impl Operation {
+    fn new((operation, found): (String, Latencies)) -> Self {
+        let Latencies { count, bytes, wall_ns, cpu_ns, p50_ns, p99_ns, max_ns } = found;
+        Self { operation, count, bytes, wall_ns, cpu_ns, p50_ns, p99_ns, max_ns }
+    }
+
+    fn cells(&self) -> [String; 8] {
+        let secs = |ns: u64| ns as f64 / 1e9;
+        let rate = self.bytes as f64 / secs(self.wall_ns).max(1e-9);
+        [
+            self.operation.clone(),
+            units::count(self.count),
+            if self.bytes > 0 { units::bytes(self.bytes) } else { String::new() },
+            if self.bytes > 0 { units::rate(rate) } else { String::new() },
+            format!("{:.1} s", secs(self.cpu_ns)),
+            millis(self.p50_ns),
+            millis(self.p99_ns),
+            millis(self.max_ns),
+        ]
+    }
+}
+
+impl Shown {
+    fn lines(&self, when: Option<Time>) -> Vec<String> {
+        let measured = match (when, self.mode.as_str()) {
+            (Some(when), _) => format!("; measured {}", time::show(when)),
+            (None, "auto") => "; not measured yet: icecore pool tune".to_owned(),
+            (None, _) => String::new(),
+        };
+        let how = if self.io == "direct" {
+            format!("direct, {} at a time", units::bytes(self.block_bytes))
+        } else {
+            "buffered".to_owned()
+        };
+        let generation = self.generation.unwrap_or_default();
+        let pool = self.pool.iter().map(|id| format!("pool       {id}, generation {generation}"));
+        let bytes = units::bytes(self.free_bytes);
+        let inodes = self.free_inodes.map(|free| format!(", {} inodes", units::count(free)));
+        let mut lines = vec![format!("location   {}", self.location)];
+        lines.extend(pool);
+        lines.push(format!("I/O        {}: {how}{measured}", self.mode));
+        lines.push(format!("free       {bytes}{}", inodes.unwrap_or_default()));
+        lines
+    }
+}

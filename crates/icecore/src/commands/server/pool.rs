@@ -1,0 +1,164 @@
+//! `icecore server pool`.
+
+use crate::codes::Code;
+use crate::commands::reach::Reach;
+use crate::context::Context;
+use crate::failure::Result;
+use crate::table::{Table, flexible, left, right};
+use crate::terminal::Paint;
+use crate::{escape, units};
+use api::Name;
+use api::pools::{NewPool, Pool, PoolState, Pools, SetPoolState};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Add pools to a server, and say what each is used for.
+///
+/// A pool is a directory for the repositories of domains. The first one, `main`, lies in the directory of the server's
+/// files. A new domain goes to the pool with the most free bytes, or to the one that its token names.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool list\n  icecore server token web-01 --pool fast\n  icecore server pool state fast draining\n\nHow containers are written to it: icecore pool tune /mnt/fast"
+)]
+pub(crate) struct PoolArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    Add(Add),
+    /// List the pools with their state, room and domains.
+    #[command(after_help = "Example:\n  icecore server pool list --json")]
+    List,
+    /// Show one pool.
+    #[command(after_help = "Example:\n  icecore server pool show fast")]
+    Show {
+        /// Its name.
+        #[arg(value_name = "NAME")]
+        name: Name,
+    },
+    State(SetState),
+}
+
+/// Make a directory of the server a pool; or say where a pool is now, which is known by its superblock.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Example:\n  icecore server pool add fast /mnt/fast\n\nMount the file system first: the server remembers that it was mounted, and a pool that is not is an error."
+)]
+struct Add {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    name: Name,
+    /// Its directory on the server. It must exist.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Change what a pool is used for. Sessions that begin later follow.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server pool state fast read-only")]
+struct SetState {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    name: Name,
+    /// What for.
+    #[arg(value_name = "STATE", value_enum)]
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum State {
+    /// Everything.
+    Online,
+    /// Restores and checks: nothing is written.
+    ReadOnly,
+    /// Everything but new domains.
+    Draining,
+    /// Nothing: nobody looks for it.
+    Offline,
+}
+
+#[derive(Serialize)]
+struct Count {
+    pools: usize,
+}
+
+impl PoolArgs {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        match &self.action {
+            Action::Add(add) => add.run(reach, context),
+            Action::List => list(reach, context, |_| true),
+            Action::Show { name } => list(reach, context, |pool| pool.name == *name),
+            Action::State(state) => state.run(reach, context),
+        }
+    }
+}
+
+impl Add {
+    fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let path = self.dir.display().to_string();
+        let new = NewPool { name: self.name.clone(), path };
+        shown(&reach.post("/pools", &new)?, context)
+    }
+}
+
+impl SetState {
+    fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let state = match self.state {
+            State::Online => PoolState::Online,
+            State::ReadOnly => PoolState::ReadOnly,
+            State::Draining => PoolState::Draining,
+            State::Offline => PoolState::Offline,
+        };
+        let path = format!("/pools/{}/state", self.name);
+        shown(&reach.post(&path, &SetPoolState { state })?, context)
+    }
+}
+
+fn shown(pool: &Pool, context: &Context) -> Result<Code> {
+    table(std::slice::from_ref(pool)).print(&context.out)?;
+    context.out.summary(Code::Complete, pool)
+}
+
+fn list(reach: &Reach, context: &Context, is_meant: impl Fn(&Pool) -> bool) -> Result<Code> {
+    let Pools { mut pools } = reach.get("/pools")?;
+    pools.retain(is_meant);
+    pools.iter().try_for_each(|pool| context.out.record("pool", pool))?;
+    table(&pools).print(&context.out)?;
+    if pools.is_empty() {
+        context.out.line("There is none of this name. All of them: icecore server pool list")?;
+    }
+    context.out.summary(Code::Complete, &Count { pools: pools.len() })
+}
+
+fn table(pools: &[Pool]) -> Table {
+    let mut table = Table::new(&[
+        left("POOL"),
+        left("STATE"),
+        right("FREE"),
+        right("SIZE"),
+        left("DIRECTORY"),
+        flexible("DOMAINS"),
+    ]);
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), units::bytes);
+    for pool in pools {
+        let domains: Vec<_> = pool.domains.iter().map(|name| escape::text(name.as_str())).collect();
+        let state = pool.fault.as_ref().map_or_else(
+            || pool.state.to_string(),
+            |why| format!("{}: {}", pool.state, escape::text(why)),
+        );
+        table.row([
+            escape::text(pool.name.as_str()),
+            state,
+            bytes(pool.free_bytes),
+            bytes(pool.total_bytes),
+            escape::text(&pool.path),
+            domains.join(" "),
+        ]);
+        if pool.fault.is_some() {
+            table.paint(1, Paint::Red);
+        }
+    }
+    table
+}

@@ -1,0 +1,136 @@
+//! The storage of the repository that the user names: a directory, or a bucket (`s3://bucket/prefix`).
+
+use crate::failure::{Failure, Result, quoted};
+use crate::out::Out;
+use object_storage::{Access, Credentials, Location, ObjectStorage, connect};
+use repository::local::LocalStorage;
+use repository::storage::{Storage, StorageError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// In tests: a lease is taken when nothing was heard of its holder for so many seconds.
+const QUIET_VARIABLE: &str = "ICECORE_S3_QUIET_SECS";
+
+/// Where what was read of buckets is kept; none if it is empty.
+const CACHE_VARIABLE: &str = "ICECORE_CACHE_DIR";
+
+/// What reads of a bucket may come from.
+#[derive(Clone, Copy)]
+pub(crate) enum Reads {
+    /// The cache of this machine, too.
+    Cached,
+    /// The bucket alone: for who checks it.
+    Fresh,
+}
+
+/// The storage at `place`, which should exist. What is asked of a bucket is told by `out`.
+pub(crate) fn open(place: &Path, reads: Reads, out: &Out) -> Result<Arc<dyn Storage>> {
+    match bucket(place)? {
+        Some(location) => {
+            let mut storage = open_bucket(&location, out)?;
+            if let (Reads::Cached, Some(directory)) = (reads, cache_directory()) {
+                storage.keep_in(&directory);
+            }
+            Ok(Arc::new(storage))
+        }
+        None => LocalStorage::open(place)
+            .map(|storage| -> Arc<dyn Storage> { Arc::new(storage) })
+            .map_err(|error| not_opened(error, place)),
+    }
+}
+
+/// The storage at `place` for a new repository. A bucket has to exist, and to keep what is relied on.
+pub(crate) fn create(place: &Path, out: &Out) -> Result<Arc<dyn Storage>> {
+    let Some(location) = bucket(place)? else {
+        let storage = LocalStorage::create(place).map_err(|error| {
+            Failure::from(store::Error::from(error)).at(&place.display().to_string())
+        })?;
+        return Ok(Arc::new(storage));
+    };
+    let storage = open_bucket(&location, out)?;
+    storage.probe().map_err(|error| failed(error, &location))?;
+    Ok(Arc::new(storage))
+}
+
+/// The bucket that `place` names, if it is an address of one.
+fn bucket(place: &Path) -> Result<Option<Location>> {
+    let Some(text) = place.to_str() else { return Ok(None) };
+    let located = Location::parse(text).transpose();
+    located.map_err(|reason| {
+        // Somebody may have written a key into it.
+        let failure =
+            Failure::usage(format!("the address of the repository is not usable: {reason}"));
+        failure.hint(
+            "Write it as s3://BUCKET/PREFIX, and set AWS_ENDPOINT_URL for a storage other than AWS",
+        )
+    })
+}
+
+/// `ICECORE_CACHE_DIR`, else `icecore` in the user's cache directory, if there is one.
+fn cache_directory() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let given = variable(CACHE_VARIABLE);
+    let of_user = || {
+        let set = |path: &PathBuf| path.is_absolute();
+        let home = || Some(variable("HOME").filter(set)?.join(".cache"));
+        Some(variable("XDG_CACHE_HOME").filter(set).or_else(home)?.join("icecore"))
+    };
+    given.or_else(of_user).filter(|directory| !directory.as_os_str().is_empty())
+}
+
+/// Where the chunk caches of the repository at `place` are, if that is a bucket and this machine keeps something of it.
+pub(crate) fn chunk_caches(place: &Path) -> Option<PathBuf> {
+    let is_bucket = matches!(bucket(place), Ok(Some(_)));
+    is_bucket.then(cache_directory).flatten().map(|directory| directory.join("chunks"))
+}
+
+fn open_bucket(location: &Location, out: &Out) -> Result<ObjectStorage> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let credentials = Credentials::find(variable).map_err(|reason| {
+        let failure = Failure::new(crate::codes::Code::NotAllowed, format!("{location}: {reason}"));
+        failure.hint(
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write them to ~/.aws/credentials",
+        )
+    })?;
+    let client =
+        connect(location, &Access::new(credentials)).map_err(|error| failed(error, location))?;
+    out.tell_requests_of(client.requests());
+    let mut storage = ObjectStorage::open(client).map_err(|error| failed(error, location))?;
+    if let Some(secs) = variable(QUIET_VARIABLE).and_then(|secs| secs.parse().ok()) {
+        storage.take_over_after(Duration::from_secs(secs));
+        storage.beat_every(Duration::from_secs(secs) / 12);
+    }
+    Ok(storage)
+}
+
+fn failed(error: StorageError, location: &Location) -> Failure {
+    let (kind, bucket) = (error.source.kind(), &location.bucket);
+    let failure = Failure::from(store::Error::from(error));
+    match kind {
+        ErrorKind::NotFound => failure.hint(format!(
+            "Create the bucket with the tools of your storage, for example: aws s3 mb s3://{bucket}"
+        )),
+        ErrorKind::Unsupported => {
+            failure.hint("Use a storage that has conditional writes: docs/GUIDE-ONE-MACHINE.md, \"A repository in a bucket\"")
+        }
+        _ => failure.at(&location.to_string()),
+    }
+}
+
+fn not_opened(error: StorageError, place: &Path) -> Failure {
+    let location = place.display().to_string();
+    // A file is not a repository either.
+    let is_absent = error.is_not_found() || error.source.kind() == ErrorKind::NotADirectory;
+    let missing = is_absent.then(|| store::Error::NoRepository { location: location.clone() });
+    Failure::from(missing.unwrap_or(error.into())).at(&location)
+}
+
+/// What to type when the bucket at `location` cannot be reached or used.
+pub(crate) fn hint(location: &str, is_refused: bool) -> String {
+    let variables = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION";
+    let what =
+        if is_refused { "that these credentials may use it" } else { "that it is reachable" };
+    format!("Check {what} ({variables}): aws s3 ls {}", quoted(&format!("{location}/")))
+}

@@ -1,0 +1,153 @@
+//! Several pools of one server, as one types them: where domains lie, and what states mean.
+
+use crate::machine::Ran;
+use crate::storage_servers::Site;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn backup(site: &Site, name: &str) -> Ran {
+    site.node(name, &["backup", &site.folder("source")])
+}
+
+fn restores(site: &Site, name: &str) {
+    site.restores(name, &[]);
+    fs::remove_dir_all(site.machine.path(&format!("restored-{name}"))).unwrap();
+}
+
+fn add(site: &Site, pool: &str) -> PathBuf {
+    let disk = site.machine.path(&format!("disk-{pool}"));
+    fs::create_dir(&disk).unwrap();
+    site.govern(&["pool", "add", pool, disk.to_str().unwrap()]).ends(0);
+    disk
+}
+
+fn restart(site: &mut Site) {
+    site.server = None;
+    site.start_server();
+}
+
+fn pool(site: &Site, name: &str) -> serde_json::Value {
+    let all = site.govern(&["pool", "list", "--json"]).ends(0).lines();
+    all.into_iter().find(|pool| pool["name"] == name).unwrap()
+}
+
+fn copied(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+#[test]
+fn a_domain_lies_in_the_pool_that_its_token_names_and_nowhere_else() {
+    let mut site = Site::new();
+    let disk = add(&site, "fast");
+    site.enroll_in("web", &["--pool", "fast"]);
+    site.enroll_in("own", &["--pool", "main", "--keys", "client"]);
+    for name in ["web", "own"] {
+        backup(&site, name).ends(0);
+        restores(&site, name);
+    }
+    let main = site.machine.path("data/pool/domains");
+    assert!(disk.join("domains/web/config").exists() && !main.join("web").exists());
+    assert!(main.join("own/config").exists() && !disk.join("domains/own").exists());
+    restart(&mut site);
+    backup(&site, "web").ends(0);
+    restores(&site, "web");
+    assert_eq!(pool(&site, "fast")["domains"], serde_json::json!(["web"]));
+    let domains = site.govern(&["domains", "--json"]).ends(0).lines();
+    let of =
+        |name: &str| domains.iter().find(|domain| domain["name"] == name).unwrap()["pool"].clone();
+    assert_eq!([of("web"), of("own")], ["fast", "main"]);
+    site.govern(&["check", "web"]).ends(0);
+    site.govern(&["reclaim", "web"]).ends(0);
+    let refused = site.govern(&["token", "new", "--domain", "web", "--pool", "main"]).ends(2);
+    assert!(refused.stderr.contains("lies in the pool 'fast' already"), "{}", refused.stderr);
+    site.govern(&["token", "new", "--pool", "none"]).ends(1);
+}
+
+#[test]
+fn a_pool_that_is_read_only_is_read_and_one_that_is_offline_is_not_touched() {
+    let site = Site::new();
+    add(&site, "fast");
+    site.enroll_in("web", &["--pool", "fast"]);
+    site.enroll_in("other", &["--pool", "main"]);
+    backup(&site, "web").ends(0);
+    let set = |state: &str| drop(site.govern(&["pool", "state", "fast", state]).ends(0));
+    set("read-only");
+    let refused = backup(&site, "web").ends(13);
+    assert!(refused.stderr.contains("the pool 'fast' is read-only"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("icecore server pool state fast online"), "{}", refused.stderr);
+    restores(&site, "web");
+    site.govern(&["check", "web"]).ends(0);
+    for words in [&["forget", "web", "--keep-last", "1"][..], &["reclaim", "web"]] {
+        let refused = site.govern(words);
+        assert!(refused.code != 0 && refused.stderr.contains("is read-only"), "{}", refused.stderr);
+    }
+    set("offline");
+    for words in [&["snapshots"][..], &["restore", "latest", "--target", "nowhere"]] {
+        let refused = site.node("web", words);
+        let text = "the pool 'fast' of the domain 'web' is offline";
+        assert!(refused.code != 0 && refused.stderr.contains(text), "{}", refused.stderr);
+    }
+    assert!(backup(&site, "web").ends(13).stderr.contains("is offline"));
+    backup(&site, "other").ends(0);
+    set("draining");
+    backup(&site, "web").ends(0);
+    let refused = site.govern(&["token", "new", "--pool", "fast"]).ends(13);
+    assert!(refused.stderr.contains("is draining: it takes no new domains"), "{}", refused.stderr);
+    site.enroll_in("new", &[]);
+    assert!(site.machine.path("data/pool/domains/new").exists());
+    set("online");
+    site.govern(&["reclaim", "web"]).ends(0);
+}
+
+#[test]
+fn a_domain_that_lies_in_two_pools_or_in_none_is_used_by_nobody() {
+    let mut site = Site::new();
+    let disk = add(&site, "fast");
+    site.enroll_in("web", &["--pool", "fast"]);
+    site.enroll_in("other", &["--pool", "main"]);
+    backup(&site, "web").ends(0);
+    let (here, there) = (disk.join("domains/web"), site.machine.path("data/pool/domains/web"));
+    copied(&here, &there);
+    for _ in 0..2 {
+        let refused = backup(&site, "web").ends(13);
+        for said in ["lies in two pools", "'fast'", "'main'"] {
+            assert!(refused.stderr.contains(said), "{said}: {}", refused.stderr);
+        }
+        backup(&site, "other").ends(0);
+        restart(&mut site);
+    }
+    fs::remove_dir_all(&there).unwrap();
+    backup(&site, "web").ends(0);
+    fs::rename(&here, site.machine.path("away")).unwrap();
+    let refused = backup(&site, "web").ends(13);
+    assert!(refused.stderr.contains("lies in none"), "{}", refused.stderr);
+    assert!(!here.exists(), "nothing was made in its place");
+    fs::rename(site.machine.path("away"), &there).unwrap();
+    let refused = backup(&site, "web").ends(13);
+    assert!(refused.stderr.contains("should lie in the pool 'fast'"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_further_pool_that_is_not_mounted_stops_its_own_domains_and_no_others() {
+    let mut site = Site::new();
+    let disk = add(&site, "fast");
+    site.enroll_in("web", &["--pool", "fast"]);
+    site.enroll_in("other", &["--pool", "main"]);
+    backup(&site, "web").ends(0);
+    let away = site.machine.path("away");
+    fs::rename(&disk, &away).unwrap();
+    fs::create_dir(&disk).unwrap();
+    for _ in 0..2 {
+        let refused = site.node("web", &["snapshots"]);
+        assert!(refused.code != 0 && refused.stderr.contains("not mounted"), "{}", refused.stderr);
+        assert_eq!(fs::read_dir(&disk).unwrap().count(), 0, "nothing is written below");
+        backup(&site, "other").ends(0);
+        assert!(pool(&site, "fast")["fault"].as_str().unwrap().contains("not mounted"));
+        restart(&mut site);
+    }
+    fs::remove_dir(&disk).unwrap();
+    fs::rename(&away, &disk).unwrap();
+    backup(&site, "web").ends(0);
+    restores(&site, "web");
+}
