@@ -34,7 +34,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists bench-buckets prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed storages prove price
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -166,12 +166,15 @@ damage: ## run every command on a repository with every kind of damage to every 
 	@grep "^cells" $(TARGET)/damage.log
 
 client-on-disk: ## interrupt every command at every operation of the simulated disk
-	ICECORE_SIMULATED=all cargo test --profile fast --package pipeline --test it -- simulated:: power::
+	ICECORE_SIMULATED=all cargo test --profile fast --package pipeline --test it -- simulated:: power:: copies:: epochs::
 
 catalog-speed: ## measure every list of a million jobs, in SQLite and PostgreSQL: 200 ms at most
 	ICECORE_CATALOG=all cargo test --profile fast --package catalog -- speed --nocapture --test-threads 1
 
 # Some ten minutes and 4 GiB of disk.
+bench-buckets: build ## measure a repository in a bucket beside restic and a directory: time and requests
+	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/buckets.py
+
 bench-lists: build ## measure every list and report of 1,000 nodes, a million jobs and 100,000 snapshots over HTTP
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/site_lists.py
 
@@ -181,6 +184,12 @@ YEARS ?= 10000
 models: ## compare retention and schedules with their models (MODEL_RUNS=100000), and live through five years (YEARS=10000)
 	ICECORE_MODEL_RUNS=$(MODEL_RUNS) cargo test --profile fast --package retention --package schedule --test model
 	ICECORE_MODEL_RUNS=$(YEARS) cargo test --profile fast --package site --test years
+
+# In `nightly`: MinIO takes minutes to build, and the versions that exist are the last ones.
+MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
+storages: ## run the tests of buckets on MinIO, too
+	PATH="$(PATH):/usr/local/go/bin:$(HOME)/go/bin"; command -v minio >/dev/null || go install github.com/minio/minio@$(MINIO)
+	ICECORE_TEST_S3=minio cargo test --package object-storage --test it
 
 prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)

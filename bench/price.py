@@ -33,7 +33,7 @@ PATCHES = {
                            "        hasher.update(part);\n    }\n    let mut sum = [0; 16];\n"
                            "    hasher.finalize_xof().fill(&mut sum);\n    sum\n",
                            "    let _ = parts;\n    [0; 16]\n", 1)],
-    "without-syncs": [("crates/repository/src/local.rs", "fs::fdatasync(&self.file)",
+    "without-syncs": [("crates/repository/src/local/writer.rs", "fs::fdatasync(&self.file)",
                        "rustix::io::Result::Ok(())", 1),
                       ("crates/repository/src/local.rs", "fs::fsync(&directory)",
                        "rustix::io::Result::Ok(directory).map(drop)", 1)],

@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import against
+import buckets
 import counts
 import run
 import wan
@@ -212,6 +213,13 @@ class Generating(unittest.TestCase):
         textlike.POOL_BYTES = 1000
         self.assertEqual(textlike.line_pool(words, 1), textlike.line_pool(words, 1))
         self.assertNotEqual(textlike.line_pool(words, 1), textlike.line_pool(words, 2))
+
+
+class Buckets(unittest.TestCase):
+    def test_requests_are_counted_by_what_is_charged_for(self):
+        names = ["PutObject", "GetObject", "HeadObject", "ListObjectsV2", "DeleteObjects", "UploadPart"]
+        lines = ["log starts", *(f"k icecore [time] 127.0.0.1 k ID s3_{name} key \"…\" 200" for name in names)]
+        self.assertEqual(buckets.counted(lines), {"write": 2, "read": 2, "list": 1, "delete": 1})
 
 
 class Against(unittest.TestCase):

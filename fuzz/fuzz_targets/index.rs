@@ -29,10 +29,18 @@ fn state(input: &Input<'_>) -> Vec<u8> {
     if input.is_raw {
         return summed(input.state);
     }
-    let mut out = b"ICESTAT1".to_vec();
+    let is_interrupted = input.runs >= 128;
+    let magic = if is_interrupted { b"ICESTAT2" } else { b"ICESTAT1" };
+    let mut out = magic.to_vec();
     input.numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
     out.extend(u64::from(input.runs % 3).to_le_bytes());
     (0..input.runs % 3).for_each(|_| out.extend(1u64.to_le_bytes()));
+    if is_interrupted {
+        // Ranges of three numbers each.
+        let ranges = input.state.as_chunks::<24>().0;
+        out.extend((ranges.len() as u64).to_le_bytes());
+        ranges.iter().for_each(|range| out.extend(range));
+    }
     summed(&out)
 }
 

@@ -8,6 +8,8 @@ use repository::lease::Lease;
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let good = summed(bytes);
     for lease in [bytes, &good] {
+        // The same in a bucket, where it is several objects.
+        object_storage::decode_objects(lease);
         let storage = Memory::with(&[("lease", lease)]);
         let Ok(next) = Lease::acquire(&storage, "fuzz") else { continue };
         assert!(next.generation() > 0);

@@ -6,7 +6,7 @@ use crypto::{
     Cipher, KdfParams, KeyMaterial, KeyRing, NewSlot, Role, SlotSecret, create_slot, open_slot,
 };
 use format::record::{RecordKind, verify};
-use seal::{Block, Opener, BlockCompressor, Sealer};
+use seal::{Block, BlockCompressor, Opener, Sealer};
 use std::sync::OnceLock;
 
 struct Good {

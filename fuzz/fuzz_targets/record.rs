@@ -6,7 +6,8 @@ use format::record;
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(split) = record::split(bytes) {
         let _ = record::object_ids(&split);
-        let again = [&split.header.encode().expect("what was read")[..], split.clear, split.sealed].concat();
+        let again = [&split.header.encode().expect("what was read")[..], split.clear, split.sealed]
+            .concat();
         assert_eq!(bytes.get(..again.len()), Some(&again[..]), "decoded and encoded");
         let objects = split.header.objects as usize;
         if let Ok(parts) = record::payloads(split.sealed, objects) {

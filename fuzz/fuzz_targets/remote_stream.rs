@@ -34,7 +34,9 @@ fn step(harness: &mut StreamHarness, kind: u8, number: u8, input: &mut &[u8]) {
         7 => harness.take(at),
         8 => _ = harness.hear(request, Packet::Done {}),
         9 => _ = harness.hear(0, Packet::Stored { applied: number.into(), stored_bytes: 1 }),
-        10 => _ = harness.hear(0, Packet::Command { command: number.into(), json: vec![number; at] }),
+        10 => {
+            _ = harness.hear(0, Packet::Command { command: number.into(), json: vec![number; at] })
+        }
         11 => _ = harness.reconnect(None),
         12 => _ = harness.reconnect(Some(number.into())),
         13 => harness.lose_session(),

@@ -4,7 +4,7 @@
 
 use format::entry::{Attributes, Content, Entry, Kind, Time, Xattr};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
-use restore::{TargetOptions, Overwrite, OwnerMapping, Target};
+use restore::{Overwrite, OwnerMapping, Target, TargetOptions};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -75,10 +75,7 @@ fn entry(step: &Step<'_>, kind: Kind) -> Entry {
         links: 1 + u32::from(step.flags & 2),
         rdev: u64::from(step.flags),
         content,
-        ..Entry::new(
-            &path(&step.path[..1 + usize::from(step.names % 3)]),
-            Arc::new(attributes),
-        )
+        ..Entry::new(&path(&step.path[..1 + usize::from(step.names % 3)]), Arc::new(attributes))
     }
 }
 
@@ -119,7 +116,8 @@ fn run(target: &Target, step: &Step<'_>) -> Result<(), restore::RestoreProblem> 
         7 => {
             // As at the end of a restore that deletes, and any path at all.
             let directory = path(&step.other);
-            let others: Vec<_> = target.extraneous(&directory, |name| name == b"a")?.flatten().collect();
+            let others: Vec<_> =
+                target.extraneous(&directory, |name| name == b"a")?.flatten().collect();
             others.iter().for_each(|other| drop(target.remove(other, None)));
             drop(target.remove(&directory, None));
         }
@@ -176,8 +174,7 @@ libfuzzer_sys::fuzz_target!(|input: Input<'_>| {
     let (root, outside) = place();
     let inside = root.join("inside");
     emptied(&inside);
-    let overwrite =
-        [Overwrite::Always, Overwrite::IfChanged, Overwrite::IfNewer, Overwrite::Never];
+    let overwrite = [Overwrite::Always, Overwrite::IfChanged, Overwrite::IfNewer, Overwrite::Never];
     let options = TargetOptions {
         overwrite: overwrite[usize::from(input.overwrite) % 4],
         dry_run: input.dry_run,

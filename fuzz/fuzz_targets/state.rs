@@ -3,8 +3,8 @@
 #![no_main]
 
 use protocol::Packet;
-use protocol::state::State;
 use protocol::packet::{PathBytes, SnapshotName};
+use protocol::state::State;
 use protocol::window::Window;
 
 /// Whether a server would give this answer to a packet of `kind`.
@@ -22,7 +22,15 @@ fn answers(kind: u8, answer: u8) -> Option<Packet> {
             let (config, damage_epoch, receipt_keys) = (PathBytes(Vec::new()), 0, Vec::new());
             let (may_write, may_read, may_init) = Default::default();
             let domain = node;
-            Packet::Opened { domain, config, damage_epoch, may_write, may_read, may_init, receipt_keys }
+            Packet::Opened {
+                domain,
+                config,
+                damage_epoch,
+                may_write,
+                may_read,
+                may_init,
+                receipt_keys,
+            }
         }
         (13, _) => Packet::Begun { session: [0; 16], secret: [0; 16], is_empty: false },
         (14, _) => Packet::Attached { applied: 0 },

@@ -11,7 +11,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(name) = text.parse::<Name>() {
         let path = std::path::Path::new(name.as_str());
         let mut parts = path.components();
-        assert!(matches!(parts.next(), Some(std::path::Component::Normal(_))) && parts.next().is_none());
+        assert!(
+            matches!(parts.next(), Some(std::path::Component::Normal(_))) && parts.next().is_none()
+        );
     }
     if let Some((secret, rest)) = bytes.split_first_chunk::<16>()
         && let Some((ca_fingerprint, typed)) = rest.split_first_chunk::<16>()

@@ -1,9 +1,9 @@
 //! What people type to name snapshots and files: selectors and patterns of names.
 #![no_main]
 
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use pipeline::browse::glob::Glob;
 use pipeline::select::SnapshotSelector;
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {

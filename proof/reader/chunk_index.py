@@ -10,11 +10,22 @@ def state(data):
     """Next container and numbers of the runs."""
     need(checksum(data[:-16]) == data[-16:], "checksum of the index state")
     reader = Reader(data[:-16], "index state")
-    reader.magic(b"ICESTAT1")
+    magic = reader.take(8)
+    need(magic in (b"ICESTAT1", b"ICESTAT2"), "magic of the index state")
     next_container, _run, _snapshot, _epoch = (reader.u64() for _ in range(4))
     runs = [reader.u64() for _ in range(reader.u64())]
+    if magic == b"ICESTAT2":
+        interrupted(reader)
     reader.end()
     return next_container, runs
+
+
+def interrupted(reader):
+    """Ranges of containers that reclaim leaves alone: first, last, and how often it has."""
+    ranges = [tuple(reader.u64() for _ in range(3)) for _ in range(reader.u64())]
+    need(0 < len(ranges) <= 1024, "number of ranges of containers")
+    need(all(first <= last and often < 3 for first, last, often in ranges), "a range of containers")
+    need(all(a[1] < b[0] for a, b in zip(ranges, ranges[1:])), "order of the ranges of containers")
 
 
 def run(data):

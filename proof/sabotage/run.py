@@ -36,14 +36,106 @@ SABOTAGES = {
     "a receipt lies in the container of its manifest": (
         "crates/repository/src/session.rs", "            && kind != RecordKind::Manifest\n", "",
         test("simulation", "a_receipt_at_the_end")),
+    "backups leave inodes for forget and reclaim": (
+        "crates/repository/src/session.rs", "        reserve::leaves_inodes(&*self.repository.storage)?;\n", "",
+        test("icecore", "few_inodes_refuse")),
+    "records are counted before they are stored": (
+        "crates/server-data/src/session.rs", "access_control.may_store(&self.access.domain, record.len() as u64)",
+        "access_control.may_store(&self.access.domain, record.len() as u64 / 1_000)",
+        test("server", "two_sessions_that_store")),
+    "a domain is looked for in all pools": (
+        "crates/server-control/src/pools.rs", "let mut also = others.filter(|(_, path)| path.exists());",
+        "let mut also = others.filter(|(_, path)| path.exists()).take(0);",
+        test("server-control", "a_domain_that_lies_in_two_pools")),
+    "an unknown use is not zero": (
+        "crates/server-contract/src/uses.rs",
+        "None => Err(Exceeded::Unknown { quota: allowance.quota.clone(), domain: domain.clone() }),",
+        "None => Ok(sum),",
+        test("server-contract", "an_unknown_use")),
     "and where reclaim copies it": (
         "crates/repository/src/reclaim/copy.rs", "if self.is_full() && kind != RecordKind::Receipt {",
         "if self.is_full() {",
         test("simulation", "a_receipt_that_reclaim_copies")),
+    "reclaim leaves what a copy of another process reads": (
+        "crates/repository/src/reclaim/mark.rs", "let read = repository.roots_of_readers()?;",
+        "let _ = repository.roots_of_readers()?;\n    let read: Vec<ObjectId> = Vec::new();",
+        test("repository", "a_reclaim_of_another_process_leaves")),
+    "a reader that died pins nothing": (
+        "crates/repository/src/readers.rs", "            return Ok(Vec::new());\n        }\n        match read_small",
+        "        }\n        match read_small",
+        test("repository", "a_reader_that_died")),
+    "a record is verified before it is copied": (
+        "crates/repository/src/copy/records.rs", "            return Err(at(reason));", "            let _ = reason;",
+        test("repository", "a_damaged_record_is_refused")),
+    "a snapshot that is not whole is not copied": (
+        "crates/repository/src/copy.rs", "true if !self.accept_damage =>", "true if self.accept_damage =>",
+        test("repository", "a_damaged_record_is_refused")),
+    "a copy takes the numbers of its snapshots": (
+        "crates/repository/src/session/copied.rs", "fetch_max(last.saturating_add(1), ", "fetch_max(last.min(1), ",
+        test("repository", "a_copy_has_the_same")),
+    "what was forgotten at a copy is not copied again": (
+        "crates/pipeline/src/copy.rs", "known.contains(&name.id) && !options.again", "known.contains(&name.id) && false",
+        test("icecore", "a_copy_has_its_own_retention")),
+    "another repository is no copy": (
+        "crates/pipeline/src/copy.rs", "if target.config() == source.config() {", "if true {",
+        test("icecore", "another_repository_and_the_same_place")),
+    "what the first place has lost is read from a copy": (
+        "crates/pipeline/src/fallback.rs", "match self.fetch_from_copies(id, buffer) {",
+        "match self.fetch_from_copies(id, buffer).filter(|_| false) {",
+        test("icecore", "what_the_first_place_has_lost")),
+    "reclaim makes durable that containers are gone": (
+        "crates/repository/src/reclaim/rewrite.rs",
+        "        directories.iter().try_for_each(|name| storage.sync_directory(name))?;\n", "",
+        test("pipeline", "a_reclaim_makes_durable_that_containers_are_gone")),
+    "what a neighbor says is not believed": (
+        "crates/pipeline/src/restore/work.rs", "match chunk.filter(|chunk| is_right(shared, used, chunk)) {",
+        "match chunk {",
+        test("pipeline", "leads_nobody_astray")),
+    "tiny files are found by their neighbors": (
+        "crates/pipeline/src/restore/plan.rs", "store.locate_neighbors(&ids)?", "store.locate(&ids)?",
+        test("pipeline", "a_restore_of_tiny_files_reads_little_more")),
+    "a container of tiny objects ends": (
+        "crates/repository/src/container/write.rs", " || self.objects >= OBJECTS_MAX", "",
+        test("repository", "a_container_ends_after_so_many_objects")),
     "half of an init goes": (
         "crates/repository/src/recover.rs", "    remove_half_of_an_init(repository, lease)\n}",
         "    let _ = remove_half_of_an_init;\n    Ok(())\n}",
         test("simulation", "an_init_that_is_killed")),
+    "a writer looks at the lease behind its snapshot": (
+        "crates/repository/src/session.rs",
+        "too late for the next writer to see.\n        self.lease.verify()?;", "too late for the next writer to see.",
+        test("object-storage", "a_writer_that_sleeps_before_any_step")),
+    "who takes a lease over fences the state": (
+        "crates/object-storage/src/takeover.rs", "    fence_state(client, names)?;\n", "    let _ = fence_state;\n",
+        test("object-storage", "an_overtaken_writer_publishes_no_state")),
+    "a container that is about to go is announced": (
+        "crates/object-storage/src/storage.rs", "            self.announce_removal(&containers)?;\n",
+        "            let _ = Self::announce_removal;\n",
+        test("object-storage", "removes_nothing_that_a_rebuild_has_found")),
+    "a snapshot that came too late counts for nobody": (
+        "crates/object-storage/src/takeover.rs", "is_none_or(|files| files.contains(file))",
+        "is_none_or(|files| files.contains(file) || true)",
+        test("object-storage", "a_snapshot_that_an_overtaken_writer_writes")),
+    "an object that exists already is read": (
+        "crates/object-storage/src/client.rs", "(there == *bytes).then_some(Written { tag: None })",
+        "(there.is_empty() && !there.is_empty()).then_some(Written { tag: None })",
+        test("object-storage", "a_bucket_keeps_the_contract_while_answers_get_lost")),
+    "what a machine keeps of a bucket is of the content that the storage has": (
+        "crates/object-storage/src/reader.rs", "self.tag.as_deref().unwrap_or_default()",
+        'self.tag.as_deref().map_or("", |_| "")',
+        test("object-storage", "unless_the_storage_has_another_one")),
+    "a storage without conditional writes is refused": (
+        "crates/object-storage/src/storage.rs", "        probe::race(&self.shared.client)\n",
+        "        let _ = probe::race;\n        Ok(())\n",
+        test("object-storage", "a_storage_that_lets_every_writer_win")),
+    "a check reads the bucket alone": (
+        "crates/icecore/src/context.rs", "self.open_to_cancel(Purpose::Read, Reads::Fresh)",
+        "self.open_to_cancel(Purpose::Read, Reads::Cached)",
+        test("icecore", "a_check_reads_the_bucket")),
+    "a cache is believed only for the state that it was filled from": (
+        "crates/object-storage/src/cache.rs", "if !states.iter().any(|state| state.text() == known) {",
+        "if known.is_empty() {",
+        test("icecore", "a_bucket_that_was_put_back")),
     "a short write goes on": (
         "crates/repository/src/storage.rs", "Ok(count) => written += count,",
         "Ok(_) => written = total,",
@@ -207,8 +299,50 @@ SABOTAGES = {
         "            Ok(None) => Ok(Labels::default()),",
         test("server", "there_is_no_receipt_before_the_control_server")),
     "sync of a file": (
-        "crates/repository/src/local.rs", "fs::fdatasync(&self.file)",
+        "crates/repository/src/local/writer.rs", "fs::fdatasync(&self.file)",
         "rustix::io::Result::Ok(())", SYNC),
+    "the zeros that fill the last block are cut": (
+        "crates/repository/src/local/writer.rs", "fs::ftruncate(&self.file, length)",
+        "rustix::io::Result::Ok(length).map(drop)",
+        test("repository", "zeros_that_fill_a_block")),
+    "a direct file is synced with its last block": (
+        "crates/repository/src/local/writer.rs", "self.with_waiting(Self::flush_end)?;",
+        "let _ = Self::flush_end;",
+        test("repository", "what_is_written_directly")),
+    "a direct write that is refused goes on through the cache": (
+        "crates/repository/src/local/writer.rs",
+        "Err(error @ (Errno::INVAL | Errno::OPNOTSUPP)) => self.give_up(&error.to_string()),",
+        "Err(error @ (Errno::INVAL | Errno::OPNOTSUPP)) => Err(self.failed(\"write\", error)),",
+        test("repository", "a_direct_write_that_is_refused_or_short")),
+    "a short direct write goes on through the cache": (
+        "crates/repository/src/local/writer.rs", "Ok(count) if count == blocks.len() => Ok(true),",
+        "Ok(count) if count <= blocks.len() => Ok(true),",
+        test("repository", "a_direct_write_that_is_refused_or_short")),
+    "nothing is made visible where nobody sees it": (
+        "crates/repository/src/local.rs",
+        "self.identity.map_or(Ok(()), |identity| identity.verify(&self.path))",
+        "Ok(())",
+        test("repository", "nothing_is_made_visible_in_a_directory")),
+    "a pool that is not mounted is not made": (
+        "crates/server-contract/src/pool.rs",
+        "let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;",
+        "let found = memory.verify(place).unwrap_or(memory.superblock.clone());\n    place.make_all()?;",
+        test("server-contract", "a_pool_that_is_not_mounted")),
+    "a mount point that was there is missed": (
+        "crates/server-contract/src/pool.rs",
+        "self.mounts.iter().find(|name| !mounted.contains(name))",
+        "self.mounts.iter().find(|name| name.is_empty() && !mounted.contains(name))",
+        test("server-contract", "a_mount_point_that_was_there")),
+    "who lost its pool uses it no more": (
+        "crates/server-contract/src/pool.rs",
+        "if found.generation > self.superblock.generation {",
+        "if found.generation == 0 {",
+        test("server-contract", "who_lost_its_pool_to_another_server")),
+    "no repository is looked for in a pool that is not mounted": (
+        "crates/server-contract/src/repositories.rs",
+        "    // In a pool that is not mounted there is none, and somebody would create it.\n    pool::verify(folder)?;\n",
+        "",
+        test("server-contract", "a_repository_is_not_missing_where_the_pool_is")),
     "sync of a folder": (
         "crates/repository/src/local.rs", "fs::fsync(&directory)",
         "rustix::io::Result::Ok(directory).map(drop)", SYNC),
@@ -235,8 +369,8 @@ SABOTAGES = {
         test("repository", "robbed")),
     "lease before runs are removed": (
         "crates/repository/src/publication.rs",
-        "        lease.verify()?;\n        runs.iter().try_for_each",
-        "        let _ = lease;\n        runs.iter().try_for_each",
+        "        lease.verify()?;\n        let names: Vec<_> = runs",
+        "        let _ = lease;\n        let names: Vec<_> = runs",
         test("pipeline", "fences::a_backup", "fences::a_reclaim_looks", "fences::settling")),
     "who forgets from afar has a full key": (
         "crates/server-data/src/forget.rs",
@@ -248,11 +382,10 @@ SABOTAGES = {
         test("server", "a_node_forgets_when_it_may_and_what_it_may")),
     "name of a chunk, in a restore": (
         "crates/pipeline/src/restore/work.rs",
-        "if !is_as_long || shared.repository.keys.writer.ids.chunk_id(bytes) != used.id {",
-        "if !is_as_long {",
+        "        && shared.repository.keys.writer.ids.chunk_id(chunk) == used.id\n", "",
         test("pipeline", "a_chunk_under_the_name_of_another_is_refused")),
     "length of a chunk, in a restore": (
-        "crates/pipeline/src/restore/work.rs", "if !is_as_long ||", "let _ = is_as_long;\n    if",
+        "crates/pipeline/src/restore/work.rs", "    chunk.len() == used.length as usize\n        && ", "    ",
         test("pipeline", "a_chunk_of_another_length_than_its_run_is_refused")),
     "records are sent for before they are read": (
         "crates/pipeline/src/restore/plan.rs", "            self.shared.repository.store.prefetch(*location)?;",
@@ -371,8 +504,8 @@ SABOTAGES = {
         "from, error))?;\n        self.sync_parent(to)", "from, error))",
         test("repository", "given_replaced_or_taken")),
     "sync of a folder in which a file was removed": (
-        "crates/repository/src/local.rs", "Ok(()) => self.sync_parent(name),",
-        "Ok(()) => Ok(()),",
+        "crates/repository/src/local.rs", "if self.has_unlinked(name)? { self.sync_parent(name) }",
+        "if self.has_unlinked(name)? { Ok(()) }",
         test("repository", "given_replaced_or_taken")),
     "sync of a folder in which a folder was made": (
         "crates/repository/src/local.rs",
@@ -437,7 +570,7 @@ SABOTAGES = {
         test("pipeline", "fences::forgetting")),
     "lease before snapshots are removed": (
         "crates/repository/src/repository.rs",
-        "        lease.verify()?;\n        names.iter()", "        names.iter()",
+        "        lease.verify()?;\n        snapshots::remove(", "        snapshots::remove(",
         test("pipeline", "fences::forgetting")),
     "lease asked when settling fails": (
         "crates/repository/src/repository.rs",
@@ -454,16 +587,16 @@ SABOTAGES = {
         test("pipeline", "fences::settling")),
     "lease before an unfinished container is removed": (
         "crates/repository/src/recover.rs",
-        "    lease.verify()?;\n    Ok(repository.storage.remove(",
-        "    Ok(repository.storage.remove(",
+        "    lease.verify()?;\n    repository.storage.remove(&part_name(",
+        "    repository.storage.remove(&part_name(",
         test("pipeline", "fences::settling")),
     "lease before a copy has its name": (
         "crates/repository/src/reclaim/copy.rs", "        self.lease.verify()?;\n", "",
         test("pipeline", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
     "lease before what reclaim freed is removed": (
         "crates/repository/src/reclaim/rewrite.rs",
-        "            self.lease.verify()?;\n            self.repository.storage.remove(&container::name(",
-        "            self.repository.storage.remove(&container::name(",
+        "            self.lease.verify()?;\n            storage.unlink(&container::name(",
+        "            storage.unlink(&container::name(",
         test("pipeline", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
     "lease before parts of the dead are removed": (
         "crates/repository/src/reclaim.rs",
@@ -669,8 +802,8 @@ SABOTAGES = {
         test("repository", "a_state_is_read_back")),
     "checksum of a page of a run": (
         "crates/repository/src/index/run.rs",
-        "if checksum(&[&header[..2], body])[..8] != header[8..16] || count",
-        "if count",
+        "if checksum(&[&header[..2], body])[..8] != header[8..16] {",
+        "if checksum(&[&header[..2], body])[..8] == [0; 8] {",
         test("repository", "damage_is_an_error")),
     "checksum of the fence of a run": (
         "crates/repository/src/index/run.rs",

@@ -48,10 +48,14 @@ const PARTS: [Part; 24] = [
     whole("a thousand nodes", &["make", "--quiet", "fleet"]),
     Part { name: "simulated disk", share: 12, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
     Part { name: "system calls", share: 11, what: What::Rig(&["inject"]) },
-    Part { name: "kill -9", share: 10, what: What::Rig(&["crash", "--runs", WITHOUT_END]) },
+    Part {
+        name: "kill -9",
+        share: 10,
+        what: What::Rig(&["crash", "--io", "changing", "--runs", WITHOUT_END]),
+    },
     shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
     shut_down("shut down, xfs", &["crash", "--runs", WITHOUT_END, "--shut-down", "xfs"]),
-    Part { name: "power cut, ext4", share: 6, what: What::Rig(&["device"]) },
+    Part { name: "power cut, ext4", share: 6, what: What::Rig(&["device", "--io", "direct"]) },
     Part { name: "power cut of a restore", share: 2, what: What::Rig(&["device", "--target"]) },
     Part { name: "power cut, xfs", share: 4, what: What::Rig(&["device", "--file-system", "xfs"]) },
     Part {
@@ -75,13 +79,14 @@ const PARTS: [Part; 24] = [
 ];
 
 /// What runs only with `--nightly`.
-const NIGHTLY: [Part; 7] = [
+const NIGHTLY: [Part; 8] = [
     whole("second reader", &["make", "--quiet", "second-reader"]),
     whole("advisories", &["make", "--quiet", "advisories"]),
     whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
     whole("packages", &["make", "--quiet", "package-test"]),
     whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"]),
     whole("a million jobs in the catalog", &["make", "--quiet", "catalog-speed"]),
+    whole("buckets on MinIO", &["make", "--quiet", "storages"]),
     large("many names and links, ext4", &["--only", "ext4 > ext4 as root"]),
 ];
 

@@ -33,6 +33,25 @@ struct Options {
     keep: bool,
     /// The kind of file system that is shut down, instead of killing.
     file_system: Option<String>,
+    io: Io,
+}
+
+/// How containers are written.
+#[derive(Clone)]
+enum Io {
+    /// In this mode, if one is named.
+    Same(Option<String>),
+    /// In another one before each command.
+    Changing,
+}
+
+impl Io {
+    fn named(name: Option<&str>) -> Self {
+        match name {
+            Some("changing") => Self::Changing,
+            name => Self::Same(name.map(str::to_owned)),
+        }
+    }
 }
 
 /// What a command usually takes, so that kills fall all over it.
@@ -75,6 +94,7 @@ impl Options {
             binary,
             keep: false,
             file_system: None,
+            io: Io::Same(None),
         }
     }
 }
@@ -83,6 +103,7 @@ struct Model {
     icecore: Icecore,
     source: PathBuf,
     work: PathBuf,
+    io: Io,
     random: Random,
     backup: Usual,
     forget: Usual,
@@ -109,12 +130,13 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let more = ["--keep", "--shut-down", "--runs", "--verify-every"];
+    let more = ["--keep", "--shut-down", "--runs", "--verify-every", "--io"];
     let asked = Asked::parse(arguments, &more)?;
     let usual = Options::of(asked.binary());
     Ok(Options {
         keep: asked.has("--keep"),
         file_system: asked.text("--shut-down").map(str::to_owned),
+        io: Io::named(asked.text("--io")),
         runs: asked.number("--runs")?.unwrap_or(usual.runs),
         limit: asked.limit()?,
         seed: asked.seed()?,
@@ -167,11 +189,15 @@ impl Model {
         let icecore = Icecore { binary: options.binary.clone(), repository, volume };
         let location = icecore.repository.to_string_lossy().into_owned();
         icecore.run(&["init", "--repo", &location])?;
+        if let Io::Same(Some(mode)) = &options.io {
+            icecore.run(&["pool", "set", mode])?;
+        }
         let unknown = Usual(Duration::ZERO);
         let mut model = Self {
             icecore,
             source,
             work: work.to_owned(),
+            io: options.io.clone(),
             random,
             backup: unknown,
             forget: unknown,
@@ -210,6 +236,10 @@ impl Model {
     fn round(&mut self) -> Result<(), String> {
         self.make_room()?;
         tree::mutate(&self.source, &mut self.random).map_err(failed("change the tree"))?;
+        if matches!(self.io, Io::Changing) {
+            let mode = if self.random.one_in(2) { "direct" } else { "buffered" };
+            self.icecore.run(&["pool", "set", mode])?;
+        }
         match self.random.below(8) {
             0 => {
                 self.expect_forgotten()?;

@@ -36,6 +36,8 @@ pub(super) struct Options {
     commands: u64,
     /// The target of restores lies on the disk, and no repository.
     is_target: bool,
+    /// How containers are written, if it is said.
+    io: Option<String>,
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
@@ -52,7 +54,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let asked = Asked::parse(arguments, &["--file-system", "--commands", "--target"])?;
+    let asked = Asked::parse(arguments, &["--file-system", "--commands", "--target", "--io"])?;
     let is_target = asked.has("--target");
     Ok(Options {
         binary: asked.binary(),
@@ -61,6 +63,7 @@ fn options(arguments: &[String]) -> Result<Options, String> {
         seed: asked.seed()?,
         commands: asked.number("--commands")?.unwrap_or(COMMANDS[usize::from(is_target)]).max(1),
         is_target,
+        io: asked.text("--io").map(str::to_owned),
     })
 }
 

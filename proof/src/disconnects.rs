@@ -236,11 +236,16 @@ fn dies(
     victims: &[Victim],
     random: &mut Random,
 ) -> Result<(), String> {
-    for victim in victims.iter().filter(|victim| victim.is_elsewhere == is_storage) {
+    // A job that begins while this is at it may still meet the server that dies.
+    let its: Vec<_> = victims.iter().filter(|it| it.is_elsewhere == is_storage).collect();
+    for victim in &its {
         victim.seen.server_kills.fetch_add(1, Relaxed);
     }
     let place = places.of_mut(is_storage);
     place.kill();
+    for victim in &its {
+        victim.seen.server_deaths.fetch_add(1, Relaxed);
+    }
     if random.one_in(2) {
         sleep(Duration::from_millis(random.below(AWAY_MS_MAX)));
     }

@@ -45,6 +45,7 @@ cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --keep          keep the working directory
     --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
                     repository, as a power cut does; needs root
+    --io MODE       write containers direct, buffered or auto; changing: another way each time
 cargo proof disconnects [OPTIONS]   a server and its nodes: kill -9 of the server and of backups, broken
                               and stalled connections; every disconnected node resumes by itself
     --runs N        kills and disconnects (default 1000)
@@ -56,6 +57,7 @@ cargo proof device [OPTIONS]  a disk that logs writes and flushes, with a power 
                               keeps none, all or some of what was written since; needs root
     --file-system FS   ext4 (default), xfs or btrfs
     --commands N    commands to log (default 16; 6 restores)
+    --io MODE       write containers direct, buffered or auto
     --target        put the restored files on that disk, not the repository
     --seconds S     test as many of the flushes as the time allows
     --seed N        repeat a run

@@ -101,6 +101,9 @@ pub(super) fn commands(
     let icecore = Icecore { binary: options.binary.clone(), repository, volume: None };
     let mut script = Script { icecore, log, random, source, snapshots: Vec::new() };
     script.icecore.run(&["init"])?;
+    if let Some(mode) = &options.io {
+        script.icecore.run(&["pool", "set", mode])?;
+    }
     let begun = log.lock().len();
     script.back_up()?;
     for _ in 0..options.commands {

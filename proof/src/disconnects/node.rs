@@ -43,8 +43,10 @@ pub(crate) struct Counts {
 pub(crate) struct Seen {
     pub(crate) is_running: AtomicBool,
     pub(crate) is_to_be_killed: AtomicBool,
-    /// Times that the server was killed which holds its domain.
+    /// Times that the server which holds its domain was about to be killed.
     pub(crate) server_kills: AtomicU64,
+    /// Times that it was killed: fewer while somebody is at it.
+    pub(crate) server_deaths: AtomicU64,
 }
 
 /// A snapshot that was acknowledged.
@@ -132,14 +134,14 @@ impl Node {
         }
         let source = self.source.to_string_lossy().into_owned();
         let streams = *self.random.pick(&["1", "1", "3"]);
-        let kills = self.seen.server_kills.load(Relaxed);
+        let deaths = self.seen.server_deaths.load(Relaxed);
         let Some(ran) = self.job(&["backup", &source, "--json", "--streams", streams])? else {
             self.is_owed = true;
             return Ok(());
         };
         self.is_owed = false;
         let id = ran.acknowledged().ok_or_else(|| format!("needs a hand: {}", ran.told()))?;
-        self.count(&ran, self.seen.server_kills.load(Relaxed) - kills)?;
+        self.count(&ran, self.seen.server_kills.load(Relaxed) - deaths)?;
         let copy = (ran.code == Some(0)).then_some(copy);
         self.known.push(Known { id, copy });
         self.forget_some();
