@@ -55,6 +55,7 @@ impl Check {
         context.keep_doubts();
         let repository = context.open_to_check()?;
         let threads = self.threads.map_or(0, usize::from);
+        let are_named = !crate::copies::named(context)?.is_empty();
         let copies = self.copies(context, &repository)?;
         if self.repair && repository.store.config().parity_percent() == 0 && copies.is_empty() {
             return Err(Failure::new(Code::Usage, "this repository has no parity to repair with, and no copy is named")
@@ -83,7 +84,7 @@ impl Check {
         summary(&report).iter().try_for_each(|line| context.out.line(line))?;
         let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
         let advice = match context.remote() {
-            None => advice(&report),
+            None => advice(&report, lead(self.repair && !copies.is_empty(), are_named)),
             Some(remote) => {
                 context.out.line(&left_out(&report, remote.names().1))?;
                 advice_from_afar(&report, remote.names().1)
@@ -175,7 +176,7 @@ fn doubt(what: String) -> Damage {
 }
 
 /// What to do next, if anything: commands that end in a clean check, one after the other.
-fn advice(report: &CheckReport) -> Option<String> {
+fn advice(report: &CheckReport, lead: &str) -> Option<String> {
     let can_heal = report.damages.iter().any(|damage| damage.healable);
     if report.damages.is_empty() {
         return None;
@@ -191,15 +192,28 @@ fn advice(report: &CheckReport) -> Option<String> {
         ));
     }
     if report.needs_rebuild {
-        return Some("What to do, in this order:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe new index lists nothing damaged, a backup of the same sources stores again what is missing and still exists,\nand the check says what is left to do.".into());
+        return Some(format!(
+            "{lead}, in this order:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe new index lists nothing damaged, a backup of the same sources stores again what is missing and still exists,\nand the check says what is left to do."
+        ));
     }
     let forget = match report.damaged_snapshots() {
         ids if ids.is_empty() => String::new(),
         ids => format!("\n  icecore forget --damaged {}", ids.join(" ")),
     };
     Some(format!(
-        "What to do: restore what you need of the damaged snapshots. Then give up what is lost:{forget}\n  icecore reclaim --accept-damage\n  icecore check"
+        "{lead}: restore what you need of the damaged snapshots. Then give up what is lost:{forget}\n  icecore reclaim --accept-damage\n  icecore check"
     ))
+}
+
+/// How advice begins. A copy may still have what the next commands give up, unless the repair has asked the copies.
+fn lead(has_asked_copies: bool, are_named: bool) -> &'static str {
+    match are_named {
+        _ if has_asked_copies => "What to do",
+        true => "Repair from the copies first:\n  icecore check --repair\nIf damage is left",
+        false => {
+            "If the repository has a copy, repair from it first:\n  icecore check --repair --copies REPOSITORY\nOtherwise"
+        }
+    }
 }
 
 fn tell_note(context: &Context, note: &Damage) -> Result<()> {
@@ -282,15 +296,23 @@ mod tests {
                 .collect(),
             ..CheckReport::default()
         };
-        assert_eq!(advice(&report(&[])), None);
-        let given = advice(&report(&[false])).unwrap();
+        assert_eq!(advice(&report(&[]), "What to do"), None);
+        let given = advice(&report(&[false]), "What to do").unwrap();
         assert!(given.contains("icecore reclaim --accept-damage"), "{given}");
-        let given = advice(&CheckReport { needs_rebuild: true, ..report(&[false]) }).unwrap();
-        assert!(given.contains("icecore rebuild"), "{given}");
+        let given =
+            advice(&CheckReport { needs_rebuild: true, ..report(&[false]) }, "Otherwise").unwrap();
+        assert!(given.starts_with("Otherwise, in this order:\n  icecore rebuild"), "{given}");
         let damaged_keys = vec!["0102".to_owned()];
-        let given = advice(&CheckReport { damaged_keys, ..report(&[false]) }).unwrap();
+        let given = advice(&CheckReport { damaged_keys, ..report(&[false]) }, "").unwrap();
         assert!(given.contains("\n  icecore key remove 0102\n  icecore check\n"), "{given}");
-        assert!(advice(&report(&[false, true])).unwrap().contains("icecore check --repair"));
+        assert!(advice(&report(&[false, true]), "").unwrap().contains("icecore check --repair"));
+    }
+
+    #[test]
+    fn a_copy_is_asked_before_anything_is_given_up() {
+        assert!(lead(false, false).contains("icecore check --repair --copies REPOSITORY\n"));
+        assert!(lead(false, true).contains("icecore check --repair\n"));
+        assert_eq!(lead(true, true), "What to do", "it was asked");
     }
 
     /// Review finding U16: 100 of 314 files were listed, and nothing said so.

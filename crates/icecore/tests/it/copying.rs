@@ -270,14 +270,19 @@ fn what_the_first_place_has_lost_is_read_from_the_copy_and_repaired() {
     let whole = two.restores_from_both(&snapshot);
     assert!(!whole.stderr.contains("copy"), "nothing is lost: {}", whole.stderr);
     damage(&two.machine);
-    two.machine.run(["check", "--read-data"]).ends(14);
+    let advice = two.machine.run(["check", "--read-data"]).ends(14).text();
+    assert!(advice.contains("icecore check --repair --copies REPOSITORY\n"), "{advice}");
     let ran = two.restores_from_both(&snapshot);
     assert!(ran.stderr.contains("from the copy"), "{}", ran.stderr);
     let ran = two.run(&["cat", &two.machine.stored(&snapshot, "large")]).ends(0);
     assert_eq!(ran.stdout, content);
     std::fs::remove_file(two.machine.container_over(1 << 20)).unwrap();
     two.restores_from_both(&snapshot);
-    two.run(&["check", "--read-data"]).ends(14);
+    let advice = two.run(&["check", "--read-data"]).ends(14).text();
+    assert!(
+        advice.contains("Repair from the copies first:\n  icecore check --repair\n"),
+        "{advice}"
+    );
     let repaired = two.run(&["check", "--repair"]).ends(0);
     assert!(repaired.text().contains("repaired"), "{}", repaired.text());
     two.machine.run(["check", "--read-data"]).ends(0);
