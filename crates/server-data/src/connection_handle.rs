@@ -148,6 +148,11 @@ impl ConnectionHandle {
         self.end.notify_one();
     }
 
+    /// Whether it was ended so: nothing that still arrives counts.
+    pub(super) fn is_ending(&self) -> bool {
+        self.last.lock().is_some()
+    }
+
     /// The packet with which it was ended.
     pub(super) fn last_packet(&self) -> Option<Packet> {
         self.last.lock().take()

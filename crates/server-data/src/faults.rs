@@ -55,8 +55,11 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Packet {
     fault(code, &refusal.message, &refusal.hint, &[])
 }
 
-/// The reply for what a quota has no room for.
+/// The reply for what a quota has no room for, or for which that cannot be known now.
 pub(super) fn of_quota(refusal: &Refusal) -> Packet {
+    if refusal.is_transient {
+        return of_refusal(refusal);
+    }
     fault(Code::NoSpace, &refusal.message, &refusal.hint, &[])
 }
 

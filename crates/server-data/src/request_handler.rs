@@ -68,6 +68,10 @@ impl RequestHandler {
         if self.handle.node.is_revoked() {
             return Err(faults::revoked());
         }
+        // What came behind the packet that ended the connection is sent again on the next one.
+        if self.handle.is_ending() {
+            return Ok(None);
+        }
         match packet {
             Packet::Hello { oldest, newest, .. } => self.hello(oldest, newest),
             Packet::Open { domain, purpose } => self.open(&domain, purpose),
@@ -81,10 +85,7 @@ impl RequestHandler {
                 self.session(|it, attachment| it.claim(attachment, request, &ids))
             }
             Packet::Holds { ids } => self.session(|it, attachment| it.holds(attachment, &ids)),
-            Packet::Append { record } => {
-                let access_control = &*self.shared.access_control;
-                self.session(|it, attachment| it.append(attachment, &record, access_control))
-            }
+            Packet::Append { record } => self.append(&record),
             Packet::GetNumber {} => self.session(Session::number),
             Packet::Checkpoint {} => self.session(Session::checkpoint),
             Packet::Commit { manifest } => self.commit(&manifest),

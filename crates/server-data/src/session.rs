@@ -188,18 +188,27 @@ impl Session {
     }
 
     /// Takes a record; the reply counts the records taken on the stream. What a quota has no room for ends the stream.
+    ///
+    /// # Errors
+    /// The last packet of the connection, when it cannot be known now whether there is room. Nothing is lost: the node
+    /// attaches again and sends what was not acknowledged.
     pub(super) fn append(
         &self,
         attachment: StreamAttachment,
         record: &[u8],
         access_control: &dyn AccessControl,
-    ) -> Packet {
-        self.on_stream(attachment, |stream, engine| {
+    ) -> Result<Packet, Packet> {
+        let mut not_now = None;
+        let reply = self.on_stream(attachment, |stream, engine| {
             if let Some(fault) = &stream.broken {
                 return Ok(fault.clone());
             }
             if let Err(refusal) = self.may_store(record, access_control) {
-                return Ok(self.refuse(stream, &refusal.message, faults::of_quota(&refusal)));
+                let fault = faults::of_quota(&refusal);
+                if refusal.is_transient {
+                    return Ok(not_now.insert(fault).clone());
+                }
+                return Ok(self.refuse(stream, &refusal.message, fault));
             }
             if let Err(error) = engine.append_bytes(record) {
                 return Ok(self.refuse(stream, &error.to_string(), faults::of_engine(&error)));
@@ -208,7 +217,8 @@ impl Session {
             let stored_bytes = engine.stored_bytes();
             self.stored_bytes.store(stored_bytes, Ordering::Relaxed);
             Ok(Packet::Stored { applied: stream.applied, stored_bytes })
-        })
+        });
+        not_now.map_or(Ok(reply), Err)
     }
 
     /// Nothing more is taken on a stream.

@@ -31,7 +31,9 @@ impl RequestHandler {
             self.handle.end_with(faults::too_many_sessions(&node.name));
             return Ok(None);
         };
-        self.has_room(&access.domain)?;
+        if let Err(refusal) = self.shared.access_control.may_store(&access.domain, 0) {
+            return self.has_no_room(&refusal);
+        }
         let record = session_record(record).map_err(|error| faults::of_engine(&error))?;
         key_list::accept(&domain.repository, &record)?;
         let base = base.map(|name| SnapshotRef { sequence: name.sequence, id: name.id });
@@ -51,15 +53,25 @@ impl RequestHandler {
         Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
     }
 
-    /// No backup begins in a domain whose quota is used up.
-    fn has_room(&self, domain: &str) -> Result<(), Packet> {
-        self.shared.access_control.may_store(domain, 0).map_err(|refusal| {
-            if refusal.is_transient {
-                faults::of_refusal(&refusal)
-            } else {
-                faults::of_quota(&refusal)
+    /// No backup begins in a domain whose quota is used up. While that cannot be known, its node comes back until it can.
+    fn has_no_room(&self, refusal: &Refusal) -> Answer {
+        let fault = faults::of_quota(refusal);
+        if !refusal.is_transient {
+            return Err(fault);
+        }
+        self.handle.end_with(fault);
+        Ok(None)
+    }
+
+    pub(super) fn append(&self, record: &[u8]) -> Answer {
+        let (session, attachment) = self.session.as_ref().ok_or_else(faults::no_session)?;
+        match session.append(*attachment, record, &*self.shared.access_control) {
+            Ok(reply) => Ok(Some(reply)),
+            Err(last) => {
+                self.handle.end_with(last);
+                Ok(None)
             }
-        })
+        }
     }
 
     /// Adds a session, unless another machine with the same identity backs up its source right now: each would

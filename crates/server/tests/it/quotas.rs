@@ -10,10 +10,13 @@ use protocol::Packet;
 use protocol::fault::Code;
 use seal::Sealer;
 use server_contract::uses::stored_bytes;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// For so long a server goes by the quotas that it read.
 const HEARD_WITHIN: Duration = Duration::from_millis(1_200);
+/// What is measured is believed for so long, once somebody was refused.
+const FORGOTTEN_AFTER: Duration = Duration::from_millis(2_500);
 const CHUNK_BYTES: usize = 100_000;
 
 async fn set(server: &Whole, name: &str, body: serde_json::Value) {
@@ -35,6 +38,7 @@ fn on_disk(server: &Whole, domain: &str) -> u64 {
 /// A session that stores records of its own making.
 struct Greedy {
     raw: Raw,
+    name: ([u8; 16], [u8; 16]),
     sealer: Sealer,
     number: u64,
 }
@@ -44,8 +48,8 @@ impl Greedy {
         let mut raw = Raw::opened(machine).await;
         let (_, ring) = stolen_keys(machine, &mut raw).await;
         let sealer = sealer(&ring);
-        raw.begin(&sealer).await;
-        Self { raw, sealer, number: first }
+        let name = raw.begin(&sealer).await;
+        Self { raw, name, sealer, number: first }
     }
 
     /// Stores one more record; the fault, if it is refused.
@@ -110,25 +114,80 @@ async fn nothing_begins_where_a_quota_is_used_up_and_others_are_left_alone() {
     other.backup().await;
 }
 
+/// Two nodes that share a quota, and a file in place of the containers of one: nobody knows what that domain stores.
+struct Unmeasurable {
+    server: Whole,
+    machine: Machine,
+    containers: PathBuf,
+}
+
+impl Unmeasurable {
+    async fn start() -> Self {
+        let server = Whole::start().await;
+        let machine = server.node("web", "web", Role::Full).await;
+        let lost = server.node("lost", "lost", Role::Full).await;
+        lost.write("file", b"x");
+        lost.backup().await;
+        let body = serde_json::json!({"bytes": "1T", "nodes": ["web", "lost"]});
+        set(&server, "both", body).await;
+        machine.write("file", b"x");
+        machine.backup().await;
+        let containers = server.folder("data/pool/domains/lost/containers");
+        Self { server, machine, containers }
+    }
+
+    async fn spoil(&self) {
+        std::fs::rename(&self.containers, self.containers.with_extension("aside")).unwrap();
+        std::fs::write(&self.containers, "no directory").unwrap();
+        tokio::time::sleep(FORGOTTEN_AFTER).await;
+        let shown = of(&self.server, "both").await;
+        assert_eq!((shown.state, shown.used_bytes), (QuotaState::Unknown, None));
+    }
+
+    fn mend(&self) {
+        std::fs::remove_file(&self.containers).unwrap();
+        std::fs::rename(self.containers.with_extension("aside"), &self.containers).unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_whose_use_nobody_can_measure_lets_nothing_in() {
-    let server = Whole::start().await;
-    let machine = server.node("web", "web", Role::Full).await;
-    let lost = server.node("lost", "lost", Role::Full).await;
-    lost.write("file", b"x");
-    lost.backup().await;
-    let body = serde_json::json!({"bytes": "1T", "nodes": ["web", "lost"]});
-    set(&server, "both", body).await;
-    machine.write("file", b"x");
-    machine.backup().await;
-    let containers = server.folder("data/pool/domains/lost/containers");
-    std::fs::remove_dir_all(&containers).unwrap();
-    std::fs::write(&containers, "no directory").unwrap();
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
-    let shown = of(&server, "both").await;
-    assert_eq!((shown.state, shown.used_bytes), (QuotaState::Unknown, None));
-    let mut raw = Raw::opened(&machine).await;
-    let (_, ring) = stolen_keys(&machine, &mut raw).await;
+    let all = Unmeasurable::start().await;
+    all.spoil().await;
+    let mut raw = Raw::opened(&all.machine).await;
+    let (_, ring) = stolen_keys(&all.machine, &mut raw).await;
     let refused = raw.is_refused(&begin(&sealer(&ring)), Code::Busy).await;
     assert!(refused.contains("'lost', and nobody knows how much it stores"), "{refused}");
+    assert_eq!(raw.is_left().await, None, "who comes back asks again");
+    let stored = on_disk(&all.server, "web");
+    all.machine.write("file", &vec![7; 1 << 20]);
+    let waiting = tokio::spawn({
+        let machine = all.machine.clone();
+        async move { machine.backup().await }
+    });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!waiting.is_finished(), "it waits until it is known");
+    assert_eq!(on_disk(&all.server, "web"), stored);
+    all.mend();
+    waiting.await.unwrap();
+}
+
+/// Before, the session ended as if the disk were full, whatever room there was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_outlives_a_time_in_which_nobody_knows_what_a_quota_has_left() {
+    let all = Unmeasurable::start().await;
+    let mut session = Greedy::begin(&all.machine, 0).await;
+    session.store().await.unwrap();
+    all.spoil().await;
+    let (code, message) = session.store().await.unwrap_err();
+    assert_eq!(code, Code::Busy, "{message}");
+    assert_eq!(session.raw.is_left().await, None);
+    all.mend();
+    tokio::time::sleep(FORGOTTEN_AFTER).await;
+    session.raw = Raw::greeted(&all.machine).await;
+    let (name, secret) = session.name;
+    let attach = Packet::Attach { session: name, secret, stream: 0 };
+    let attached = session.raw.ask(&attach).await;
+    assert!(matches!(attached, Packet::Attached { applied: 1 }), "{}", attached.name());
+    session.store().await.unwrap();
 }
