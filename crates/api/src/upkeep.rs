@@ -12,7 +12,7 @@ pub struct StartUpkeep {
     /// Only in this domain; in all that it covers when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<Name>,
-    /// Only this task: `expire`, `reclaim` or `check`; all of its tasks when missing.
+    /// Only this task: `expire`, `copy`, `reclaim` or `check`; all of its tasks when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Only show what would start.
@@ -31,7 +31,7 @@ pub struct StartedUpkeep {
 pub struct StartedUpkeepJob {
     /// The domain.
     pub domain: String,
-    /// `expire`, `reclaim` or `check`.
+    /// `expire`, `copy`, `reclaim` or `check`.
     pub task: String,
     /// Its job; missing in a dry run, and when the task has a job already that waits or runs in the domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct UpkeepStatus {
 pub struct DomainUpkeep {
     /// The domain.
     pub domain: String,
-    /// `expire`, `reclaim` or `check`.
+    /// `expire`, `copy`, `reclaim` or `check`.
     pub task: String,
     /// The upkeeps that do it.
     pub upkeeps: Vec<String>,
@@ -120,14 +120,46 @@ pub struct CheckReport {
     pub is_done: bool,
 }
 
+/// What a copy did: the report of its job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyReport {
+    /// Whether there was no copy before.
+    pub created: bool,
+    /// Snapshots that are there now and were not.
+    pub snapshots: u64,
+    /// Snapshots that were there before.
+    pub present: u64,
+    /// Snapshots that were copied before and forgotten there.
+    pub forgotten_there: u64,
+    /// Records that were copied.
+    pub records: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Snapshots that were not copied, because parts of them are lost.
+    pub left_out: u64,
+    /// The first reasons, for people.
+    pub reasons: Vec<String>,
+    /// Whether everything that was to be copied was.
+    pub is_done: bool,
+}
+
 /// What a job of upkeep does: as a control server asks a storage server for it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum UpkeepWork {
     /// Frees the space that no snapshot needs.
     Reclaim {
         /// Unused bytes that may stay, in percent of all bytes.
         max_waste_percent: f64,
+        /// The most bytes to read and write in a second; no limit when missing.
+        bytes_per_sec: Option<u64>,
+    },
+    /// Copies the snapshots of the domain to a second place.
+    Copy {
+        /// The directory of copies; the copy of the domain is a directory in it, of its name.
+        to: String,
+        /// The domain.
+        domain: String,
         /// The most bytes to read and write in a second; no limit when missing.
         bytes_per_sec: Option<u64>,
     },
@@ -160,6 +192,8 @@ pub struct UpkeepProgress {
 pub enum UpkeepEnd {
     /// A reclaim was carried out, or ended early.
     Reclaimed(ReclaimReport),
+    /// A copy was carried out, or ended early.
+    Copied(CopyReport),
     /// A check was carried out, or ended early.
     Checked(CheckReport),
     /// Another process holds the lease: it can be tried again.

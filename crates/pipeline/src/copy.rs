@@ -100,28 +100,42 @@ pub fn run(
     options: &CopyOptions,
     progress: &Progress,
 ) -> Result<CopyReport> {
+    match run_watched(source, target, options, &Watched(progress))? {
+        (_, true) => Err(Error::Cancelled),
+        (report, false) => Ok(report),
+    }
+}
+
+/// The same, watched by somebody else; also tells whether `watch` ended it.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_watched(
+    source: &Arc<Repository>,
+    target: &Arc<dyn Storage>,
+    options: &CopyOptions,
+    watch: &dyn Watch,
+) -> Result<(CopyReport, bool)> {
     let begun = Instant::now();
     source.verify_with(crypto::is_signed);
     let is_new = !config::exists(&**target)?;
     let mut report =
         CopyReport { dry_run: options.dry_run, created: is_new, ..CopyReport::default() };
     let outcome = match (is_new, options.dry_run) {
-        (true, true) => plan(source, None, options, progress, &mut report)?,
+        (true, true) => plan(source, None, options, watch, &mut report)?,
         (false, true) => {
             let target = opened(source, target)?;
-            plan(source, Some(&target), options, progress, &mut report)?
+            plan(source, Some(&target), options, watch, &mut report)?
         }
         (true, false) => {
-            write(source, &Arc::new(made(source, target)?), options, progress, &mut report)?
+            write(source, &Arc::new(made(source, target)?), options, watch, &mut report)?
         }
-        (false, false) => write(source, &opened(source, target)?, options, progress, &mut report)?,
+        (false, false) => write(source, &opened(source, target)?, options, watch, &mut report)?,
     };
-    if outcome.is_interrupted {
-        return Err(Error::Cancelled);
-    }
+    let is_interrupted = outcome.is_interrupted;
     report.note(outcome);
     report.elapsed_secs = begun.elapsed().as_secs_f64();
-    Ok(report)
+    Ok((report, is_interrupted))
 }
 
 /// The repository in `target`, which must be a copy of `source` or its origin.
@@ -151,19 +165,19 @@ fn plan(
     source: &Arc<Repository>,
     target: Option<&Arc<Repository>>,
     options: &CopyOptions,
-    progress: &Progress,
+    watch: &dyn Watch,
     report: &mut CopyReport,
 ) -> Result<CopyOutcome> {
     let names = wanted(source, target.map(|target| &**target), options, report)?;
     let accept = options.accept_damage;
-    Ok(copy::run(source, CopyTo::Plan(target), &names, accept, &Watched(progress))?)
+    Ok(copy::run(source, CopyTo::Plan(target), &names, accept, watch)?)
 }
 
 fn write(
     source: &Arc<Repository>,
     target: &Arc<Repository>,
     options: &CopyOptions,
-    progress: &Progress,
+    watch: &dyn Watch,
     report: &mut CopyReport,
 ) -> Result<CopyOutcome> {
     target.verify_with(crypto::is_signed);
@@ -176,7 +190,7 @@ fn write(
     let names = wanted(source, Some(target), options, report)?;
     note_copied(target, &lease)?;
     let to = CopyTo::Repository(target, &lease);
-    let outcome = copy::run(source, to, &names, options.accept_damage, &Watched(progress));
+    let outcome = copy::run(source, to, &names, options.accept_damage, watch);
     note_copied(target, &lease)?;
     target.fill_reserve();
     Ok(outcome?)

@@ -1,6 +1,6 @@
 //! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
 
-use api::upkeep::{CheckReport, ReclaimReport, UpkeepEnd, UpkeepWork};
+use api::upkeep::{CheckReport, CopyReport, ReclaimReport, UpkeepEnd, UpkeepWork};
 use repository::watch::Watch;
 use std::path::Path;
 
@@ -21,6 +21,17 @@ pub struct CheckRequest {
     /// The container after which reading begins; 0 for the first.
     pub position: u64,
     /// The most bytes to read in a second; `None` for no limit.
+    pub bytes_per_sec: Option<u64>,
+}
+
+/// How to copy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CopyRequest<'a> {
+    /// The directory of copies.
+    pub to: &'a Path,
+    /// The domain; its copy has its name.
+    pub domain: &'a str,
+    /// The most bytes to read and write in a second; `None` for no limit.
     pub bytes_per_sec: Option<u64>,
 }
 
@@ -51,6 +62,17 @@ pub trait DomainUpkeep: Send + Sync {
         watch: &dyn Watch,
     ) -> Result<ReclaimReport, UpkeepError>;
 
+    /// Copies the snapshots that the copy of the domain lacks, until all are there or `watch` ends it.
+    ///
+    /// # Errors
+    /// [`UpkeepError`]; what was copied before stays so.
+    fn copy(
+        &self,
+        folder: &Path,
+        request: &CopyRequest<'_>,
+        watch: &dyn Watch,
+    ) -> Result<CopyReport, UpkeepError>;
+
     /// Reads what is stored, and looks for damage, which is reported and not returned.
     ///
     /// # Errors
@@ -74,6 +96,10 @@ pub fn carried_out(
         UpkeepWork::Reclaim { max_waste_percent, bytes_per_sec } => {
             let request = ReclaimRequest { max_waste_percent, bytes_per_sec };
             worker.reclaim(folder, &request, watch).map(UpkeepEnd::Reclaimed)
+        }
+        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec } => {
+            let request = CopyRequest { to: Path::new(to), domain, bytes_per_sec };
+            worker.copy(folder, &request, watch).map(UpkeepEnd::Copied)
         }
         UpkeepWork::Check { sample_percent, position, bytes_per_sec } => {
             let request = CheckRequest { sample_percent, position, bytes_per_sec };

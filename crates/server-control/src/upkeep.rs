@@ -1,4 +1,5 @@
-//! Upkeep: what the server does to its domains by itself (expire, reclaim, check), as jobs in the list of all jobs.
+//! Upkeep: what the server does to its domains by itself (expire, copy, reclaim, check), as jobs in the list of all
+//! jobs.
 //!
 //! What is due, waits and runs is in the catalog. A job runs on a thread of its own; there are few at once, and one in
 //! a domain. A server that was killed starts its jobs again: what they did stays done.
@@ -287,8 +288,9 @@ fn row<'a>(
 }
 
 fn task_of(name: &str) -> Result<UpkeepTask> {
-    let unknown =
-        || Error::Usage(format!("'{name}' is no task of upkeep; write expire, reclaim or check"));
+    let unknown = || {
+        Error::Usage(format!("'{name}' is no task of upkeep; write expire, copy, reclaim or check"))
+    };
     UpkeepTask::from_name(name).ok_or_else(unknown)
 }
 

@@ -179,8 +179,8 @@ impl Watch for UpkeepJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::upkeep::{CheckReport, ReclaimReport};
-    use server_contract::upkeep::{CheckRequest, ReclaimRequest, UpkeepError};
+    use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
+    use server_contract::upkeep::{CheckRequest, CopyRequest, ReclaimRequest, UpkeepError};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const REQUEST: &[u8] = br#"{"task":"reclaim","max_waste_percent":5.0,"bytes_per_sec":null}"#;
@@ -203,6 +203,15 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Ok(ReclaimReport::default())
+        }
+
+        fn copy(
+            &self,
+            _: &Path,
+            _: &CopyRequest<'_>,
+            _: &dyn Watch,
+        ) -> Result<CopyReport, UpkeepError> {
+            Err(UpkeepError::Failed("nobody asks for it".to_owned()))
         }
 
         fn check(

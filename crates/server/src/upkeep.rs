@@ -1,14 +1,17 @@
 //! Upkeep of the repositories on this server, with the lease of the data plane and beside its sessions. It needs no
 //! key, but what it needs (signatures of snapshots and of what was forgotten) lies above both planes.
 
+mod copies;
 mod pace;
 
-use api::upkeep::{CheckReport, ReclaimReport};
+use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
 use pace::Pace;
 use pipeline::keyless::{self, Part, PartReport};
 use repository::reclaim::{ReclaimOptions, ReclaimOutcome};
 use repository::watch::Watch;
-use server_contract::upkeep::{CheckRequest, DomainUpkeep, ReclaimRequest, UpkeepError};
+use server_contract::upkeep::{
+    CheckRequest, CopyRequest, DomainUpkeep, ReclaimRequest, UpkeepError,
+};
 use server_data::domains::Domains;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +38,18 @@ impl DomainUpkeep for Worker {
         let pace = Pace::new(watch, request.bytes_per_sec);
         let done = keyless::reclaim_beside(&domain.repository, &lease, options, &pace);
         done.map(|done| reclaimed(&done)).map_err(failed)
+    }
+
+    fn copy(
+        &self,
+        folder: &Path,
+        request: &CopyRequest<'_>,
+        watch: &dyn Watch,
+    ) -> Result<CopyReport, UpkeepError> {
+        pace::step_back();
+        let place = copies::place(folder, request)?;
+        let domain = self.0.open(folder).map_err(of_engine)?;
+        copies::copy(&domain.repository, &place, &Pace::new(watch, request.bytes_per_sec))
     }
 
     fn check(

@@ -32,6 +32,9 @@ pub struct Upkeep {
     pub sample: Option<Percent>,
     /// The share of a domain that may stay unused; less means more copying.
     pub max_waste: Percent,
+    /// The directory in which `copy` keeps a copy of each domain: on the machine on which the domain lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 impl Default for Upkeep {
@@ -43,6 +46,7 @@ impl Default for Upkeep {
             throttle: None,
             sample: None,
             max_waste: MAX_WASTE,
+            to: None,
         }
     }
 }
@@ -66,12 +70,15 @@ impl Site {
     }
 }
 
-/// One kind of work on a domain, in the order in which they make sense: what expires is freed by the reclaim after it.
+/// One kind of work on a domain, in the order in which they make sense: what expires is not copied any more, and is
+/// freed by the reclaim after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpkeepTask {
     /// Puts into the trash what nothing keeps, and deletes what has lain there for long enough.
     Expire,
+    /// Copies snapshots to a second place.
+    Copy,
     /// Frees the space that no snapshot needs.
     Reclaim,
     /// Reads what is stored, and looks for damage.
@@ -80,12 +87,13 @@ pub enum UpkeepTask {
 
 impl UpkeepTask {
     /// All tasks, in their order.
-    pub const ALL: [Self; 3] = [Self::Expire, Self::Reclaim, Self::Check];
+    pub const ALL: [Self; 4] = [Self::Expire, Self::Copy, Self::Reclaim, Self::Check];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Expire => "expire",
+            Self::Copy => "copy",
             Self::Reclaim => "reclaim",
             Self::Check => "check",
         }

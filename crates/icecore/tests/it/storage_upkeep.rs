@@ -205,3 +205,26 @@ fn a_job_whose_storage_server_is_away_can_be_canceled_and_says_why() {
     let job = rig.ended(id);
     assert_eq!(job["state"], "cancelled", "{job}");
 }
+
+#[test]
+fn a_domain_that_is_lost_comes_back_from_the_copy_that_its_storage_server_made() {
+    let mut rig = Rig::new();
+    let second = rig.0.machine.path("second");
+    std::fs::create_dir(&second).unwrap();
+    std::fs::write(second.join("icecore-copies"), "").unwrap();
+    let (tasks, to) = ("tasks=[\"copy\"]", format!("to={}", second.display()));
+    rig.0.govern(&["upkeep", "create", "second", "--set", tasks, "--set", &to, "--yes"]).ends(0);
+    let job = rig.ended(rig.begin("second", "copy"));
+    assert_eq!((job["state"].as_str(), &report(&job)["snapshots"]), (Some("complete"), &2.into()));
+    rig.0.storage.as_mut().unwrap().kill();
+    std::fs::remove_dir_all(rig.folder("")).unwrap();
+    // Nobody needs a key for it.
+    let mut back = rig.0.machine.command(["copy", "--to"]);
+    back.arg(rig.folder("")).env("ICECORE_REPO", second.join("web")).env_remove("ICECORE_PASSWORD");
+    crate::machine::ended(&mut back).ends(0);
+    rig.0.start_storage();
+    rig.0.restores("web", &[]);
+    rig.back_up(&noise(3, 1 << 20));
+    let job = rig.ended(rig.begin("second", "copy"));
+    assert_eq!((&report(&job)["present"], &report(&job)["snapshots"]), (&2.into(), &1.into()));
+}

@@ -62,7 +62,12 @@ impl Site {
     /// Starts a task in the domain, and waits for its end.
     fn upkeep(&self, task: &str) -> Value {
         let words = ["upkeep", "start", "default", "--domain", "web", "--task", task, "--json"];
-        let started = govern(&self.machine, &words).ends(0).lines();
+        self.started(&words)
+    }
+
+    /// Starts what `words` say, and waits for the end of its first job.
+    fn started(&self, words: &[&str]) -> Value {
+        let started = govern(&self.machine, words).ends(0).lines();
         self.ended(started[0]["job"].as_u64().unwrap())
     }
 
@@ -127,4 +132,42 @@ fn a_server_reclaims_and_checks_a_domain_while_a_node_backs_up_to_it() {
     drop(backup.stdin.take());
     assert!(backup.wait().unwrap().success());
     site.restores_exactly("back");
+}
+
+#[test]
+fn a_server_copies_a_domain_to_a_second_place_while_a_node_backs_up_to_it() {
+    let site = Site::new();
+    site.back_up(&noise(1, 6 << 20));
+    let second = site.machine.path("second");
+    std::fs::create_dir(&second).unwrap();
+    let (tasks, to) = ("tasks=[\"copy\"]", format!("to={}", second.display()));
+    let words = ["upkeep", "create", "second", "--set", tasks, "--set", &to, "--yes"];
+    govern(&site.machine, &words).ends(0);
+    let copy = || site.started(&["upkeep", "start", "second", "--json"]);
+    let alarm = || {
+        let rows = govern(&site.machine, &["upkeep", "status", "--json"]).ends(0).lines();
+        rows.iter().find(|row| row["task"] == "copy").unwrap()["alarm"].clone()
+    };
+    // As if the disk for copies were not mounted.
+    let job = copy();
+    assert_eq!(job["state"], "failed", "{job}");
+    let told = alarm();
+    assert!(told.as_str().unwrap().contains("touch '"), "{told}");
+    assert!(std::fs::read_dir(&second).unwrap().next().is_none(), "nothing was made there");
+    std::fs::write(second.join("icecore-copies"), "").unwrap();
+    let mut backup = site.open_backup();
+    let job = copy();
+    assert_eq!((job["state"].as_str(), alarm()), (Some("complete"), Value::Null), "{job}");
+    assert_eq!((&report(&job)["created"], &report(&job)["snapshots"]), (&true.into(), &1.into()));
+    drop(backup.stdin.take());
+    assert!(backup.wait().unwrap().success());
+    let counts = report(&copy());
+    assert_eq!((&counts["present"], &counts["snapshots"]), (&1.into(), &1.into()), "{counts}");
+    let key = govern(&site.machine, &["key", "web", "--quiet"]).ends(0).text();
+    let (target, copy) = (site.machine.path("out"), second.join("web"));
+    let snapshot = format!("latest:{}", site.machine.source().display());
+    let mut restore = site.machine.command(["restore", &snapshot, "--verify", "--target"]);
+    restore.arg(&target).env("ICECORE_REPO", &copy).env("ICECORE_PASSWORD", key.trim());
+    crate::machine::ended(&mut restore).ends(0);
+    assert_eq!(std::fs::read(target.join("noise")).unwrap(), noise(1, 6 << 20));
 }

@@ -3,7 +3,7 @@
 
 use super::RemoteDomain;
 use crate::{Error, Result};
-use api::upkeep::{CheckReport, ReclaimReport, UpkeepEnd, UpkeepProgress, UpkeepWork};
+use api::upkeep::{CheckReport, CopyReport, ReclaimReport, UpkeepEnd, UpkeepProgress, UpkeepWork};
 use protocol::Packet;
 use protocol::fault::Code;
 use repository::watch::Watch;
@@ -36,6 +36,9 @@ impl From<Error> for Trouble {
 fn nothing_to(work: &UpkeepWork) -> UpkeepEnd {
     match work {
         UpkeepWork::Reclaim { .. } => UpkeepEnd::Reclaimed(ReclaimReport::default()),
+        UpkeepWork::Copy { .. } => {
+            UpkeepEnd::Copied(CopyReport { is_done: true, ..CopyReport::default() })
+        }
         UpkeepWork::Check { .. } => {
             UpkeepEnd::Checked(CheckReport { is_done: true, ..CheckReport::default() })
         }

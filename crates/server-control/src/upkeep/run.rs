@@ -7,9 +7,9 @@ use crate::jobs::Jobs;
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::jobs::{JobCause, JobState, Progress};
 use api::retention::Expire;
-use api::upkeep::{CheckReport, UpkeepEnd, UpkeepWork};
+use api::upkeep::{CheckReport, CopyReport, UpkeepEnd, UpkeepWork};
 use catalog::jobs::Ending;
-use catalog::upkeep::{DomainUpkeep, OpenUpkeepJob};
+use catalog::upkeep::{DomainUpkeep, NewUpkeepJob, OpenUpkeepJob};
 use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
@@ -104,7 +104,7 @@ fn work(
     if wanted.task == UpkeepTask::Expire.name() {
         return expired(upkeep, &wanted.domain);
     }
-    let Some(work) = work_of(&part.upkeep, &wanted.task, before.position) else {
+    let Some(work) = work_of(&part.upkeep, wanted, before.position) else {
         return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
     };
     let end = match &place {
@@ -133,10 +133,14 @@ fn expired(upkeep: &Upkeep, domain: &str) -> Result<Came> {
     })
 }
 
-fn work_of(upkeep: &site::Upkeep, task: &str, position: u64) -> Option<UpkeepWork> {
+fn work_of(upkeep: &site::Upkeep, wanted: &NewUpkeepJob, position: u64) -> Option<UpkeepWork> {
     let bytes_per_sec = upkeep.throttle.map(|rate| rate.0);
-    Some(match UpkeepTask::from_name(task)? {
+    Some(match UpkeepTask::from_name(&wanted.task)? {
         UpkeepTask::Expire => return None,
+        UpkeepTask::Copy => {
+            let (to, domain) = (upkeep.to.clone()?, wanted.domain.clone());
+            UpkeepWork::Copy { to, domain, bytes_per_sec }
+        }
         UpkeepTask::Reclaim => {
             let max_waste_percent = upkeep.max_waste.value();
             UpkeepWork::Reclaim { max_waste_percent, bytes_per_sec }
@@ -209,10 +213,17 @@ impl Came {
                 let is_stopped = report.containers_left > 0 && !watch.goes_on();
                 if is_stopped { came.stopped() } else { came }
             }
+            UpkeepEnd::Copied(report) => Self::of_copy(&report),
             UpkeepEnd::Checked(report) => Self::of_check(&report, before, &closer),
             UpkeepEnd::Doubt(why) if is_reclaim => {
                 let alarm = format!("reclaim removes nothing: {why}; look closer: {closer}");
                 Self { alarm: Some(alarm), ..Self::failed(why) }
+            }
+            UpkeepEnd::Doubt(why) | UpkeepEnd::Failed(why)
+                if before.task == UpkeepTask::Copy.name() =>
+            {
+                let alarm = Some(format!("nothing is copied: {why}"));
+                Self { alarm, ..Self::failed(why) }
             }
             UpkeepEnd::Busy(why) | UpkeepEnd::Doubt(why) | UpkeepEnd::Failed(why) => {
                 Self::failed(why).after(before)
@@ -224,6 +235,21 @@ impl Came {
     fn after(self, before: &DomainUpkeep) -> Self {
         let (position, damaged) = (before.position, before.damaged);
         Self { position, damaged, alarm: before.alarm.clone(), ..self }
+    }
+
+    /// A copy that lacks snapshots is an alarm until one has them all.
+    fn of_copy(report: &CopyReport) -> Self {
+        let came = Self::done(json(report));
+        let came = if report.is_done { came } else { came.stopped() };
+        if report.left_out == 0 {
+            return came;
+        }
+        let first = report.reasons.first().map_or("", String::as_str);
+        let what =
+            format!("snapshots that are damaged were not copied: {}; {first}", report.left_out);
+        let alarm =
+            Some(format!("{what}; look closer: icecore server upkeep start default --task check"));
+        Self { state: JobState::Failed, error: Some(what), alarm, ..came }
     }
 
     /// Damage stays an alarm until all containers were read without any.

@@ -53,7 +53,8 @@ impl RequestHandler {
         Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
     }
 
-    /// No backup begins in a domain whose quota is used up. While that cannot be known, its node comes back until it can.
+    /// No backup begins in a domain whose quota is used up. While that cannot be known, its node comes back until it
+    /// can.
     fn has_no_room(&self, refusal: &Refusal) -> Answer {
         let fault = faults::of_quota(refusal);
         if !refusal.is_transient {

@@ -1,7 +1,7 @@
 //! Units, retentions, nodes, groups, upkeep, quotas and holds.
 
 use super::{Checker, Names};
-use crate::{Group, Hold, Kind, Node, Percent, Quota, Retention, Unit, Upkeep};
+use crate::{Group, Hold, Kind, Node, Percent, Quota, Retention, Unit, Upkeep, UpkeepTask};
 use ids::SnapshotId;
 
 impl Checker<'_> {
@@ -65,9 +65,30 @@ impl Checker<'_> {
             let message = format!("'{}' is there twice", upkeep.tasks[at]);
             self.note(&["tasks", &at.to_string()], message, "remove one of the two");
         }
+        self.copies(upkeep);
         if upkeep.sample == Some(Percent(0)) {
             let fix = "write a share such as \"5%\", or remove \"check\" from tasks";
             self.note(&["sample"], "a check of nothing finds nothing", fix);
+        }
+    }
+
+    /// Copies need a place, and a place needs copies.
+    fn copies(&mut self, upkeep: &Upkeep) {
+        let does_copy = upkeep.tasks.contains(&UpkeepTask::Copy);
+        match &upkeep.to {
+            None if does_copy => {
+                let fix = "name a directory: to = \"/mnt/second\"";
+                self.note(&["tasks"], "a copy needs a place", fix);
+            }
+            Some(_) if !does_copy => {
+                let fix = "add \"copy\" to tasks, or remove this line";
+                self.note(&["to"], "nothing is copied there", fix);
+            }
+            Some(to) if !to.starts_with('/') => {
+                let fix = "write the whole path: to = \"/mnt/second\"";
+                self.note(&["to"], format!("'{to}' is not a whole path"), fix);
+            }
+            _ => {}
         }
     }
 

@@ -1,0 +1,105 @@
+//! Copies of domains in a second place on this machine: each a whole repository, made without a key.
+
+use super::failed;
+use api::Name;
+use api::upkeep::CopyReport;
+use pipeline::copy::{self, CopyOptions};
+use repository::config;
+use repository::local::LocalStorage;
+use repository::storage::{Storage, StorageError};
+use repository::{Repository, watch::Watch};
+use server_contract::upkeep::{CopyRequest, UpkeepError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An administrator puts this file into a directory for copies. Where the file system is not mounted it is missing, and
+/// nothing is written below the mount point.
+const MARK: &str = "icecore-copies";
+/// Reasons in a report.
+const REASONS_MAX: usize = 10;
+
+/// The directory of the copy that `request` asks for.
+pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<PathBuf, UpkeepError> {
+    let (to, domain) = (request.to, request.domain);
+    let name: Name = domain
+        .parse()
+        .map_err(|_| UpkeepError::Failed(format!("'{domain}' is no name of a domain")))?;
+    let mark = to.join(MARK);
+    if !mark.is_file() {
+        return Err(UpkeepError::Failed(format!(
+            "{} is not mounted, or was not prepared for copies. To prepare it: touch '{}'",
+            to.display(),
+            mark.display()
+        )));
+    }
+    let place = to.join(name.as_str());
+    match (place.canonicalize(), folder.canonicalize()) {
+        (Ok(place), Ok(folder)) if place.starts_with(&folder) || folder.starts_with(&place) => {
+            let why = format!("the copy would lie in the domain itself: {}", place.display());
+            Err(UpkeepError::Failed(why))
+        }
+        _ => Ok(place),
+    }
+}
+
+/// Copies what the copy at `place` lacks; makes it, if there is none.
+pub(super) fn copy(
+    source: &Arc<Repository>,
+    place: &Path,
+    watch: &dyn Watch,
+) -> Result<CopyReport, UpkeepError> {
+    let target = storage(place).map_err(|error| failed(store::Error::from(error).into()))?;
+    let done = copy::run_watched(source, &target, &CopyOptions::default(), watch);
+    done.map(|(done, is_ended)| report(done, !is_ended)).map_err(failed)
+}
+
+fn storage(place: &Path) -> Result<Arc<dyn Storage>, StorageError> {
+    if let Ok(there) = LocalStorage::open(place)
+        && config::exists(&there).unwrap_or(false)
+    {
+        return Ok(Arc::new(there));
+    }
+    Ok(Arc::new(LocalStorage::create(place)?))
+}
+
+fn report(done: copy::CopyReport, is_done: bool) -> CopyReport {
+    let reasons = done.left_out.iter().take(REASONS_MAX);
+    CopyReport {
+        created: done.created,
+        snapshots: done.snapshots.len() as u64,
+        present: done.present,
+        forgotten_there: done.forgotten_there,
+        records: done.records,
+        bytes: done.bytes,
+        left_out: done.left_out.len() as u64,
+        reasons: reasons.map(|left| format!("{:.8}: {}", left.id, left.reason)).collect(),
+        is_done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked<'a>(to: &'a Path, domain: &'a str) -> CopyRequest<'a> {
+        CopyRequest { to, domain, bytes_per_sec: None }
+    }
+
+    #[test]
+    fn nothing_is_copied_to_a_place_that_nobody_prepared_or_to_the_domain_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let (domains, second) = (folder.path().join("domains"), folder.path().join("second"));
+        let domain = domains.join("web");
+        [&domain, &second].iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+        let unprepared = place(&domain, &asked(&second, "web")).unwrap_err().to_string();
+        assert!(unprepared.contains("touch '"), "{unprepared}");
+        assert!(!second.join("web").exists(), "nothing is made there");
+        std::fs::write(second.join(MARK), "").unwrap();
+        assert_eq!(place(&domain, &asked(&second, "web")), Ok(second.join("web")));
+        std::fs::write(domains.join(MARK), "").unwrap();
+        assert!(place(&domain, &asked(&domains, "web")).is_err(), "the domain itself");
+        for name in ["../web", "", "a/b", ".."] {
+            assert!(place(&domain, &asked(&second, name)).is_err(), "{name}");
+        }
+    }
+}
