@@ -42,7 +42,7 @@ def run(data):
     need(checksum(fence + data[-48:-16]) == fence_sum, "fence of a run")
     rows = [row for at in range(64, fence_at, PAGE) for row in page(data[at:at + PAGE])]
     need(len(rows) == count, "number of rows of a run")
-    need(all(a[0] < b[0] for a, b in zip(rows, rows[1:])), "order of a run")
+    need(all(a[0] <= b[0] for a, b in zip(rows, rows[1:])), "order of a run")
     need(all(rows[at * ROWS][0][:8] == fence[at * 8:at * 8 + 8] for at in range(pages)), "fence")
     need(all(is_in(bloom, row[0]) for row in rows), "a row that the filter does not know")
     return rows
@@ -69,7 +69,9 @@ def check(repository):
     _, numbers = state((folder / "state").read_bytes())
     rows = {}
     for number in numbers:
-        rows.update((row[0], row[1:]) for row in run((folder / f"run-{number:010x}").read_bytes()))
+        # Of equal ones in a run the first is the newest.
+        found = run((folder / f"run-{number:010x}").read_bytes())
+        rows.update((row[0], row[1:]) for row in reversed(found))
     held = {}
     for number, at, record in repository.records("data", "pages"):
         for name in names(record):

@@ -69,11 +69,13 @@ pub enum Guard {
     TornAppend,
     /// Reclaim leaves alone for a while what interrupted sessions stored.
     InterruptedContainers,
+    /// A merge keeps the rows that running sessions rely on, although newer ones are there.
+    NeededRows,
 }
 
 impl Guard {
     /// All guards.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::LeaseCheck,
         Self::Pin,
         Self::Condemned,
@@ -105,6 +107,7 @@ impl Guard {
         Self::PublishedCheckpoint,
         Self::TornAppend,
         Self::InterruptedContainers,
+        Self::NeededRows,
     ];
 }
 

@@ -15,7 +15,7 @@ use crate::neighbors::RecentLists;
 use crate::storage::Storage;
 use ids::{ObjectId, RecordLocation};
 use merge::Merge;
-pub(crate) use merge::merge_runs;
+pub(crate) use merge::{Rules, merge_runs};
 use run::{Prefix, Row, RunReader};
 use state::State;
 use std::sync::Arc;

@@ -144,6 +144,15 @@ impl Pins {
         written.chain(&self.abandoned).copied().collect()
     }
 
+    /// The containers in which something lies that running sessions rely on, or stored themselves.
+    pub(crate) fn needed(&self) -> FxHashSet<ContainerNo> {
+        if !guarded(Guard::NeededRows) {
+            return FxHashSet::default();
+        }
+        let pinned = self.sessions.values();
+        pinned.flat_map(|pinned| pinned.containers.iter().chain(&pinned.writes)).copied().collect()
+    }
+
     /// The lowest of which the index does not know, nor will by `covered`.
     pub(crate) fn first_unindexed(&self, covered: Covered<'_>) -> Option<ContainerNo> {
         if !guarded(Guard::UnfinishedContainers) {

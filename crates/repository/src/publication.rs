@@ -4,12 +4,13 @@
 use crate::guard::{Guard, guarded};
 use crate::index::run::RunReader;
 use crate::index::state::State;
-use crate::index::{Index, merge_runs, run_name};
+use crate::index::{Index, Rules, merge_runs, run_name};
 use crate::lease::Lease;
 use crate::pins::Covered;
 use crate::{Repository, Result};
-use ids::RecordLocation;
+use ids::ContainerNo;
 use parking_lot::MutexGuard;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,17 +68,19 @@ impl Repository {
         if index.runs().len() - first < 2 {
             return Ok(());
         }
-        self.merge(merging, index, first, &[], Some)?.publish(lease, Covered::Nothing)
+        self.merge(merging, index, first, &[], FxHashSet::default())?
+            .publish(lease, Covered::Nothing)
     }
 
-    /// Merges all runs of the index and `more`, which are newer, as `keep` maps each location. Waits for whoever merges.
+    /// Merges all runs of the index and `more`, which are newer, without what leads to `condemned`. Waits for whoever
+    /// merges.
     pub(crate) fn merge_index(
         &self,
         more: &[Arc<RunReader>],
-        keep: impl FnMut(RecordLocation) -> Option<RecordLocation>,
+        condemned: FxHashSet<ContainerNo>,
     ) -> Result<MergedRun<'_>> {
         let merging = self.merging.lock();
-        self.merge(Some(merging), self.index(), 0, more, keep)
+        self.merge(Some(merging), self.index(), 0, more, condemned)
     }
 
     fn merge<'a>(
@@ -86,11 +89,13 @@ impl Repository {
         index: Arc<Index>,
         first: usize,
         more: &[Arc<RunReader>],
-        keep: impl FnMut(RecordLocation) -> Option<RecordLocation>,
+        condemned: FxHashSet<ContainerNo>,
     ) -> Result<MergedRun<'a>> {
         let runs = [&index.runs()[first..], more].concat();
         let number = self.allocate_run();
-        let is_written = merge_runs(&*self.storage, &run_name(number), &runs, keep)?;
+        // After the look at the index: who relies on one of its rows, and not yet now, looks at it again.
+        let rules = Rules { condemned, needed: self.pins.lock().needed() };
+        let is_written = merge_runs(&*self.storage, &run_name(number), &runs, &rules)?;
         let run = is_written.then_some(number);
         Ok(MergedRun { repository: self, _merging: merging, index, first, run })
     }

@@ -6,7 +6,7 @@ use crate::container::ContainerFile;
 use crate::container::read::{ContainerReader, ContainerWalk};
 use crate::index::run::{Prefix, RunReader, write_spill};
 use crate::index::state::State;
-use crate::index::{Index, merge_runs, prefix_of, run_name};
+use crate::index::{Index, Rules, merge_runs, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::snapshot_keys::SnapshotKeys;
@@ -107,7 +107,7 @@ pub fn rebuild_in_parts(
         state.next_snapshot = state.next_snapshot.saturating_add(UNREAD_MANIFESTS);
     }
     let run = repository.allocate_run();
-    if merge_runs(&**storage, &run_name(run), &runs.into_runs(), Some)? {
+    if merge_runs(&**storage, &run_name(run), &runs.into_runs(), &Rules::default())? {
         state.runs.push(run);
     }
     repository.publish_index(&lease, state)?;
@@ -207,7 +207,7 @@ impl Spills {
         let (full, merged) = (std::mem::take(&mut self.levels[level]), self.name());
         let (names, runs): (Vec<_>, Vec<_>) = full.into_iter().unzip();
         storage.remove(&merged)?;
-        merge_runs(storage, &merged, &runs, Some)?;
+        merge_runs(storage, &merged, &runs, &Rules::default())?;
         // Nobody needs them any more, and there may be as many bytes of them as the index has.
         names.iter().try_for_each(|name| storage.unlink(name))?;
         self.add(storage, level + 1, &merged)

@@ -256,7 +256,22 @@ impl Session {
     /// Whether a published container holds `id`. It stays there while this session runs, so that the
     /// session may cite it without storing it.
     pub fn is_stored(&self, id: &ObjectId) -> Result<bool> {
-        let Some(location) = self.repository.index().find(id)? else { return Ok(false) };
+        loop {
+            let index = self.repository.index();
+            let Some(location) = index.find(id)? else { return Ok(false) };
+            if !self.pin(location)? {
+                return Ok(false);
+            }
+            // A merge that began before this pin keeps only the row that was the newest then.
+            let now = self.repository.index();
+            if Arc::ptr_eq(&index, &now) || now.find(id)? == Some(location) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Pins the container of `location`, if it is there and may be relied on.
+    fn pin(&self, location: RecordLocation) -> Result<bool> {
         let was_seen =
             self.seen.lock().contains(&location.container) || !guarded(Guard::ContainerExists);
         if !was_seen && !self.exists(location)? {

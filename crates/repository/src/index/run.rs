@@ -116,7 +116,7 @@ impl RunWriter {
         written
     }
 
-    /// Appends a row, whose prefix is larger than all before.
+    /// Appends a row, whose prefix is not smaller than any before. Of equal ones the newest comes first.
     pub(crate) fn push(&mut self, row: Row) -> Result<()> {
         if self.rows_in_page == 0 {
             self.fence.extend_from_slice(&row.prefix[..8]);
@@ -296,7 +296,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Where `prefix` lies. Cheap when it is in the page of the call before.
+    /// The newest place of `prefix`. Cheap when it is in the page of the call before.
     pub(crate) fn find(&mut self, prefix: &Prefix) -> Result<Option<RecordLocation>> {
         let mut first = [0; 8];
         first.copy_from_slice(&prefix[..8]);
@@ -307,8 +307,9 @@ impl Cursor<'_> {
         let end = self.run.fence.partition_point(|fence| *fence <= first);
         for page in start..end.max(start + 1) {
             self.load(page)?;
-            if let Ok(at) = self.page.binary_search_by(|row| row[..PREFIX_BYTES].cmp(prefix)) {
-                return Ok(Some(Row::decode(&self.page[at]).location));
+            let at = self.page.partition_point(|row| row[..PREFIX_BYTES] < prefix[..]);
+            if let Some(row) = self.page.get(at).filter(|row| row[..PREFIX_BYTES] == prefix[..]) {
+                return Ok(Some(Row::decode(row).location));
             }
         }
         Ok(None)

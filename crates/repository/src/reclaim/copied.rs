@@ -50,9 +50,7 @@ impl Copied {
     ) -> Result<MergedRun<'a>> {
         let condemned: FxHashSet<_> = condemned.iter().copied().collect();
         let copies: Vec<_> = self.runs.iter().map(|(_, run)| run.clone()).collect();
-        repository.merge_index(&copies, |location| {
-            (!condemned.contains(&location.container)).then_some(location)
-        })
+        repository.merge_index(&copies, condemned)
     }
 
     /// Removes the runs of the copies: the index holds what they say.

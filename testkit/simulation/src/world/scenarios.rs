@@ -4,6 +4,7 @@
 mod checkpoints;
 mod containers;
 mod damage;
+mod held_twice;
 mod open_sessions;
 mod snapshots;
 mod stale_listings;
@@ -19,6 +20,7 @@ use crate::random::Random;
 pub use checkpoints::*;
 pub use containers::*;
 pub use damage::*;
+pub use held_twice::*;
 use ids::KeyId;
 pub use open_sessions::*;
 use repository::snapshots::SnapshotRef;
@@ -84,6 +86,9 @@ macro_rules! all_scenarios {
             a_session_that_is_interrupted_beside_another
             a_session_that_is_killed_with_checkpoints
             a_recovery_that_is_killed
+            a_copy_of_what_a_session_stored_again
+            a_checkpoint_of_what_another_session_stores
+            a_newer_place_of_what_a_session_relies_on
         }
     };
 }

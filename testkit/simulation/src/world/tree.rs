@@ -22,6 +22,12 @@ impl Tree {
         Self { leaves: (0..leaves).map(|_| leaf(random)).collect() }
     }
 
+    /// The tree whose leaves have these chunks.
+    pub(super) fn of_chunks(leaves: &[&[u64]]) -> Self {
+        let leaf = |numbers: &&[u64]| numbers.iter().map(|number| chunk(*number)).collect();
+        Self { leaves: leaves.iter().map(leaf).collect() }
+    }
+
     /// What became of it: mostly the same.
     pub(super) fn changed(&self, random: &mut Random) -> Self {
         let mut leaves = self.leaves.clone();
