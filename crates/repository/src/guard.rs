@@ -71,11 +71,13 @@ pub enum Guard {
     InterruptedContainers,
     /// A merge keeps the rows that running sessions rely on, although newer ones are there.
     NeededRows,
+    /// Who reads the index again does not replace a newer one.
+    NewerIndex,
 }
 
 impl Guard {
     /// All guards.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::LeaseCheck,
         Self::Pin,
         Self::Condemned,
@@ -108,6 +110,7 @@ impl Guard {
         Self::TornAppend,
         Self::InterruptedContainers,
         Self::NeededRows,
+        Self::NewerIndex,
     ];
 }
 

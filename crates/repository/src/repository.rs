@@ -165,13 +165,28 @@ impl Repository {
 
     /// Reads the index again: another process may have changed it. Runs that are still named stay open.
     pub fn refresh(&self) -> Result<()> {
-        let (storage, before) = (&*self.storage, self.index());
-        let index = open_index(storage, |state| before.followed_by(storage, state))?;
-        self.next_container.fetch_max(index.state.next_container, Ordering::Relaxed);
-        self.next_snapshot.fetch_max(index.state.next_snapshot, Ordering::Relaxed);
-        self.next_run.fetch_max(index.state.next_run, Ordering::Relaxed);
-        *self.index.write() = Arc::new(index);
-        Ok(())
+        let storage = &*self.storage;
+        loop {
+            let before = self.index();
+            let index = open_index(storage, |state| before.followed_by(storage, state))?;
+            self.next_container.fetch_max(index.state.next_container, Ordering::Relaxed);
+            self.next_snapshot.fetch_max(index.state.next_snapshot, Ordering::Relaxed);
+            self.next_run.fetch_max(index.state.next_run, Ordering::Relaxed);
+            // A commit of this process that came meanwhile is newer than what was read, and the next one builds on it.
+            if self.replace_index(&before, index) || !guarded(Guard::NewerIndex) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Uses `index` instead of `before`, if that is still in use.
+    fn replace_index(&self, before: &Arc<Index>, index: Index) -> bool {
+        let mut now = self.index.write();
+        let is_as_before = Arc::ptr_eq(&now, before);
+        if is_as_before || !guarded(Guard::NewerIndex) {
+            *now = Arc::new(index);
+        }
+        is_as_before
     }
 
     /// Takes the lease to store data, reads what other processes changed, and completes or removes what a killed one

@@ -75,6 +75,7 @@ macro_rules! all_scenarios {
             a_session_that_stays_open
             a_container_that_is_written_again_beside_a_reclaim
             a_commit_while_reclaim_merges
+            a_commit_while_somebody_reads_the_index_again
             a_container_that_drains
             a_container_that_drained_into_a_new_snapshot
             a_reclaim_that_ends_between_its_stages

@@ -46,6 +46,17 @@ pub fn a_commit_while_reclaim_merges(bed: &mut TestBed) {
     bed.reclaim_while(&running, open, bed.step % 5);
 }
 
+/// A reader of the same process finds a container gone and reads the index again, and meanwhile a session commits.
+pub fn a_commit_while_somebody_reads_the_index_again(bed: &mut TestBed) {
+    let Some(running) = bed.start() else { return };
+    bed.must_succeed("a backup", bed.backup(&running, bed.step));
+    let mut open = bed.begin(1000 + bed.step, &running);
+    bed.go_on_to_commit(&running, &mut open);
+    let look = || running.repository.refresh();
+    bed.commit_while(&running, open, bed.step % 4, |_| true, "to read the index", look);
+    bed.must_succeed("the next backup", bed.backup(&running, 2000 + bed.step));
+}
+
 /// Two sessions one after the other need what reclaim wants, and never both at a time are there none: it comes back
 /// when the first has ended.
 pub fn a_container_that_drains(bed: &mut TestBed) {
@@ -117,12 +128,26 @@ impl TestBed {
     }
 
     /// Reclaims; `open` commits after so many operations during which the index is merged.
-    fn reclaim_while(&self, running: &WriterProcess, open: Task, mut left: u64) {
+    fn reclaim_while(&self, running: &WriterProcess, open: Task, left: u64) {
+        let reclaim = || self.reclaim(running);
+        self.commit_while(running, open, left, Repository::is_merging, "to reclaim", reclaim);
+    }
+
+    /// Does `work`; `open` commits after so many of its operations during which this `may` be.
+    fn commit_while(
+        &self,
+        running: &WriterProcess,
+        open: Task,
+        mut left: u64,
+        may: fn(&Repository) -> bool,
+        what: &str,
+        work: impl FnOnce() -> Result<()>,
+    ) {
         let (beside, shared) = (running.clone(), self.shared.clone());
         let open = Arc::new(Mutex::new(Some(open)));
         let inner = open.clone();
         self.disk().interleave(Box::new(move || {
-            if !beside.repository.is_merging() || beside.repository.is_committing() {
+            if !may(&beside.repository) || beside.repository.is_committing() {
                 return;
             }
             if left > 0 {
@@ -134,7 +159,7 @@ impl TestBed {
                 shared.violation(format!("the session fails: {error}"));
             }
         }));
-        self.must_succeed("to reclaim", self.reclaim(running));
+        self.must_succeed(what, work());
         self.disk().stop_interleaving();
         let left = open.lock().take();
         if let Some(open) = left {
