@@ -1,6 +1,6 @@
 //! Copies: what arrives, what a copy that is interrupted leaves, and what the first place keeps for it meanwhile.
 
-use ids::ObjectId;
+use ids::{ContainerNo, ObjectId};
 use repository::Repository;
 use repository::copy::{self, CopyOutcome, CopyTo};
 use repository::lease::Lease;
@@ -227,6 +227,37 @@ fn what_a_reclaim_moves_while_it_is_copied_arrives() {
     assert_eq!((done.snapshots.len(), done.lost_objects), (10, 0), "{done:?}");
     drop((target, target_lease));
     assert!(has_all(folder.path(), &(1..=20).step_by(2).collect::<Vec<_>>()));
+}
+
+/// Both session records of the first container are damaged, and no snapshot is left that has them.
+fn lose_the_key(source: &Repository, lease: &Lease, folder: &Path, names: &[SnapshotRef]) {
+    source.forget(lease, names, &session_record(), &tombstone()).unwrap();
+    let file = &files(folder)[0];
+    let (mut bytes, key) = (std::fs::read(file).unwrap(), session_record().to_bytes());
+    let places = 0..bytes.len() - key.len();
+    let places: Vec<_> = places.filter(|at| bytes[*at..].starts_with(&key)).collect();
+    assert_eq!(places.len(), 2);
+    places.iter().for_each(|at| bytes[at + key.len() - 1] ^= 1);
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn records_whose_key_is_lost_come_from_a_copy_or_stay() {
+    let (first, source, lease) = made();
+    let names: Vec<_> = (1..=2).map(|n| store(&source, &lease, n, 2_000)).collect();
+    let (_second, target, target_lease) = second();
+    copied(&source, (&target, &target_lease), &names, &Unwatched);
+    lose_the_key(&source, &lease, first.path(), &names);
+    drop((source, lease, target_lease));
+    let source = reopened(first.path());
+    let lease = source.lease("test").unwrap();
+    let healed = copy::heal(&source, &lease, &[], &Unwatched).unwrap();
+    assert_eq!((healed.containers.len(), healed.lost_objects), (0, 2), "{healed:?}");
+    source.read(source.index().find(&chunk(1)).unwrap().unwrap(), &mut Vec::new()).unwrap();
+    let healed = copy::heal(&source, &lease, &[target], &Unwatched).unwrap();
+    assert_eq!(healed.containers, [(ContainerNo(1), 2)], "{healed:?}");
+    drop((source, lease));
+    assert!(has_all(first.path(), &[1, 2]));
 }
 
 #[test]

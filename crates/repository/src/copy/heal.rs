@@ -112,12 +112,12 @@ fn find_broken(
     let listed = repository.current_containers()?.into_iter().filter(|file| file.finished);
     let mut numbers: BTreeSet<_> = listed.map(|file| file.number).collect();
     numbers.extend(containers_in_index(repository)?);
-    let mut broken = BTreeMap::new();
+    let (mut broken, mut records) = (BTreeMap::new(), RecordReader::new(repository));
     for number in numbers {
         if !watch.goes_on() {
             break;
         }
-        let (is_damaged, good) = look(repository, number, watch)?;
+        let (is_damaged, good) = look(repository, &mut records, number, watch)?;
         if is_damaged {
             broken.insert(number, Broken { good, lost: Vec::new() });
         }
@@ -128,6 +128,7 @@ fn find_broken(
 /// Whether anything is wrong with a container, and its good records.
 fn look(
     repository: &Repository,
+    records: &mut RecordReader<'_>,
     number: ContainerNo,
     watch: &dyn Watch,
 ) -> Result<(bool, Vec<Row>)> {
@@ -139,16 +140,34 @@ fn look(
     let all = opened.rows.len();
     for row in opened.rows {
         watch.moved(row.length.into());
-        if reads(&opened.reader, &row, &mut bytes)? {
-            good.push(row);
-        }
+        let is_good = match holds_objects(&row) {
+            true => opens(records, place_of(number, &row))?,
+            false => reads(&opened.reader, &row, &mut bytes)?,
+        };
+        good.extend(is_good.then_some(row));
     }
     Ok((!damages.is_empty() || good.len() < all, good))
 }
 
+fn holds_objects(row: &Row) -> bool {
+    row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages)
+}
+
+fn place_of(container: ContainerNo, row: &Row) -> RecordLocation {
+    RecordLocation { container, offset: row.offset, length: row.length }
+}
+
+/// Whether a record of objects is good and its session record is there. Without it the record is lost: nobody can open
+/// it.
+fn opens(records: &mut RecordReader<'_>, location: RecordLocation) -> Result<bool> {
+    match records.read(location) {
+        Err(error) if error.is_unreachable() => Err(error),
+        read => Ok(read.is_ok()),
+    }
+}
+
 fn reads(reader: &ContainerReader, row: &Row, bytes: &mut Vec<u8>) -> Result<bool> {
-    let container = reader.number();
-    let location = RecordLocation { container, offset: row.offset, length: row.length };
+    let location = place_of(reader.number(), row);
     match reader.read(location, bytes) {
         Err(error) if error.is_unreachable() => Err(error),
         Err(_) => Ok(false),
@@ -204,7 +223,8 @@ fn take_from_copies(
     Ok(found)
 }
 
-/// Stores the good records of the container `number` once more elsewhere.
+/// Stores the good records of the container `number` once more elsewhere. Its file goes after that, so one that cannot
+/// be read again is an error.
 fn move_rest(
     repository: &Repository,
     session: &Session,
@@ -218,14 +238,15 @@ fn move_rest(
     let (keys, mut records) = (keys_in(&reader)?, RecordReader::new(repository));
     let mut bytes = Vec::new();
     for row in rows {
-        let location = RecordLocation { container: number, offset: row.offset, length: row.length };
-        if row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages) {
-            // What nobody can open is no loss.
-            let Ok(record) = records.read(location) else { continue };
+        if holds_objects(row) {
+            let record = records.read(place_of(number, row))?;
             let ids = indexed_at(repository, &record, number)?;
             session.append_again(&record, &ids)?;
-        } else if !row.has_kind(RecordKind::Session) && reads(&reader, row, &mut bytes)? {
-            move_other(session, &keys, &bytes)?;
+        } else if !row.has_kind(RecordKind::Session) {
+            if !reads(&reader, row, &mut bytes)? {
+                return Err(damaged(number, format::Error::Invalid { what: "record" }));
+            }
+            move_other(session, &keys, number, &bytes)?;
         }
     }
     Ok(())
@@ -272,8 +293,17 @@ fn indexed_at(
 }
 
 /// Stores a manifest, receipt, tombstone or expiry once more.
-fn move_other(session: &Session, keys: &SessionRecords, bytes: &[u8]) -> Result<()> {
-    let Ok(record) = record::verify(bytes) else { return Ok(()) };
+fn move_other(
+    session: &Session,
+    keys: &SessionRecords,
+    number: ContainerNo,
+    bytes: &[u8],
+) -> Result<()> {
+    let record = record::verify(bytes).map_err(|reason| damaged(number, reason))?;
     let key = keys.get(&record.header.session).map(|key| &**key);
     session.append_other(key, record.header.kind, bytes)
+}
+
+fn damaged(number: ContainerNo, reason: format::Error) -> Error {
+    Error::damaged(&container::name(number), reason)
 }

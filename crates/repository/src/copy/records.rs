@@ -94,7 +94,10 @@ pub(super) fn keys_in(reader: &ContainerReader) -> Result<SessionRecords> {
     for row in rows.iter().filter(|row| row.has_kind(RecordKind::Session)) {
         let location = RecordLocation { container, offset: row.offset, length: row.length };
         let mut bytes = Vec::new();
-        let is_good = reader.read(location, &mut bytes).is_ok() && record::verify(&bytes).is_ok();
+        let is_good = match reader.read(location, &mut bytes) {
+            Err(error) if error.is_unreachable() => return Err(error),
+            read => read.is_ok() && record::verify(&bytes).is_ok(),
+        };
         if !is_good && !reader.heal(location, &mut bytes) {
             continue; // each stands twice
         }
