@@ -97,9 +97,23 @@ fn heal_snapshots(
             continue;
         };
         lease.verify()?;
-        repository.storage.remove(&name.path())?;
-        repository.storage.put(&name.path(), &stored.to_bytes())?;
+        replace(repository, name, &stored.to_bytes())?;
         outcome.snapshots.push(name);
+    }
+    Ok(())
+}
+
+/// Durably replaces the file of a snapshot. Nobody would know of one whose name is gone in between, so only a bucket,
+/// where what one writer wrote does not replace what another one did, gets it removed before.
+fn replace(repository: &Repository, name: SnapshotRef, bytes: &[u8]) -> Result<()> {
+    let (storage, path) = (&*repository.storage, name.path());
+    let is_replaced = match storage.put(&path, bytes) {
+        Err(error) if error.already_exists() => false,
+        put => put.map(|()| repository.snapshot(name).is_ok())?,
+    };
+    if !is_replaced {
+        storage.remove(&path)?;
+        storage.put(&path, bytes)?;
     }
     Ok(())
 }

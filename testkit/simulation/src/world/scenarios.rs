@@ -61,6 +61,7 @@ macro_rules! all_scenarios {
             a_disk_that_is_full_from_the_first_byte
             a_rebuild_that_could_not_read
             a_copy_that_rotted
+            a_snapshot_that_is_healed
             a_reclaim_with_stale_listings
             a_rebuild_with_stale_listings
             a_start_with_stale_listings

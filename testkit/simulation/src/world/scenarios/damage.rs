@@ -1,6 +1,7 @@
 //! What rots, tears or is gone, and disks without room.
 
 use super::*;
+use repository::watch::Unwatched;
 
 /// The power goes under a backup, again and again; the next one builds on what survived of its
 /// container.
@@ -130,6 +131,32 @@ pub fn a_copy_that_rotted(bed: &mut TestBed) {
     let at = bed.step as usize * bed.disk().length(copy) / STEPS as usize;
     bed.disk().corrupt(copy, &Corruption::Flip(at, 3));
     let Some(next) = bed.start() else { return };
+    bed.end(next);
+}
+
+/// The file of a snapshot rots, and is written again from a copy. That is killed; the next one still knows of it.
+pub fn a_snapshot_that_is_healed(bed: &mut TestBed) {
+    let Some(running) = bed.start() else { return };
+    bed.must_succeed("a backup", bed.backup(&running, bed.step));
+    bed.end(running);
+    let copy = bed.disk().copy_of_files(Random::new(bed.step));
+    let Some(copy) = bed.must_succeed("to open", Repository::open(Arc::new(copy.process()))) else {
+        return;
+    };
+    let copies = [Arc::new(copy)];
+    let heal = |running: &WriterProcess| {
+        repository::copy::heal(&running.repository, &running.lease, &copies, &Unwatched)
+    };
+    let file = bed.live_snapshots()[0].path();
+    bed.disk().corrupt(&file, &Corruption::Flip(bed.step as usize, 3));
+    let Some(running) = bed.start() else { return };
+    let verb = ["create", "append", "sync", "rename", "sync directory"][bed.step as usize % 5];
+    let fault = if bed.step.is_multiple_of(2) { Fault::Kill } else { Fault::PowerCut };
+    bed.arm(verb, "snapshots", 0, fault);
+    bed.must_fail("to heal", heal(&running));
+    bed.end(running);
+    let Some(next) = bed.start() else { return };
+    bed.must_succeed("to heal", heal(&next));
     bed.end(next);
 }
 
