@@ -118,12 +118,12 @@ impl Plan {
     }
 
     fn choose(&mut self, max_waste_percent: f64) {
-        let total: u64 = self.usage.values().map(|usage| usage.bytes).sum();
-        let mut waste: u64 = self.usage.values().map(Usage::dead_bytes).sum();
+        let all = self.usage.iter().map(|(number, usage)| (*number, *usage));
+        let (kept, mut order): (Vec<_>, Vec<_>) = all.partition(|(_, usage)| usage.is_kept);
+        // What stays in any case is no reason to rewrite more of the rest.
+        let total: u64 = order.iter().map(|(_, usage)| usage.bytes).sum();
+        let mut waste = dead_bytes(&order);
         let allowed = (total as f64 * max_waste_percent.clamp(0.0, 100.0) / 100.0) as u64;
-        let mut order: Vec<_> =
-            self.usage.iter().map(|(number, usage)| (*number, *usage)).collect();
-        order.retain(|(_, usage)| !usage.is_kept);
         let share = |usage: &Usage| usage.dead_bytes() as f64 / usage.bytes.max(1) as f64;
         order.sort_by(|(a, of_a), (b, of_b)| share(of_b).total_cmp(&share(of_a)).then(a.cmp(b)));
         for (number, usage) in &order {
@@ -135,7 +135,7 @@ impl Plan {
         }
         self.add_small(&order);
         self.candidates.sort_unstable();
-        self.outcome.bytes_wasted = waste;
+        self.outcome.bytes_wasted = waste + dead_bytes(&kept);
     }
 
     fn add_small(&mut self, order: &[(ContainerNo, Usage)]) {
@@ -177,6 +177,10 @@ impl Plan {
             ..self.outcome
         }
     }
+}
+
+fn dead_bytes(containers: &[(ContainerNo, Usage)]) -> u64 {
+    containers.iter().map(|(_, usage)| usage.dead_bytes()).sum()
 }
 
 /// The containers that are settled.
@@ -266,5 +270,32 @@ impl Counted {
         Err(Error::UncertainData(
             "an object of a snapshot is in no container; run icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage".into(),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(live: u64, is_kept: bool) -> Usage {
+        Usage { bytes: 1000, objects: 100, live, is_kept, ..Usage::default() }
+    }
+
+    fn plan(usages: &[Usage]) -> Plan {
+        let numbers = (1..).map(ContainerNo);
+        let usage = numbers.zip(usages.iter().copied()).collect();
+        let outcome = ReclaimOutcome::default();
+        let mut plan = Plan { usage, candidates: Vec::new(), small_bytes: 0, outcome };
+        plan.choose(10.0);
+        plan
+    }
+
+    #[test]
+    fn what_interrupted_sessions_left_makes_nobody_rewrite_the_rest() {
+        let alone = plan(&[usage(95, false), usage(80, false), usage(95, false)]);
+        assert_eq!((&alone.candidates[..], alone.outcome.bytes_wasted), (&[][..], 300));
+        let kept = [usage(95, false), usage(80, false), usage(95, false), usage(0, true)];
+        let beside = plan(&kept);
+        assert_eq!((&beside.candidates[..], beside.outcome.bytes_wasted), (&[][..], 1300));
     }
 }
