@@ -22,7 +22,7 @@ use ids::{ContainerNo, ObjectId, RecordLocation};
 use objects::SessionObjects;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use store::CommittedSnapshot;
@@ -50,6 +50,8 @@ pub struct Session {
     /// Held while a checkpoint is made.
     checkpointing: Mutex<()>,
     pace: Mutex<Pace>,
+    /// How many reclaims had left alone what checkpoints renewed in the list of interrupted containers.
+    renewed: Mutex<BTreeMap<ContainerNo, u64>>,
     stored_bytes: AtomicU64,
     committed: AtomicBool,
     /// The disk took no more.
@@ -76,6 +78,7 @@ impl Session {
             recent_containers: Mutex::default(),
             checkpointing: Mutex::default(),
             pace: Mutex::default(),
+            renewed: Mutex::default(),
             stored_bytes: Default::default(),
             committed: Default::default(),
             is_full: Default::default(),
@@ -204,7 +207,7 @@ impl Session {
         let covered = Covered::AllOf(self.number);
         let mut state = repository.next_state(covered);
         state.runs.extend(run);
-        state.interrupted.remove(&repository.pins.lock().written_by(self.number));
+        self.leave_list(&mut state.interrupted);
         repository.publish_index(&self.lease, state)?;
         repository.pins.lock().indexed(covered);
         let storage = &*repository.storage;

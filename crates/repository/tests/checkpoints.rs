@@ -131,6 +131,31 @@ fn reclaim_leaves_what_an_interrupted_session_stored_until_it_has_done_so_three_
 }
 
 #[test]
+fn a_session_that_commits_keeps_nothing_of_an_interrupted_one_alive() {
+    let (_folder, repository, lease) = made();
+    let session = begin(&repository, &lease);
+    append(&session, 1..=10, 9 << 20);
+    drop(session);
+    let mut freed = Vec::new();
+    for night in 0..5 {
+        let session = begin(&repository, &lease);
+        assert!(session.is_stored(&chunk(1)).unwrap());
+        session.checkpoint().unwrap();
+        let n = 100 + night;
+        for record in [data(n, 100), leaf(n, &[chunk(n), chunk(1)])] {
+            record.ids.iter().for_each(|id| assert!(session.claim(id).unwrap()));
+            session.append(&record).unwrap();
+            session.checkpoint().unwrap();
+        }
+        let sequence = session.next_snapshot();
+        session.commit(&manifest(page(n), sequence)).unwrap();
+        freed.push(reclaim::run(&repository, &lease, OPTIONS, None).unwrap().bytes_freed >> 20);
+    }
+    assert_eq!(freed[..3], [0, 0, 0], "the next run of the interrupted one may need it");
+    assert!(freed[3] > 70, "{freed:?}");
+}
+
+#[test]
 fn reclaim_frees_what_interrupted_sessions_stored_when_it_is_told_to() {
     let (_folder, repository, lease) = made();
     let session = begin(&repository, &lease);

@@ -6,7 +6,7 @@
 
 use format::wire::Reader;
 use ids::ContainerNo;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many reclaims leave a container alone after a session last stored something in it, or was told of it.
 pub(crate) const RECLAIMS_MAX: u64 = 3;
@@ -34,15 +34,38 @@ impl Interrupted {
 
     /// Whether `container` is listed.
     pub(crate) fn has(&self, container: ContainerNo) -> bool {
+        self.reclaims_of(container).is_some()
+    }
+
+    /// How many reclaims have left `container` alone, if it is listed.
+    pub(crate) fn reclaims_of(&self, container: ContainerNo) -> Option<u64> {
         let at = self.0.partition_point(|range| range.last < container.0);
-        self.0.get(at).is_some_and(|range| range.first <= container.0)
+        let range = self.0.get(at).filter(|range| range.first <= container.0);
+        range.map(|range| range.reclaims)
     }
 
     /// Lists `containers`, as if no reclaim had seen them yet.
     pub(crate) fn keep(&mut self, containers: &BTreeSet<ContainerNo>) {
+        self.put(containers, 0);
+    }
+
+    /// What is listed of `times` has been left alone so many times more.
+    pub(crate) fn age_more(&mut self, times: &BTreeMap<ContainerNo, u64>) {
+        let mut by_age: BTreeMap<u64, BTreeSet<ContainerNo>> = BTreeMap::new();
+        for (number, more) in times.iter().filter(|(_, more)| **more > 0) {
+            let age = self.reclaims_of(*number).map(|reclaims| reclaims.saturating_add(*more));
+            age.map(|age| by_age.entry(age).or_default().insert(*number));
+        }
+        by_age.iter().for_each(|(age, containers)| self.put(containers, *age));
+    }
+
+    /// Lists `containers` as left alone by so many reclaims, unless that is often enough.
+    fn put(&mut self, containers: &BTreeSet<ContainerNo>, reclaims: u64) {
         self.remove(containers);
-        self.0.extend(ranges(containers));
-        self.tidy();
+        if reclaims < RECLAIMS_MAX {
+            self.0.extend(ranges(containers).into_iter().map(|it| Range { reclaims, ..it }));
+            self.tidy();
+        }
     }
 
     /// Of what is listed, that in `containers` counts as if no reclaim had seen it yet.
@@ -182,7 +205,16 @@ mod tests {
             let (mut list, mut model) = (Interrupted::default(), BTreeMap::new());
             for _ in 0..12 {
                 let some = numbers((0..random.below(9)).map(|_| 1 + random.below(24)));
-                match random.below(4) {
+                match random.below(5) {
+                    4 => {
+                        let times = some.iter().map(|number| (*number, random.below(3)));
+                        let times: BTreeMap<_, _> = times.collect();
+                        list.age_more(&times);
+                        for (number, reclaims) in &mut model {
+                            *reclaims += times.get(number).copied().unwrap_or(0);
+                        }
+                        model.retain(|_, reclaims| *reclaims < RECLAIMS_MAX);
+                    }
                     0 => {
                         list.remove(&some);
                         model.retain(|number, _| !some.contains(number));

@@ -5,6 +5,7 @@
 
 use super::Session;
 use crate::Result;
+use crate::index::interrupted::Interrupted;
 use crate::index::run::{Row, write_rows};
 use crate::index::run_name;
 use crate::pins::Covered;
@@ -138,6 +139,8 @@ impl Session {
             let pins = repository.pins.lock();
             (pins.written_by(self.number), pins.relied_on(self.number))
         };
+        let ages = |number: &ContainerNo| Some((*number, state.interrupted.reclaims_of(*number)?));
+        let ages: Vec<_> = relied_on.iter().filter_map(ages).collect();
         state.interrupted.renew(relied_on.into_iter());
         state.interrupted.keep(&written);
         let is_known =
@@ -147,7 +150,16 @@ impl Session {
         }
         repository.publish_index(&self.lease, state)?;
         repository.pins.lock().indexed(covers);
+        let mut renewed = self.renewed.lock();
+        ages.into_iter().for_each(|(number, age)| *renewed.entry(number).or_default() += age);
         Ok(())
+    }
+
+    /// The session commits: nobody is to find what it stored in the list of interrupted containers, and what it renewed
+    /// there, for its own next run, is as old as without it.
+    pub(super) fn leave_list(&self, interrupted: &mut Interrupted) {
+        interrupted.remove(&self.repository.pins.lock().written_by(self.number));
+        interrupted.age_more(&self.renewed.lock());
     }
 
     /// Durably writes `rows` as a run, of which no state knows yet.

@@ -123,7 +123,7 @@ impl Session {
         let mut state: State = repository.next_state(covered);
         state.runs.extend(run);
         state.damage_epoch = state.damage_epoch.max(epoch);
-        state.interrupted.remove(&repository.pins.lock().written_by(self.number));
+        self.leave_list(&mut state.interrupted);
         repository.publish_index(&self.lease, state)?;
         repository.pins.lock().indexed(covered);
         self.committed.store(true, Ordering::Relaxed);
