@@ -3,6 +3,8 @@
 //! A copy holds the same records at other locations. Here the containers of copies have numbers of their own, above all
 //! that a repository gives, so that every location says where it lies. A copy is opened when it is first needed.
 
+mod session_keys;
+
 use crate::Result;
 use format::record::verify;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
@@ -148,22 +150,20 @@ impl WithCopies {
         ids: &[ObjectId],
         found: repository::Result<Vec<Option<RecordLocation>>>,
     ) -> store::Result<Vec<Option<RecordLocation>>> {
-        let mut found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                let (at, found) = self
-                    .in_copies(|copy| copy.locate(ids).ok())
-                    .ok_or(store::Error::from(error))?;
-                let elsewhere = |location: RecordLocation| elsewhere(at, location);
-                return Ok(found.into_iter().map(|location| location.map(elsewhere)).collect());
-            }
+        let (mut found, failed) = match found {
+            Ok(found) => (found, None),
+            Err(error) => (vec![None; ids.len()], Some(error)),
         };
         for (id, location) in ids.iter().zip(&mut found).filter(|(_, location)| location.is_none())
         {
             let there = self.in_copies(|copy| copy.locate(&[*id]).ok()?[0]);
             *location = there.map(|(at, location)| elsewhere(at, location));
         }
-        Ok(found)
+        match failed {
+            // The first place may have it: it is not missing.
+            Some(error) if found.contains(&None) => Err(error.into()),
+            _ => Ok(found),
+        }
     }
 }
 
@@ -182,7 +182,11 @@ impl Store for WithCopies {
     }
 
     fn snapshots(&self) -> store::Result<Vec<SnapshotRef>> {
-        self.or_copy(self.first.snapshots(), Repository::snapshots)
+        match self.first.snapshots() {
+            // The list of a copy may be older, and its newest snapshot would pass for the newest.
+            Err(error) if error.is_unreachable() => Err(error.into()),
+            listed => self.or_copy(listed, Repository::snapshots),
+        }
     }
 
     fn snapshot(&self, name: SnapshotRef) -> store::Result<StoredSnapshot> {
@@ -251,7 +255,7 @@ impl Store for WithCopies {
     fn session_keys(&self, container: ContainerNo, healed: bool) -> store::Result<Vec<Vec<u8>>> {
         match self.copy_of(container) {
             Some((copy, container)) => Ok(copy.session_keys(container, healed)?),
-            None => Ok(self.first.session_keys(container, healed)?),
+            None => self.keys_of_first(container, healed),
         }
     }
 

@@ -11,6 +11,7 @@ mod deleting;
 mod doubts;
 mod environment;
 mod epochs;
+mod fallback;
 mod faults;
 mod fences;
 mod forged;

@@ -77,6 +77,11 @@ impl Plan {
         Arc::new(Self::new(Fault::Once, 0, Some((verb, prefix))))
     }
 
+    /// The same of a storage that cannot be reached.
+    pub(crate) fn away_on(verb: &'static str, prefix: &'static str) -> Arc<Self> {
+        Arc::new(Self::new(Fault::Away, 0, Some((verb, prefix))))
+    }
+
     /// The first file whose name begins with `prefix` is not written, which its sync says.
     pub(crate) fn failing_late(prefix: &'static str) -> Arc<Self> {
         Arc::new(Self::new(Fault::Late, 0, Some(("sync", prefix))))
