@@ -10,8 +10,10 @@ const FULL: [&str; 4] = ["QuotaExceeded", "StorageFull", "InsufficientStorage", 
 /// Answers of a storage that is busy or ill.
 const BUSY: [&str; 2] = ["status code: 5", "status code: 429"];
 
-/// Answers to who may not do that, or is somebody else.
-const REFUSED: [&str; 2] = ["status code: 401", "status code: 403"];
+/// Answers to who may not do that, is somebody else, or may do it no more (which has the status of a bad request).
+const REFUSED: [&str; 4] = ["status code: 401", "status code: 403", "ExpiredToken", "InvalidToken"];
+/// The end of an object comes before what is asked of it; a storage in memory says it in words.
+const ENDS: [&str; 2] = ["status code: 416", "but object was only"];
 
 /// The error of `operation` on the object `name`.
 pub(crate) fn failed(
@@ -40,9 +42,10 @@ fn kind(error: &object_store::Error, text: &str) -> ErrorKind {
         }
         Error::NotImplemented { .. } | Error::NotSupported { .. } => ErrorKind::Unsupported,
         _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,
-        _ if text.contains("status code: 416") => ErrorKind::UnexpectedEof,
+        _ if ENDS.iter().any(|word| text.contains(word)) => ErrorKind::UnexpectedEof,
         _ if BUSY.iter().any(|word| text.contains(word)) => ErrorKind::TimedOut,
-        _ => http_kind(error).unwrap_or(ErrorKind::Other),
+        // Whatever else is answered says nothing about the object: taken for damage, it would be given up.
+        _ => http_kind(error).unwrap_or(ErrorKind::ConnectionAborted),
     }
 }
 
@@ -125,5 +128,22 @@ mod tests {
         assert!(of("status code: 507 x").is_full() && of("<Code>QuotaExceeded</Code>").is_full());
         assert!(of("status code: 503 Slow Down").is_unreachable());
         assert_eq!(of("status code: 416 x").source.kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn an_answer_that_says_nothing_about_an_object_is_not_its_damage() {
+        for code in ["ExpiredToken", "InvalidToken"] {
+            let kind = of(&format!("status code: 400 x: <Code>{code}</Code>")).source.kind();
+            assert_eq!(kind, ErrorKind::PermissionDenied, "{code}");
+        }
+        for text in [
+            "status code: 400 x",
+            "status code: 408 x",
+            "status code: 418 x",
+            "Received redirect",
+            "no range",
+        ] {
+            assert!(of(text).is_unreachable(), "{text}");
+        }
     }
 }

@@ -94,14 +94,14 @@ fn process(store: &Arc<InMemory>) -> Arc<dyn Storage> {
     Arc::new(storage)
 }
 
-fn opened(storage: Arc<dyn Storage>) -> Arc<Repository> {
+pub(crate) fn opened(storage: Arc<dyn Storage>) -> Arc<Repository> {
     let repository = Repository::open(storage).unwrap();
     repository.make_containers_small(4000);
     Arc::new(repository)
 }
 
 /// Stores what is new of `numbers` as one snapshot.
-fn back_up(
+pub(crate) fn back_up(
     repository: &Arc<Repository>,
     lease: &Arc<Lease>,
     numbers: &[u16],

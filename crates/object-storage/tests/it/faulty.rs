@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use testkit::Random;
 
 /// What happens to a request.
@@ -25,6 +26,8 @@ pub(crate) enum Fault {
     Unavailable,
     /// The body of its answer ends early.
     ShortBody,
+    /// It is not done, since the session has ended: 400. Never by chance, since it does not pass.
+    Expired,
 }
 
 const ALL: [Fault; 5] = [
@@ -38,22 +41,40 @@ const ALL: [Fault; 5] = [
 const ONE_IN: usize = 6;
 const IN_A_ROW_MAX: usize = 2;
 
+const EXPIRED: &str =
+    "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>";
+
 /// Which requests fail; also counts them.
 #[derive(Debug)]
 pub(crate) struct Plan {
     random: Mutex<Option<(Random, usize)>>,
     requests: Mutex<Vec<String>>,
+    is_expired: AtomicBool,
 }
 
 impl Plan {
     /// Faults by `seed`.
     pub(crate) fn random(seed: u64) -> Arc<Self> {
         let random = Mutex::new(Some((Random::new(seed), 0)));
-        Arc::new(Self { random, requests: Mutex::default() })
+        Arc::new(Self { random, requests: Mutex::default(), is_expired: AtomicBool::default() })
+    }
+
+    /// No fault, until something else is said.
+    pub(crate) fn quiet() -> Arc<Self> {
+        let random = Mutex::default();
+        Arc::new(Self { random, requests: Mutex::default(), is_expired: AtomicBool::default() })
+    }
+
+    /// From now on, the session has ended.
+    pub(crate) fn expire(&self) {
+        self.is_expired.store(true, Ordering::Relaxed);
     }
 
     fn next(&self, request: String, is_create: bool) -> Option<Fault> {
         self.requests.lock().push(request);
+        if self.is_expired.load(Ordering::Relaxed) {
+            return Some(Fault::Expired);
+        }
         let mut random = self.random.lock();
         let (random, in_a_row) = random.as_mut()?;
         if *in_a_row >= IN_A_ROW_MAX || random.index(ONE_IN) != 0 {
@@ -110,8 +131,9 @@ impl Service {
         let is_create = request.headers().contains_key("if-none-match");
         let fault = self.plan.next(what, is_create);
         let response = match fault {
-            Some(Fault::Conflict) => return self.refusal(409).await,
-            Some(Fault::Unavailable) => return self.refusal(503).await,
+            Some(Fault::Conflict) => return Ok(refusal(409, "")),
+            Some(Fault::Unavailable) => return Ok(refusal(503, "")),
+            Some(Fault::Expired) => return Ok(refusal(400, EXPIRED)),
             _ => self.inner.execute(request).await?,
         };
         match fault {
@@ -130,12 +152,12 @@ impl Service {
             _ => Ok(response),
         }
     }
+}
 
-    /// An answer of this status, without the request: that of another request that changes nothing.
-    async fn refusal(&self, status: u16) -> Result<HttpResponse, HttpError> {
-        let nothing = HttpResponse::new(HttpResponseBody::from(Bytes::new()));
-        Ok(with(nothing, status, Bytes::new()))
-    }
+/// An answer of this status, without the request: that of another request that changes nothing.
+fn refusal(status: u16, body: &'static str) -> HttpResponse {
+    let nothing = HttpResponse::new(HttpResponseBody::from(Bytes::new()));
+    with(nothing, status, Bytes::from_static(body.as_bytes()))
 }
 
 fn with(mut response: HttpResponse, status: u16, body: Bytes) -> HttpResponse {

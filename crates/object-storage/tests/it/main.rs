@@ -5,6 +5,7 @@
 
 mod contract;
 mod engine;
+mod expiry;
 mod faulty;
 mod leases;
 mod presence;

@@ -1,0 +1,43 @@
+//! A session with the storage that ends while somebody reads.
+
+use crate::contract::{access, location};
+use crate::engine::{back_up, opened};
+use crate::faulty::{Faulty, Plan};
+use ids::{ContainerNo, RepositoryId};
+use object_storage::{ObjectStorage, connect_through};
+use repository::check::open_container;
+use repository::config::Config;
+use repository::storage::Storage;
+use repository::{Error, Repository};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use testkit::s3::Gateway;
+
+fn bucket(plan: &Arc<Plan>) -> Arc<dyn Storage> {
+    let gateway = Gateway::shared();
+    let connector = || Faulty::new(plan);
+    let client = connect_through(&location(gateway, "x"), &access(gateway), &connector).unwrap();
+    Arc::new(ObjectStorage::open(client).unwrap())
+}
+
+/// Credentials of a session last some hours, and a check of a large repository longer.
+#[test]
+fn a_session_that_ends_is_no_damage() {
+    let plan = Plan::quiet();
+    let storage = bucket(&plan);
+    let config = Config::new(RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
+    Repository::init(storage.clone(), config, &repository::keys::Keys::default()).unwrap();
+    let repository = opened(storage);
+    let lease = repository.lease("a writer").unwrap();
+    back_up(&repository, &lease, &[1, 2, 3]).unwrap();
+    drop(lease);
+    plan.expire();
+    let mut damages = Vec::new();
+    let error = open_container(&repository, ContainerNo(1), &mut damages).err().unwrap();
+    assert!(
+        matches!(&error, Error::Storage(error) if error.source.kind() == ErrorKind::PermissionDenied),
+        "{error}"
+    );
+    assert!(error.is_unreachable() && damages.is_empty(), "{error} {damages:?}");
+    assert!(error.to_string().contains("ExpiredToken"), "{error}");
+}
