@@ -62,6 +62,8 @@ pub(crate) struct Kept {
     pub(crate) is_growing: bool,
     /// By which the storage tells the contents of the object apart: with it, what is kept is of that content.
     pub(crate) tag: Option<String>,
+    /// Whether what is kept was found to be wrong: then it is fetched, and takes its place.
+    pub(crate) is_distrusted: bool,
 }
 
 impl Kept {
@@ -115,7 +117,8 @@ impl Kept {
     ) -> StorageResult<Part> {
         let Some(cache) = &self.cache else { return fetch() };
         let key = self.key(name, piece);
-        if let Some((length, bytes)) = cache.get(&key).as_ref().and_then(split) {
+        let there = if self.is_distrusted { None } else { cache.get(&key) };
+        if let Some((length, bytes)) = there.as_ref().and_then(split) {
             return Ok(Part { bytes, object_bytes: length });
         }
         let part = fetch()?;

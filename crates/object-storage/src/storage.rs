@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) listed: BTreeSet<String>,
     /// Objects that were read for who opens them next.
     pub(crate) expected: HashMap<String, Bytes>,
+    /// Containers of which this machine keeps something wrong.
+    pub(crate) distrusted: BTreeSet<String>,
     /// What this machine keeps.
     pub(crate) cache: Option<Arc<Cache>>,
     /// Small objects that were read or written last and never change: runs and snapshots are read more than once.
@@ -81,7 +83,8 @@ impl State {
     pub(crate) fn kept_of(&self, name: &str) -> Kept {
         let tag = self.names.tag(name).map(str::to_owned);
         let is_growing = tag.is_some() || self.held.is_none();
-        Kept { cache: self.cache.clone(), is_growing, tag }
+        let is_distrusted = self.distrusted.contains(name);
+        Kept { cache: self.cache.clone(), is_growing, tag, is_distrusted }
     }
 
     /// The row of the index's state, as far as the storage tells contents apart.
@@ -343,8 +346,15 @@ impl Storage for ObjectStorage {
         let length = staged.bytes();
         self.client().put(to, staged.read(0, length as usize)?)?;
         self.note(to, length, None);
+        self.distrust(to);
         self.staging.remove(from);
         Ok(())
+    }
+
+    /// Bytes can be bad in a cache, or on their way, or of a container that was repaired since.
+    fn distrust(&self, name: &str) -> bool {
+        self.shared.state.lock().distrusted.insert(name.to_owned());
+        true
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {

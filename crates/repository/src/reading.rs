@@ -37,16 +37,30 @@ impl Repository {
         Ok(())
     }
 
-    /// Heals the record at `location` with the parity of its container; `false` when that was not possible or not
-    /// needed.
+    /// Heals the record at `location`: from where it lies, if only what this machine keeps of it is damaged, or with the
+    /// parity of its container. `false` when that was not possible or not needed.
     pub fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
         if self.healed.lock().get(&location) == Some(&false) {
             return false;
+        }
+        if self.is_good_afresh(location, buffer) {
+            return true;
         }
         let is_healed =
             self.container(location.container).is_ok_and(|it| it.heal(location, buffer));
         self.healed.lock().insert(location, is_healed);
         is_healed
+    }
+
+    /// Reads the record at `location` once more, without what this machine keeps; whether it is good now. It is not damage,
+    /// and so not noted: what lies there is whole.
+    fn is_good_afresh(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
+        if !self.storage.distrust(&container::name(location.container)) {
+            return false;
+        }
+        self.close(&[location.container]);
+        let container = self.container(location.container);
+        container.and_then(|it| it.read(location, buffer)).is_ok() && verify(buffer).is_ok()
     }
 
     /// Records that the record at `location` was healed.

@@ -93,6 +93,12 @@ pub trait Storage: Send + Sync {
         Ok(None)
     }
 
+    /// What was read of the file `name` does not fit its checksums: what this machine keeps of it counts no more. Whether
+    /// the next reader of it may see something else.
+    fn distrust(&self, _name: &str) -> bool {
+        false
+    }
+
     /// These files are opened next. A storage that is far away reads them at once; no more than a hint.
     fn expect(&self, _names: &[String]) {}
 

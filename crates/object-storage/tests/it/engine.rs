@@ -134,7 +134,7 @@ const OPTIONS: ReclaimOptions = ReclaimOptions {
 };
 
 /// What is in the bucket before: three snapshots that share chunks.
-fn begun(store: &Arc<InMemory>) -> Vec<SnapshotRef> {
+pub(crate) fn begun(store: &Arc<InMemory>) -> Vec<SnapshotRef> {
     let config = Config::new(RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
     Repository::init(process(store), config, &repository::keys::Keys::default()).unwrap();
     let repository = opened(process(store));

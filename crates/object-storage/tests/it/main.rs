@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 mod contract;
+mod distrust;
 mod engine;
 mod expiry;
 mod faulty;
