@@ -111,6 +111,20 @@ impl Folder {
         pool::add(&self.path, name, dir)
     }
 
+    /// The further pools that belong to this server, by name, whatever its catalog says.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn further_pools(&self) -> Result<Vec<Name>> {
+        pool::further(&self.path)
+    }
+
+    /// The directory to which the link of a further pool leads; that of the link when there is none.
+    pub fn place_of_pool(&self, name: &Name) -> PathBuf {
+        let link = self.pool(Some(name));
+        fs::read_link(&link).unwrap_or(link)
+    }
+
     /// Whether a pool is there, and still belongs to this server.
     ///
     /// # Errors

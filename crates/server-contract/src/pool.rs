@@ -20,7 +20,7 @@ use crate::{Error, Result};
 use api::Name;
 use places::PoolPaths;
 pub use places::{MAIN, NAME_TAKEN};
-pub(crate) use places::{add, others};
+pub(crate) use places::{add, further, others};
 use repository::local::superblock::Superblock;
 use repository::local::{Latencies, LocalStorage};
 use repository::storage::StorageError;

@@ -93,7 +93,7 @@ impl DomainKeys {
     ) -> Result<Domain> {
         let pool = match home {
             Home::There(_) => None,
-            Home::Here(pool) => self.pools.choose(pool)?,
+            Home::Here(pool) => self.pools.choose(name, pool)?,
         };
         let storage = if let Home::There(storage) = home { Some(storage.clone()) } else { None };
         let sealed = match keys {

@@ -3,6 +3,7 @@
 //! The catalog says it, and the folders of the pools must agree: who opens a domain looks into all of them. A domain
 //! that lies in two, or in none, is used by nobody until an administrator has put that right.
 
+mod choice;
 mod read_only;
 
 pub(crate) use read_only::ReadOnly;
@@ -34,10 +35,18 @@ pub(crate) struct DomainFolder {
     pub(crate) read_only: Option<Refusal>,
 }
 
-/// The pools that a server knows, the first one first.
+/// The pools that a server knows, the first one first. A catalog that was lost or is older than a pool does not name it;
+/// what lies in it must be found all the same, or it would be made again, empty.
 pub(crate) fn known(catalog: &Catalog, folder: &Folder) -> Result<Vec<Pool>> {
-    let (mut first, further): (Vec<Pool>, Vec<Pool>) =
+    let (mut first, mut further): (Vec<Pool>, Vec<Pool>) =
         catalog.pools()?.into_iter().partition(|pool| pool.name.as_str() == MAIN);
+    for name in folder.further_pools()? {
+        if !further.iter().any(|pool| pool.name == name) {
+            let path = folder.place_of_pool(&name).display().to_string();
+            further.push(Pool { name, path, state: PoolState::Online, made: 0 });
+        }
+    }
+    further.sort_by(|one, other| one.name.cmp(&other.name));
     if first.is_empty() {
         let path = folder.pool(None).display().to_string();
         first.push(Pool { name: main(), path, state: PoolState::Online, made: 0 });
@@ -154,33 +163,6 @@ impl Pools {
         Ok(())
     }
 
-    /// The pool for a new domain: the one that is named, or else the one with the most free bytes.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] when it takes no new domains, or none does; [`Error::Catalog`] when it does not exist.
-    pub(crate) fn choose(&self, named: Option<&Name>) -> Result<Option<Name>> {
-        let mut pools = known(&self.catalog, &self.folder)?;
-        if let Some(name) = named {
-            pools.retain(|pool| pool.name == *name);
-            let pool = pools.first().ok_or_else(|| missing("pool", name))?;
-            takes_domains(pool)?;
-        }
-        pools.retain(|pool| pool.state == PoolState::Online);
-        let free = |pool: &Pool| {
-            let name = of_folder(&pool.name);
-            let is_there = self.folder.verify_pool(name).is_ok();
-            if is_there && self.folder.has_inodes(name) { self.folder.room(name)[0] } else { None }
-        };
-        // Of two with the same room the first one; where there is one only, whoever opens it says what is wrong.
-        let chosen = match &pools[..] {
-            [only] => Some(only),
-            all => all.iter().rev().max_by_key(|pool| free(pool)),
-        };
-        let none =
-            || refused("no pool takes new domains".to_owned(), "See: icecore server pool list");
-        Ok(of_folder(&chosen.ok_or_else(none)?.name).cloned())
-    }
-
     /// Makes a directory of this machine a pool.
     ///
     /// # Errors
@@ -257,14 +239,6 @@ impl Pools {
         let Pool { name, path, state, .. } = pool;
         api::pools::Pool { name, path, state, fault, free_bytes, total_bytes, free_inodes, domains }
     }
-}
-
-fn takes_domains(pool: &Pool) -> Result<()> {
-    if pool.state == PoolState::Online {
-        return Ok(());
-    }
-    let message = format!("the pool '{}' is {}: it takes no new domains", pool.name, pool.state);
-    Err(refused(message, &online(&pool.name)))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Tokens {
                 "the domain '{domain}' lies in the pool '{known}' already"
             ))),
             Some(_) => Ok(None),
-            None => self.pools.choose(Some(asked)).map(|_| Some(asked.clone())),
+            None => self.pools.choose(domain, Some(asked)).map(|_| Some(asked.clone())),
         }
     }
 

@@ -103,22 +103,31 @@ impl PoolPaths {
 /// # Errors
 /// [`Error::File`].
 pub(crate) fn others(data: &Path) -> Result<Vec<Error>> {
+    let opened = further(data)?.into_iter().map(|name| {
+        let place = PoolPaths::of(data, Some(&name));
+        Memory::read(&place)?.map_or(Ok(()), |memory| raise(&place, &memory))
+    });
+    Ok(opened.filter_map(Result::err).collect())
+}
+
+/// The names of the further pools that are remembered.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn further(data: &Path) -> Result<Vec<Name>> {
     let folder = data.join(MEMORIES);
     let failed = || Error::file(&folder);
-    let names = match fs::read_dir(&folder) {
+    let files = match fs::read_dir(&folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         found => found.map_err(failed())?,
     };
-    let mut missing = Vec::new();
-    for name in names {
-        let name = name.map_err(failed())?.file_name();
-        let Some(name) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        let place = PoolPaths::of(data, Some(&name));
-        let opened = Memory::read(&place)
-            .and_then(|memory| memory.map_or(Ok(()), |memory| raise(&place, &memory)));
-        missing.extend(opened.err());
+    let mut names: Vec<Name> = Vec::new();
+    for file in files {
+        let name = file.map_err(failed())?.file_name();
+        names.extend(name.to_str().and_then(|name| name.parse().ok()));
     }
-    Ok(missing)
+    names.sort();
+    Ok(names)
 }
 
 /// Makes the directory `dir` a pool of the server. Whoever was killed in the middle repeats it. A pool of this name that

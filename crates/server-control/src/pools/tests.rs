@@ -82,15 +82,21 @@ fn a_state_says_what_a_pool_is_used_for() {
     assert_eq!(refusal.message, "the pool 'fast' is read-only");
     set(PoolState::Draining);
     assert!(pools.place_of(&web).unwrap().read_only.is_none());
-    let refused = pools.choose(Some(&name("fast"))).unwrap_err();
+    let refused = pools.choose(&name("new"), Some(&name("fast"))).unwrap_err();
     assert!(refused.to_string().contains("is draining: it takes no new domains"), "{refused}");
-    assert_eq!(pools.choose(None).unwrap(), None);
+    assert_eq!(pools.choose(&name("new"), None).unwrap(), None);
     set(PoolState::Offline);
     assert!(why(&pools, &web).contains("is offline"));
     pools.set_state("test", &name("main"), PoolState::Draining).unwrap();
-    assert!(pools.choose(None).unwrap_err().to_string().contains("no pool takes new domains"));
+    assert!(
+        pools
+            .choose(&name("new"), None)
+            .unwrap_err()
+            .to_string()
+            .contains("no pool takes new domains")
+    );
     set(PoolState::Online);
-    assert_eq!(pools.choose(None).unwrap(), Some(name("fast")));
+    assert_eq!(pools.choose(&name("new"), None).unwrap(), Some(name("fast")));
     assert!(pools.set_state("test", &name("none"), PoolState::Online).is_err());
 }
 
@@ -134,4 +140,24 @@ fn a_pool_that_is_not_mounted_is_told_and_takes_no_domains() {
     let path = away.display().to_string();
     let found = pools.add("test", &NewPool { name: name("fast"), path: path.clone() }).unwrap();
     assert_eq!((found.path, found.fault), (path, None));
+}
+
+/// The catalog was lost, or restored from before the pool was added.
+#[test]
+fn a_domain_that_lies_in_a_pool_unknown_to_the_catalog_is_found_and_not_made_anew() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    std::fs::create_dir(disk.join("domains/web")).unwrap();
+    let lost = catalog::Location::file(place.path().join("data/other.sqlite"));
+    let pools = Pools::new(Arc::new(Catalog::open(&lost).unwrap()), pools.folder.clone());
+    assert_eq!(pools.all().unwrap().pools[1].path, disk.display().to_string());
+    assert_eq!(pools.choose(&name("web"), None).unwrap(), Some(name("fast")));
+    let elsewhere = pools.choose(&name("web"), Some(&name("main"))).unwrap_err().to_string();
+    assert!(elsewhere.contains("lies in the pool 'fast'"), "{elsewhere}");
+    pools.set_state("test", &name("fast"), PoolState::Draining).unwrap();
+    assert_eq!(pools.choose(&name("web"), None).unwrap(), Some(name("fast")));
+    assert!(why(&pools, &domain(None)).contains("and lies in 'fast'"));
+    std::fs::create_dir(place.path().join("data/pool/domains/web")).unwrap();
+    let twice = pools.choose(&name("web"), None).unwrap_err().to_string();
+    assert!(twice.contains("lies in two pools: 'main'") && twice.contains("'fast'"), "{twice}");
 }
