@@ -71,6 +71,9 @@ pub struct NewPool {
     pub name: Name,
     /// Its directory on the server, with its full path. It must exist.
     pub path: String,
+    /// Take a pool that is there already, because it is the right one. No repository is created or removed.
+    #[serde(default)]
+    pub accept: bool,
 }
 
 /// Changes the state of a pool.

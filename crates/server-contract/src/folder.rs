@@ -103,12 +103,13 @@ impl Folder {
         pool::folder(&self.path, pool)
     }
 
-    /// Makes the directory `dir` a further pool, or finds the one of this name there.
+    /// Makes the directory `dir` a further pool, or finds the one of this name there. Another pool is taken only with
+    /// `accept`.
     ///
     /// # Errors
     /// [`Error::Pool`], [`Error::File`].
-    pub fn add_pool(&self, name: &Name, dir: &Path) -> Result<()> {
-        pool::add(&self.path, name, dir)
+    pub fn add_pool(&self, name: &Name, dir: &Path, accept: bool) -> Result<()> {
+        pool::add(&self.path, name, dir, accept)
     }
 
     /// The further pools that belong to this server, by name, whatever its catalog says.
@@ -231,11 +232,15 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
+/// A name beside `path` for what is not complete. It begins with a dot, so it is never that of a pool.
+pub(crate) fn part_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.part"))
+}
+
 /// Writes beside, syncs, renames, syncs the folder: the file is whole or not there.
 pub(crate) fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
+    let part = part_of(path);
     let steps = || {
         if let Err(error) = fs::remove_file(&part)
             && error.kind() != io::ErrorKind::NotFound

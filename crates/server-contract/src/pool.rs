@@ -63,7 +63,7 @@ pub(crate) fn open(data: &Path) -> Result<()> {
 fn raise(place: &PoolPaths, memory: &Memory) -> Result<()> {
     let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;
     let superblock = Superblock { generation: memory.superblock.generation + 1, ..found };
-    Memory { superblock, mounts: place.mounted() }.keep(place)
+    Memory { superblock, mounts: place.mounted() }.keep(place, true)
 }
 
 /// Whether a server was started in `data`, or a storage server enrolled.
@@ -81,15 +81,21 @@ pub(crate) fn accept(data: &Path) -> Result<()> {
     let place = PoolPaths::of(data, None);
     let known = Memory::read(&place).ok().flatten();
     place.make_all()?;
-    let found = superblock(&place)?.map_or_else(new_superblock, Ok)?;
-    take(&place, found, known.as_ref())
+    let found = superblock(&place)?;
+    let is_there = found.is_some();
+    take(&place, found.map_or_else(new_superblock, Ok)?, is_there, known.as_ref())
 }
 
-/// Takes a pool over as it is now, with a generation that nobody has used.
-fn take(place: &PoolPaths, found: Superblock, known: Option<&Memory>) -> Result<()> {
+/// Takes a pool over as it is now, with a generation that nobody has used. `is_there`: it has a superblock.
+fn take(
+    place: &PoolPaths,
+    found: Superblock,
+    is_there: bool,
+    known: Option<&Memory>,
+) -> Result<()> {
     let known = known.map_or(0, |known| known.superblock.generation);
     let superblock = Superblock { generation: found.generation.max(known) + 1, ..found };
-    Memory { superblock, mounts: place.mounted() }.keep(place)
+    Memory { superblock, mounts: place.mounted() }.keep(place, is_there)
 }
 
 /// Whether the pool in which the repository `folder` of a domain lies is there, and still belongs to this server. A
@@ -146,8 +152,13 @@ fn first(place: &PoolPaths) -> Result<()> {
         return Err(not_mounted(place, "pool/domains is missing"));
     }
     place.make_all()?;
-    let superblock = superblock(place)?.map_or_else(new_superblock, Ok)?;
-    Memory { superblock, mounts: place.mounted() }.keep(place)
+    match superblock(place)? {
+        // Whoever used it before may not go on.
+        Some(found) => take(place, found, true, None),
+        None => {
+            Memory { superblock: new_superblock()?, mounts: place.mounted() }.keep(place, false)
+        }
+    }
 }
 
 fn not_mounted(place: &PoolPaths, why: &str) -> Error {
@@ -184,10 +195,8 @@ impl Memory {
         let path = &place.memory;
         let Some(text) = read(path)? else { return Ok(None) };
         let damaged = || {
-            Error::file(path)(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "it is damaged; if the right pool is mounted: icecore pool accept",
-            ))
+            let why = format!("it is damaged; if the right pool is mounted: {}", place.accept());
+            Error::file(path)(io::Error::new(io::ErrorKind::InvalidData, why))
         };
         Self::decode(&text).map(Some).ok_or_else(damaged)
     }
@@ -203,17 +212,23 @@ impl Memory {
     }
 
     /// Durably here first, then in the pool: what is killed between the two finds a lower generation there. A pool that
-    /// is too full for it keeps the lower one, too.
-    fn keep(&self, place: &PoolPaths) -> Result<()> {
+    /// is too full for it keeps the lower one, too; one that has no superblock yet (`is_there`) must get it.
+    fn keep(&self, place: &PoolPaths, is_there: bool) -> Result<()> {
         let Superblock { id, generation } = &self.superblock;
         let mounts: String = self.mounts.iter().map(|name| format!("mount {name}\n")).collect();
         let text = format!("{MAGIC}\nid {id}\ngeneration {generation}\n{mounts}");
         write(&place.memory, &text, 0o600)?;
         let path = place.pool.join("superblock");
         match self.superblock.write(&storage(place)?) {
-            Err(error) if error.is_full() && *generation > 1 => Ok(()),
+            Err(error) if error.is_full() && is_there => Ok(()),
             done => done.map_err(|error| Error::file(&path)(error.source)),
         }
+    }
+
+    /// Everything that was mounted when it was remembered is mounted.
+    fn fits(&self, place: &PoolPaths) -> bool {
+        let mounted = place.mounted();
+        self.mounts.iter().all(|name| mounted.contains(name))
     }
 
     /// The superblock of the pool, if it is the one that is remembered.

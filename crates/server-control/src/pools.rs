@@ -183,7 +183,7 @@ impl Pools {
                 "Give an empty directory of a file system that is mounted: findmnt --target DIR";
             Error::Unfit { message: error.to_string(), hint: hint.to_owned() }
         };
-        self.folder.add_pool(&new.name, path).map_err(unfit)?;
+        self.folder.add_pool(&new.name, path, new.accept).map_err(unfit)?;
         let by = by(who);
         let (name, path) = (new.name.clone(), new.path.clone());
         let pool = Pool { name, path, state: PoolState::Online, made: by.now_secs };

@@ -8,9 +8,10 @@
 //! ```
 
 use super::{MOUNT_POINTS, Memory, REMEMBERED, mount_of, new_superblock, raise, superblock, take};
-use crate::folder::make_directory;
+use crate::folder::{make_directory, part_of};
 use crate::{Error, Result};
 use api::Name;
+use repository::local::superblock::Superblock;
 use repository::storage::StorageError;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -59,6 +60,16 @@ impl PoolPaths {
 
     fn is_first(&self) -> bool {
         self.pool == self.data.join(NAME_TAKEN)
+    }
+
+    /// The command by which an administrator says that it is the right one.
+    pub(super) fn accept(&self) -> String {
+        match self.pool.file_name().filter(|_| !self.is_first()) {
+            Some(name) => {
+                format!("icecore server pool add {} DIR --accept", name.to_string_lossy())
+            }
+            None => format!("icecore pool accept {}", self.data.display()),
+        }
     }
 
     pub(super) fn domains(&self) -> PathBuf {
@@ -131,38 +142,64 @@ pub(crate) fn further(data: &Path) -> Result<Vec<Name>> {
 }
 
 /// Makes the directory `dir` a pool of the server. Whoever was killed in the middle repeats it. A pool of this name that
-/// was moved elsewhere is found there by its identity.
+/// was moved elsewhere is found there by its identity; any other pool is taken only if an administrator says `accept`.
 ///
 /// # Errors
 /// [`Error::Pool`] when it is another pool, or lies within one; [`Error::File`].
-pub(crate) fn add(data: &Path, name: &Name, dir: &Path) -> Result<()> {
+pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<()> {
     let place = PoolPaths::of(data, Some(name));
     let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
     let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
     lies_apart(data, &place, &real).map_err(refused)?;
-    let (new, known) = (
-        PoolPaths { pool: real.clone(), ..PoolPaths::of(data, Some(name)) },
-        Memory::read(&place)?,
-    );
+    let new = PoolPaths { pool: real.clone(), ..PoolPaths::of(data, Some(name)) };
+    let known = match Memory::read(&place) {
+        Err(_) if accept => None,
+        known => known?,
+    };
     let found = superblock(&new)?;
-    match (&found, &known) {
-        (Some(found), Some(known)) if found.id == known.superblock.id => {}
-        (None, None) => {}
-        (Some(_), _) => return Err(refused("it is another pool already".to_owned())),
-        (None, Some(_)) => return Err(refused(format!("it is not the pool '{name}'"))),
-    }
+    let was_linked = place.pool.is_symlink();
+    let is_half_made = !was_linked && known.as_ref().is_some_and(|known| known.fits(&new));
+    may_take(name, found.as_ref(), known.as_ref(), is_half_made, accept).map_err(refused)?;
     [LINKS, MEMORIES].iter().try_for_each(|folder| make_directory(&data.join(folder)))?;
     new.make_all()?;
-    let superblock = found.map_or_else(new_superblock, Ok)?;
-    take(&new, superblock, known.as_ref())?;
+    let began = known.as_ref().map(|known| known.superblock.clone());
+    let (is_there, identity) = (found.is_some(), found.or(began));
+    let superblock = identity.map_or_else(new_superblock, Ok)?;
+    take(&new, superblock, is_there, known.as_ref())?;
     link(&place.pool, &real).map_err(Error::file(&place.pool))
+}
+
+/// Why a directory with the superblock `found` does not become the pool `name`, of which `known` is remembered.
+fn may_take(
+    name: &Name,
+    found: Option<&Superblock>,
+    known: Option<&Memory>,
+    is_half_made: bool,
+    accept: bool,
+) -> std::result::Result<(), String> {
+    match (found, known) {
+        (Some(found), Some(known)) if found.id == known.superblock.id => Ok(()),
+        (Some(_), _) if accept => Ok(()),
+        (Some(_), _) => Err(format!(
+            "it is another pool already; if it is the right one: icecore server pool add {name} DIR --accept"
+        )),
+        (None, _) if accept => Err("it has no superblock, so it is no pool".to_owned()),
+        (None, None) => Ok(()),
+        // Killed, or the disk was full, before the superblock was there.
+        (None, Some(_)) if is_half_made => Ok(()),
+        (None, Some(_)) => Err(format!("it is not the pool '{name}'")),
+    }
 }
 
 /// Two pools in one another would each count and free what is of the other.
 fn lies_apart(data: &Path, place: &PoolPaths, real: &Path) -> std::result::Result<(), String> {
     let of = |path: PathBuf| fs::canonicalize(path).ok();
     let links = fs::read_dir(data.join(LINKS)).into_iter().flatten().flatten();
-    let others = links.map(|link| link.path()).filter(|link| *link != place.pool);
+    // Whoever was killed left a link with another kind of name.
+    let is_name = |link: &fs::DirEntry| {
+        link.file_name().to_str().is_some_and(|name| name.parse::<Name>().is_ok())
+    };
+    let others = links.filter(is_name).map(|link| link.path()).filter(|link| *link != place.pool);
     let all = others.chain([data.join(NAME_TAKEN), data.to_owned()]).filter_map(of);
     let mut within = all.filter(|other| real.starts_with(other) || other.starts_with(real));
     match within.next() {
@@ -173,8 +210,7 @@ fn lies_apart(data: &Path, place: &PoolPaths, real: &Path) -> std::result::Resul
 
 /// A link that is there or not, never half.
 fn link(at: &Path, to: &Path) -> io::Result<()> {
-    let mut part = at.as_os_str().to_owned();
-    part.push(".part");
+    let part = part_of(at);
     match fs::remove_file(&part) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

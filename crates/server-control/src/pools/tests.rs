@@ -15,11 +15,15 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
+fn new(pool: &str, path: &str) -> NewPool {
+    NewPool { name: name(pool), path: path.to_owned(), accept: false }
+}
+
 fn add(pools: &Pools, place: &tempfile::TempDir, pool: &str) -> PathBuf {
     let dir = place.path().join(format!("disk of {pool}"));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.display().to_string();
-    pools.add("test", &NewPool { name: name(pool), path }).unwrap();
+    pools.add("test", &new(pool, &path)).unwrap();
     dir
 }
 
@@ -106,7 +110,7 @@ fn a_directory_is_one_pool_of_one_server_and_none_within_another() {
     let disk = add(&pools, &place, "fast");
     let refused = |pool: &str, path: &Path| {
         let path = path.display().to_string();
-        pools.add("test", &NewPool { name: name(pool), path }).unwrap_err().to_string()
+        pools.add("test", &new(pool, &path)).unwrap_err().to_string()
     };
     assert!(refused("other", &disk).contains("lies in the same directories"));
     assert!(refused("other", &disk.join("domains")).contains("lies in the same directories"));
@@ -117,8 +121,7 @@ fn a_directory_is_one_pool_of_one_server_and_none_within_another() {
     assert!(refused("other", Path::new("disk")).contains("no full path"));
     assert!(refused("other", &place.path().join("nowhere")).contains("nowhere"));
     let (_other_place, other) = server();
-    let path = disk.display().to_string();
-    let taken = other.add("test", &NewPool { name: name("mine"), path }).unwrap_err();
+    let taken = other.add("test", &new("mine", &disk.display().to_string())).unwrap_err();
     assert!(taken.to_string().contains("another pool already"), "{taken}");
     assert_eq!(add(&pools, &place, "fast"), disk, "who was killed repeats it");
 }
@@ -138,7 +141,7 @@ fn a_pool_that_is_not_mounted_is_told_and_takes_no_domains() {
     std::fs::remove_dir(&disk).unwrap();
     // Elsewhere now: it is found by its identity.
     let path = away.display().to_string();
-    let found = pools.add("test", &NewPool { name: name("fast"), path: path.clone() }).unwrap();
+    let found = pools.add("test", &new("fast", &path)).unwrap();
     assert_eq!((found.path, found.fault), (path, None));
 }
 
@@ -160,4 +163,45 @@ fn a_domain_that_lies_in_a_pool_unknown_to_the_catalog_is_found_and_not_made_ane
     std::fs::create_dir(place.path().join("data/pool/domains/web")).unwrap();
     let twice = pools.choose(&name("web"), None).unwrap_err().to_string();
     assert!(twice.contains("lies in two pools: 'main'") && twice.contains("'fast'"), "{twice}");
+}
+
+/// The folder of the server was restored without what it remembers of its further pools, or that is damaged.
+#[test]
+fn a_further_pool_is_attached_again_when_an_administrator_says_that_it_is_the_right_one() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    let memory = place.path().join("data/pool-ids/fast");
+    let path = disk.display().to_string();
+    let accept = |path: &str| NewPool { accept: true, ..new("fast", path) };
+    for damaged in [false, true] {
+        std::fs::remove_file(place.path().join("data/pools/fast")).unwrap();
+        std::fs::remove_file(&memory).unwrap();
+        if damaged {
+            std::fs::write(&memory, "x").unwrap();
+        }
+        let refused = pools.add("test", &new("fast", &path)).unwrap_err().to_string();
+        assert!(refused.contains("icecore server pool add fast DIR --accept"), "{refused}");
+        assert_eq!(pools.add("test", &accept(&path)).unwrap().fault, None);
+    }
+    let empty = place.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let refused = pools.add("test", &accept(&empty.display().to_string())).unwrap_err().to_string();
+    assert!(refused.contains("no superblock"), "{refused}");
+}
+
+/// What it left: a memory without a superblock, and a link under another name.
+#[test]
+fn whoever_was_killed_while_a_pool_was_added_repeats_it() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    let data = place.path().join("data");
+    std::fs::remove_file(disk.join("superblock")).unwrap();
+    let empty = new("fast", &disk.display().to_string());
+    assert!(pools.add("test", &empty).is_err(), "a pool that is linked is missing");
+    std::fs::rename(data.join("pools/fast"), data.join("pools/.fast.part")).unwrap();
+    std::fs::write(data.join("pool-ids/.fast.part"), "x").unwrap();
+    add(&pools, &place, "fast");
+    add(&pools, &place, "fast.part");
+    let names = |pools: &Pools| pools.all().unwrap().pools.into_iter().map(|pool| pool.fault);
+    assert_eq!(names(&pools).collect::<Vec<_>>(), [None, None, None]);
 }

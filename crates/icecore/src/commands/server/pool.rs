@@ -53,6 +53,10 @@ struct Add {
     /// Its directory on the server. It must exist.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+    /// Take a pool that is there already. Only when the server says that it is another one, and it is the right one:
+    /// a server that uses it loses it.
+    #[arg(long)]
+    accept: bool,
 }
 
 /// Change what a pool is used for. Sessions that begin later follow.
@@ -98,7 +102,7 @@ impl PoolArgs {
 impl Add {
     fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let path = self.dir.display().to_string();
-        let new = NewPool { name: self.name.clone(), path };
+        let new = NewPool { name: self.name.clone(), path, accept: self.accept };
         shown(&reach.post("/pools", &new)?, context)
     }
 }
