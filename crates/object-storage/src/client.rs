@@ -1,14 +1,14 @@
 //! Requests to an object storage, one at a time for who calls. What a failed request did is found out by reading, not
 //! guessed.
 
-use crate::errors::{failed, is_final};
+use crate::errors::{TOO_LARGE, failed, is_final};
 use crate::names::Listed;
 use crate::requests::Requests;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
 };
 use repository::storage::{StorageError, StorageResult};
 use std::io::ErrorKind;
@@ -26,6 +26,8 @@ const DELETE_TRIES: u32 = 5;
 const CREATE_WAIT: Duration = Duration::from_millis(50);
 /// Small objects that are read at the same time.
 const AT_ONCE: usize = 16;
+/// The most of an object that is read as a whole: 32 MiB. Much more than any that is written here.
+const READ_WHOLE_MAX: u64 = 32 << 20;
 /// Larger files go up in parts of this size: 64 MiB.
 const PART_BYTES: u64 = 64 << 20;
 /// A file that goes up as one object: 160 MiB, more than a container with its parity.
@@ -156,14 +158,14 @@ impl Client {
 
     /// The whole object `name`.
     pub(crate) fn get(&self, name: &str) -> StorageResult<Bytes> {
-        self.read(name, None, self.store.clone()).map(|part| part.bytes)
+        self.read(name, None, READ_WHOLE_MAX, self.store.clone()).map(|part| part.bytes)
     }
 
     /// The whole objects `names`, several at the same time; in their order.
     pub(crate) fn get_all(&self, names: &[String]) -> Vec<StorageResult<Bytes>> {
         let get = |name: &String| {
             let (path, store) = (self.path(name), self.store.clone());
-            async move { store.get(&path).await?.bytes().await }
+            async move { collect(store.get(&path).await?, READ_WHOLE_MAX).await }
         };
         let gets: Vec<_> = names.iter().map(get).collect();
         let work = futures_util::stream::iter(gets).buffered(AT_ONCE).collect::<Vec<_>>();
@@ -177,35 +179,31 @@ impl Client {
 
     /// The bytes `range` of the object `name`: fewer where it ends.
     pub(crate) fn get_range(&self, name: &str, range: Range<u64>) -> StorageResult<Part> {
-        self.read(name, Some(GetRange::Bounded(range)), self.bulk.clone())
+        let max = range.end.saturating_sub(range.start);
+        self.read(name, Some(GetRange::Bounded(range)), max, self.bulk.clone())
     }
 
     /// The last `length` bytes of the object `name`.
     pub(crate) fn get_end(&self, name: &str, length: u64) -> StorageResult<Part> {
-        self.read(name, Some(GetRange::Suffix(length)), self.bulk.clone())
+        self.read(name, Some(GetRange::Suffix(length)), length, self.bulk.clone())
     }
 
     fn read(
         &self,
         name: &str,
         range: Option<GetRange>,
+        max: u64,
         store: Arc<dyn ObjectStore>,
     ) -> StorageResult<Part> {
         let path = self.path(name);
         let read = self.wait(async move {
             let result = store.get_opts(&path, GetOptions { range, ..Default::default() }).await?;
-            let (object_bytes, range) = (result.meta.size, result.range.clone());
-            let bytes = result.bytes().await?;
-            object_store::Result::Ok((bytes, object_bytes, range.end - range.start))
+            let object_bytes = result.meta.size;
+            object_store::Result::Ok(Part { bytes: collect(result, max).await?, object_bytes })
         });
-        let (bytes, object_bytes, promised) = read.map_err(|error| failed("read", name, &error))?;
-        if bytes.len() as u64 != promised {
-            let reason = format!("the storage sent {} bytes of {promised}", bytes.len());
-            let error = std::io::Error::new(ErrorKind::ConnectionReset, reason);
-            return Err(StorageError::new("read", name, error));
-        }
-        self.requests.note_received(promised);
-        Ok(Part { bytes, object_bytes })
+        let part = read.map_err(|error| failed("read", name, &error))?;
+        self.requests.note_received(part.bytes.len() as u64);
+        Ok(part)
     }
 
     /// The length of the object `name`, in bytes.
@@ -246,8 +244,8 @@ impl Client {
             if !exists && is_final(&error) {
                 return Err(failed("create", name, &error));
             }
-            match self.get(name) {
-                Ok(there) => return Ok((there == *bytes).then_some(Written { tag: None })),
+            match self.is_there(name, bytes) {
+                Ok(is_ours) => return Ok(is_ours.then_some(Written { tag: None })),
                 // The conflict has ended, or the request was lost. The same bytes once more do no harm.
                 Err(absent) if absent.is_not_found() => std::thread::sleep(wait),
                 Err(_) => return Err(self.unknown(name, &error)),
@@ -257,6 +255,15 @@ impl Client {
         }
         let error = last.map(|error| self.unknown(name, &error));
         Err(error.unwrap_or_else(|| StorageError::new("create", name, ErrorKind::TimedOut)))
+    }
+
+    /// Whether the object `name` is these bytes, however many.
+    fn is_there(&self, name: &str, bytes: &Bytes) -> StorageResult<bool> {
+        match self.read(name, None, bytes.len() as u64, self.store.clone()) {
+            Ok(there) => Ok(there.bytes == *bytes),
+            Err(error) if error.source.kind() == ErrorKind::InvalidData => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Nobody knows whether it was done, or is still to come.
@@ -425,6 +432,33 @@ impl Client {
     fn shown<'a>(&'a self, directory: &'a str) -> &'a str {
         if directory.is_empty() { &self.location } else { directory }
     }
+}
+
+/// What is promised, of at most `max` bytes; neither more nor less is taken. Who writes to the bucket must not decide
+/// how much memory this takes.
+async fn collect(result: GetResult, max: u64) -> object_store::Result<Bytes> {
+    let promised = result.range.end - result.range.start;
+    if promised > max {
+        return Err(wrong(format!("{promised} bytes {TOO_LARGE}")));
+    }
+    let mut bytes = BytesMut::with_capacity(promised as usize);
+    let mut parts = result.into_stream();
+    while let Some(part) = parts.try_next().await? {
+        bytes.extend_from_slice(&part);
+        if bytes.len() as u64 > promised {
+            return Err(wrong(format!(
+                "the storage sent more than the {promised} bytes it promised"
+            )));
+        }
+    }
+    if (bytes.len() as u64) < promised {
+        return Err(wrong(format!("the storage sent {} bytes of {promised}", bytes.len())));
+    }
+    Ok(bytes.freeze())
+}
+
+fn wrong(reason: String) -> object_store::Error {
+    object_store::Error::Generic { store: "answer", source: reason.into() }
 }
 
 /// Some storages put the tag into quotes in one answer and not in another.

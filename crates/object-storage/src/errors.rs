@@ -15,6 +15,9 @@ const REFUSED: [&str; 4] = ["status code: 401", "status code: 403", "ExpiredToke
 /// The end of an object comes before what is asked of it; a storage in memory says it in words.
 const ENDS: [&str; 2] = ["status code: 416", "but object was only"];
 
+/// An object that nobody who keeps to the format has written.
+pub(crate) const TOO_LARGE: &str = "are more than such an object can have";
+
 /// The error of `operation` on the object `name`.
 pub(crate) fn failed(
     operation: &'static str,
@@ -44,6 +47,7 @@ fn kind(error: &object_store::Error, text: &str) -> ErrorKind {
         _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,
         _ if ENDS.iter().any(|word| text.contains(word)) => ErrorKind::UnexpectedEof,
         _ if BUSY.iter().any(|word| text.contains(word)) => ErrorKind::TimedOut,
+        _ if text.contains(TOO_LARGE) => ErrorKind::InvalidData,
         // Whatever else is answered says nothing about the object: taken for damage, it would be given up.
         _ => http_kind(error).unwrap_or(ErrorKind::ConnectionAborted),
     }

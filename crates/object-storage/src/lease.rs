@@ -38,27 +38,27 @@ pub(crate) struct Leases {
     pub(crate) last: u64,
     /// Those that did not end.
     pub(crate) open: Vec<u64>,
-    /// The highest with a beat.
-    pub(crate) last_beat: Option<u64>,
+    /// Those with a beat, the highest last.
+    pub(crate) beats: Vec<u64>,
 }
 
 impl Leases {
     /// As `names` has them.
     pub(crate) fn of(names: &Names) -> Self {
         let (mut leases, mut ended) = (Vec::new(), Vec::new());
-        let mut last_beat = None;
+        let mut beats = Vec::new();
         for name in names.below(LEASE) {
             if let Some(lease) = number(name) {
                 leases.push(lease);
             } else if let Some(lease) = name.strip_suffix(END).and_then(number) {
                 ended.push(lease);
             } else if let Some(lease) = name.strip_suffix(BEAT).and_then(number) {
-                last_beat = last_beat.max(Some(lease));
+                beats.push(lease);
             }
         }
         let last = leases.iter().copied().max().unwrap_or(0);
         leases.retain(|lease| !ended.contains(lease));
-        Self { last, open: leases, last_beat }
+        Self { last, open: leases, beats }
     }
 
     /// Whether the last one has ended.
@@ -350,7 +350,7 @@ mod tests {
         names.insert(&beat_name(1), 9);
         let leases = Leases::of(&names);
         assert!(leases.is_free());
-        assert_eq!((leases.last, leases.open, leases.last_beat), (2, vec![1], Some(1)));
+        assert_eq!((leases.last, leases.open, leases.beats), (2, vec![1], vec![1]));
         names.insert(&numbered(LEASE, 3), 16);
         assert!(!Leases::of(&names).is_free());
     }

@@ -17,6 +17,8 @@ pub(crate) const ENDED: &str = "ended";
 pub(crate) const STATE: &str = "index/state";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 pub(crate) const LEASE: &str = "lease";
+/// More objects than a row will ever have.
+const NUMBER_MAX: u64 = 1 << 48;
 
 /// The object number `number` of the row `root`.
 pub(crate) fn numbered(root: &str, number: u64) -> String {
@@ -34,8 +36,14 @@ pub(crate) fn parse_snapshot(name: &str) -> Option<(&str, u64)> {
     Some((file, number(lease)?))
 }
 
+/// The number that this part of a name says, as it would be written here. None is so high that there could be no next
+/// one: nobody but a stranger writes such a name, and nothing may end because of it.
 pub(crate) fn number(digits: &str) -> Option<u64> {
-    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+    let is_digit = |digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    if digits.len() != 16 || !digits.bytes().all(is_digit) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok().filter(|number| *number <= NUMBER_MAX)
 }
 
 /// Objects that exist, by name.
@@ -140,6 +148,16 @@ mod tests {
             (names.entries("index"), names.highest("keys/list.copy")),
             (vec!["run-2".into()], Some(9))
         );
+    }
+
+    #[test]
+    fn a_number_is_what_would_be_written_here() {
+        assert_eq!(number("00000000000000ff"), Some(255));
+        for strange in
+            ["ffffffffffffffff", "0001000000000001", "00000000000000FF", "+0000000000000ff", "ff"]
+        {
+            assert_eq!(number(strange), None, "{strange}");
+        }
     }
 
     #[test]

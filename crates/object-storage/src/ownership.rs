@@ -62,11 +62,11 @@ impl ObjectStorage {
         let absent = || StorageError::new("open", LEASE, ErrorKind::NotFound);
         let Some(held) = held else {
             let leases = Leases::of(&self.look(LEASE)?.names);
-            return self.last_words(leases.last_beat, 0)?.ok_or_else(absent);
+            return self.last_words(&leases.beats, 0)?.ok_or_else(absent);
         };
         let Some(content) = held.content() else {
-            let before = Leases::of(&self.shared.state.lock().names).last_beat;
-            return self.last_words(before, 0)?.ok_or_else(absent);
+            let before = Leases::of(&self.shared.state.lock().names).beats;
+            return self.last_words(&before, 0)?.ok_or_else(absent);
         };
         if held.is_checked(self.checked_for) {
             return Ok(content);
@@ -76,19 +76,18 @@ impl ObjectStorage {
         later.replace("", "", self.client().list(LEASE, &lease::behind(held.number))?);
         let leases = Leases::of(&later);
         if leases.last > held.number {
-            return self.last_words(leases.last_beat, held.number)?.ok_or_else(absent);
+            return self.last_words(&leases.beats, held.number)?.ok_or_else(absent);
         }
         held.note_checked(now);
         Ok(content)
     }
 
-    /// What the engine said of the holder of the lease `last`, or of one before it that is above `floor`.
-    fn last_words(&self, last: Option<u64>, floor: u64) -> StorageResult<Option<Bytes>> {
-        let Some(mut lease) = last else { return Ok(None) };
-        while lease > floor {
-            match lease::read(self.client(), lease)? {
+    /// What the engine said of the holder of the last lease of `beats` of which it said anything and that is above `floor`.
+    fn last_words(&self, beats: &[u64], floor: u64) -> StorageResult<Option<Bytes>> {
+        for lease in beats.iter().rev().take_while(|lease| **lease > floor) {
+            match lease::read(self.client(), *lease)? {
                 Some(content) if !content.is_empty() => return Ok(Some(content)),
-                _ => lease -= 1,
+                _ => {}
             }
         }
         Ok(None)
