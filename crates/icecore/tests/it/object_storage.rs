@@ -279,10 +279,9 @@ fn a_report_has_the_requests_that_the_storage_saw() {
     const AFTER_THE_REPORT_MAX: u64 = 4;
     let bucket = Bucket::new();
     bucket.machine.write("large", &random(5 << 20));
-    let name = bucket.address[5..].split('/').next().unwrap();
-    let before = Gateway::shared().requests(name).len();
+    let before = logged(&bucket).len();
     let report = bucket.backup().ends(0).last()["requests"].clone();
-    let seen = (Gateway::shared().requests(name).len() - before) as u64;
+    let seen = (logged(&bucket).len() - before) as u64;
     let kinds = ["writes", "lists", "reads", "deletes"];
     let told: u64 = kinds.iter().map(|kind| report[kind].as_u64().unwrap()).sum();
     assert!(told <= seen && seen <= told + AFTER_THE_REPORT_MAX, "{report} of {seen}");
