@@ -4,10 +4,10 @@ use crate::codes::Code;
 use crate::failure::{ERROR, Failure, Result};
 use crate::requests;
 use crate::terminal::{self, Paint};
-use object_storage::Requests;
+use object_storage::{Asked, Requests};
 use serde::Serialize;
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where a command prints.
 pub(crate) struct Out {
@@ -17,7 +17,8 @@ pub(crate) struct Out {
     has_error_color: bool,
     stdout: Mutex<BufWriter<Stdout>>,
     bar: Mutex<Option<indicatif::ProgressBar>>,
-    requests: OnceLock<Arc<Requests>>,
+    /// Of each bucket that the command uses.
+    requests: Mutex<Vec<Arc<Requests>>>,
 }
 
 /// A line of JSON.
@@ -54,7 +55,7 @@ impl Out {
         let has_color = !json && terminal::has_colors(&io::stdout());
         let has_error_color = !json && terminal::has_colors(&io::stderr());
         let stdout = Mutex::new(BufWriter::new(io::stdout()));
-        let (bar, requests) = (Mutex::new(None), OnceLock::new());
+        let (bar, requests) = (Mutex::new(None), Mutex::default());
         Self { json, quiet, has_color, has_error_color, stdout, bar, requests }
     }
 
@@ -121,19 +122,25 @@ impl Out {
 
     /// From now on, what is asked of an object storage is part of what is told.
     pub(crate) fn tell_requests_of(&self, requests: &Arc<Requests>) {
-        let _ = self.requests.set(requests.clone()); // a command has one repository
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(requests.clone());
+    }
+
+    /// What was asked until now of all of them; `None` when there is none.
+    fn asked(&self) -> Option<Asked> {
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.iter().map(|requests| requests.until_now()).reduce(requests::sum)
     }
 
     fn requests_report(&self) -> Option<requests::Report> {
-        self.requests.get().map(|requests| requests.until_now().into())
+        self.asked().map(requests::Report::from)
     }
 
     /// What was asked of an object storage, for people, when all is done.
     pub(crate) fn tell_requests(&self) {
-        if let Some(requests) = self.requests.get()
+        if let Some(asked) = self.asked()
             && !self.quiet
         {
-            self.remark(&requests::text(&requests.until_now()));
+            self.remark(&requests::text(&asked));
         }
     }
 

@@ -22,6 +22,18 @@ impl From<Asked> for Report {
     }
 }
 
+/// Of two buckets: a copy asks both.
+pub(crate) fn sum(one: Asked, other: Asked) -> Asked {
+    Asked {
+        writes: one.writes + other.writes,
+        lists: one.lists + other.lists,
+        reads: one.reads + other.reads,
+        deletes: one.deletes + other.deletes,
+        sent_bytes: one.sent_bytes + other.sent_bytes,
+        received_bytes: one.received_bytes + other.received_bytes,
+    }
+}
+
 /// A line for people.
 pub(crate) fn text(asked: &Asked) -> String {
     let kinds = [
@@ -50,5 +62,19 @@ mod tests {
         let asked = Asked { writes: 2, reads: 1, sent_bytes: 2048, ..Asked::default() };
         let told = "storage: 3 requests (2 to write, 1 to read), 2.00 KiB sent, 0 B received";
         assert_eq!(text(&asked), told);
+    }
+
+    #[test]
+    fn what_two_buckets_were_asked_is_told_together() {
+        let asked = |n| Asked {
+            writes: n,
+            lists: 2 * n,
+            reads: 3 * n,
+            deletes: 4 * n,
+            sent_bytes: 5 * n,
+            received_bytes: 6 * n,
+        };
+        let told = |asked| serde_json::to_string(&Report::from(asked)).unwrap();
+        assert_eq!(told(sum(asked(1), asked(10))), told(asked(11)));
     }
 }

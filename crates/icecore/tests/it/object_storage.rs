@@ -292,6 +292,18 @@ fn a_report_has_the_requests_that_the_storage_saw() {
     assert_eq!(quiet.stderr, "");
 }
 
+/// A copy asks two buckets, and both are told.
+#[test]
+fn a_copy_tells_the_requests_to_both_buckets() {
+    let (bucket, other) = (Bucket::new(), Bucket::bare());
+    bucket.machine.write("large", &random(5 << 20));
+    bucket.backup().ends(0);
+    let copied = bucket.run(&["copy", "--json", "--to", &other.address]).ends(0);
+    let report = copied.last()["requests"].clone();
+    assert!(report["received_bytes"].as_u64().unwrap() > 5 << 20, "{report}");
+    assert!(report["sent_bytes"].as_u64().unwrap() > 5 << 20, "{report}");
+}
+
 #[test]
 fn a_check_reads_the_bucket_and_not_what_this_machine_keeps() {
     let bucket = Bucket::new();
