@@ -292,7 +292,13 @@ fn of_repository(error: &store::Error) -> Failure {
 }
 
 fn of_storage(error: &StorageError) -> Failure {
-    of_io(&error.source, error.to_string())
+    let failure = of_io(&error.source, error.to_string());
+    if error.is_full() && error.operation == object_storage::TEMPORARY {
+        return failure.hint(
+            "This machine has no room for temporary files. Set TMPDIR to a directory with room.",
+        );
+    }
+    failure
 }
 
 fn of_io(error: &io::Error, message: String) -> Failure {
@@ -374,6 +380,16 @@ mod tests {
             text,
             "error: there is no repository at /x y (exit 10)\n  Create one: icecore init --repo '/x y'"
         );
+    }
+
+    #[test]
+    fn a_full_directory_for_temporary_files_is_not_a_full_storage() {
+        let of = |operation| {
+            let error = StorageError::new(operation, "x", Io::from(ErrorKind::StorageFull));
+            Failure::from(store::Error::Storage(error)).at("s3://bucket/x").text()
+        };
+        assert!(of(object_storage::TEMPORARY).contains("TMPDIR"));
+        assert!(of("write").contains("raise its quota"));
     }
 
     #[test]

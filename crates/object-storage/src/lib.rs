@@ -33,6 +33,7 @@ pub use connect::{Access, connect, connect_through};
 pub use credentials::Credentials;
 pub use location::Location;
 pub use requests::{Asked, Requests};
+pub use staging::TEMPORARY;
 pub use storage::ObjectStorage;
 
 /// Reads `bytes` as each kind of object that is decoded here; how many of them it is. For the fuzzer.

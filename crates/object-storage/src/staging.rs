@@ -11,6 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What fails when this machine has no room for them: the storage may have.
+pub const TEMPORARY: &str = "write a temporary file for";
+
 /// All of them, by their names.
 #[derive(Default)]
 pub(crate) struct Staging(Mutex<HashMap<String, Staged>>);
@@ -60,7 +63,7 @@ impl Staged {
     /// An empty one, to be called `name` in messages.
     pub(crate) fn new(name: &str) -> StorageResult<Self> {
         let file =
-            tempfile::tempfile().map_err(|error| StorageError::new("create", name, error))?;
+            tempfile::tempfile().map_err(|error| StorageError::new(TEMPORARY, name, error))?;
         Ok(Self::part_of(file, 0, 0, name))
     }
 
@@ -88,9 +91,7 @@ impl FileWriter for Staged {
         for part in parts {
             let at = self.length.load(Ordering::Relaxed);
             let written = self.file.write_all_at(part, self.start + at);
-            written.map_err(|error| {
-                StorageError::new("write a temporary file for", &self.name, error)
-            })?;
+            written.map_err(|error| StorageError::new(TEMPORARY, &self.name, error))?;
             self.length.fetch_add(part.len() as u64, Ordering::Relaxed);
         }
         Ok(())
