@@ -72,9 +72,7 @@ impl DomainKeys {
         let config = match repository.config()? {
             Some(config) => Some(config),
             None if keys == KeyMode::Client => None,
-            None if domain.storage.is_some() && domain.repository.is_some() => {
-                return Err(Error::Gone(name.to_string()));
-            }
+            None if domain.repository.is_some() => return Err(Error::Gone(name.to_string())),
             None => Some(self.new_repository(&domain, &repository)?),
         };
         if let Some(config) = &config {

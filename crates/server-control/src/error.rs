@@ -94,10 +94,8 @@ pub enum Error {
         /// What happened.
         why: String,
     },
-    /// A storage server does not have the repository that was created there.
-    #[error(
-        "the storage server of the domain '{0}' does not have the repository that was created there"
-    )]
+    /// The repository that was created for a domain is not where it lies.
+    #[error("the repository that was created for the domain '{0}' is not where it lies")]
     Gone(String),
     /// Another request is changing keys in this domain.
     #[error("another request is changing keys in the domain '{0}'")]

@@ -51,8 +51,9 @@ impl Permissions {
             domain: node.domain.to_string(),
             may_write: true,
             may_read: node.role == Role::Full,
-            // A storage server looks for itself.
+            // What was made once is never made again. A storage server looks for itself.
             may_init: is_client
+                && domain.repository.is_none()
                 && (domain.storage.is_some() || server_contract::config(&path)?.is_none()),
             key: node.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
             settings: Some(domain.settings),

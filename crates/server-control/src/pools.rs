@@ -104,7 +104,9 @@ fn agrees<'a>(
     let (domain, was_made) = (&domain.name, domain.repository.is_some());
     let mut also = others.filter(|(_, path)| path.exists());
     let own_named = named(pool, own);
-    let message = match (own.exists(), also.next()) {
+    // A folder without a repository is no domain that was made once.
+    let lies_here = if was_made { own.join("config").exists() } else { own.exists() };
+    let message = match (lies_here, also.next()) {
         (true, Some((other, path))) => {
             format!(
                 "the domain '{domain}' lies in two pools: {own_named} and {}",

@@ -56,6 +56,8 @@ fn a_domain_that_lies_in_two_pools_or_in_none_is_an_error_that_names_them() {
             && why(&pools, &domain(None)).contains("lies in none")
     );
     std::fs::create_dir(&main).unwrap();
+    assert!(why(&pools, &domain(None)).contains("lies in none"), "an empty folder");
+    std::fs::write(main.join("config"), "").unwrap();
     assert_eq!(pools.place_of(&domain(None)).unwrap().folder, main);
     let elsewhere = why(&pools, &domain(Some("fast")));
     assert!(
@@ -63,12 +65,13 @@ fn a_domain_that_lies_in_two_pools_or_in_none_is_an_error_that_names_them() {
         "{elsewhere}"
     );
     std::fs::create_dir(&fast).unwrap();
+    std::fs::write(fast.join("config"), "").unwrap();
     for pool in [None, Some("fast")] {
         let both = why(&pools, &domain(pool));
         assert!(both.contains("lies in two pools: "), "{both}");
         assert!(both.contains("'main'") && both.contains("'fast'"), "{both}");
     }
-    std::fs::remove_dir(&main).unwrap();
+    std::fs::remove_dir_all(&main).unwrap();
     let found = pools.place_of(&domain(Some("fast"))).unwrap().folder;
     assert_eq!(std::fs::canonicalize(found).unwrap(), std::fs::canonicalize(fast).unwrap());
 }
@@ -78,6 +81,7 @@ fn a_state_says_what_a_pool_is_used_for() {
     let (place, pools) = server();
     let disk = add(&pools, &place, "fast");
     std::fs::create_dir(disk.join("domains/web")).unwrap();
+    std::fs::write(disk.join("domains/web/config"), "").unwrap();
     let web = domain(Some("fast"));
     let set = |state| pools.set_state("test", &name("fast"), state).unwrap();
     assert!(pools.place_of(&web).unwrap().read_only.is_none());
