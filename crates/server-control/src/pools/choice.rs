@@ -48,7 +48,11 @@ impl Pools {
         // Of two with the same room the first one; where there is one only, whoever opens it says what is wrong.
         let chosen = match pools {
             [only] => Some(only),
-            all => all.iter().rev().max_by_key(|pool| self.free_bytes(pool)),
+            all => {
+                let usable =
+                    all.iter().rev().filter_map(|pool| Some((self.free_bytes(pool)?, pool)));
+                usable.max_by_key(|(free, _)| *free).map(|(_, pool)| pool)
+            }
         };
         let none =
             || refused("no pool takes new domains".to_owned(), "See: icecore server pool list");

@@ -142,6 +142,12 @@ fn a_pool_that_is_not_mounted_is_told_and_takes_no_domains() {
     pools.set_state("test", &name("main"), PoolState::Draining).unwrap();
     let web = domain(Some("fast"));
     assert!(pools.place_of(&web).is_ok(), "who opens it is told that it is not mounted");
+    pools.set_state("test", &name("main"), PoolState::Online).unwrap();
+    let main = place.path().join("data/pool");
+    std::fs::rename(&main, place.path().join("main away")).unwrap();
+    let none = pools.choose(&name("new"), None).unwrap_err().to_string();
+    assert!(none.contains("no pool takes new domains"), "{none}");
+    std::fs::rename(place.path().join("main away"), &main).unwrap();
     std::fs::remove_dir(&disk).unwrap();
     // Elsewhere now: it is found by its identity.
     let path = away.display().to_string();
