@@ -35,7 +35,7 @@ pub(crate) struct DomainFolder {
     pub(crate) read_only: Option<Refusal>,
 }
 
-/// The pools that a server knows, the first one first. A catalog that was lost or is older than a pool does not name it;
+/// The pools that a server knows, the first one first. A catalog that was lost or is too old does not name one;
 /// what lies in it must be found all the same, or it would be made again, empty.
 pub(crate) fn known(catalog: &Catalog, folder: &Folder) -> Result<Vec<Pool>> {
     let (mut first, mut further): (Vec<Pool>, Vec<Pool>) =
