@@ -58,6 +58,8 @@ fn follow(machine: &Machine) -> Vec<String> {
             .text()
             .lines()
             .filter_map(|line| line.strip_prefix("  icecore ").map(str::to_owned))
+            // That is for who has a copy.
+            .filter(|command| !command.ends_with(" REPOSITORY"))
             .collect();
         assert!(!commands.is_empty(), "{told:#?}");
         for command in commands {

@@ -157,7 +157,7 @@ fn a_pool_that_is_not_mounted_is_told_and_takes_no_domains() {
 
 /// The catalog was lost, or restored from before the pool was added.
 #[test]
-fn a_domain_that_lies_in_a_pool_unknown_to_the_catalog_is_found_and_not_made_anew() {
+fn a_domain_that_lies_in_a_pool_unknown_to_the_catalog_is_found() {
     let (place, pools) = server();
     let disk = add(&pools, &place, "fast");
     std::fs::create_dir(disk.join("domains/web")).unwrap();
