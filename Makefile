@@ -51,8 +51,8 @@ demo: ## show every command once, on real files
 	cargo build --profile fast --package icecore
 	ICECORE="$(FAST)" demo/run
 
-# Longer checks are in `nightly`. The last step fails when anything was skipped.
-STEPS := setup no-skips fmt-check lint deny unit test-bench second-reader guides rigs-smoke fuzz-smoke skips
+# Longer checks are in `nightly`. What takes seconds comes first. The last step fails when anything was skipped.
+STEPS := setup no-skips fmt-check test-bench deny lint unit second-reader guides rigs-smoke fuzz-smoke skips
 test: ## run everything that CI runs, and print how long each step took (ALLOW_SKIP=1 accepts skipped tests)
 	@.ci/steps $(STEPS)
 
