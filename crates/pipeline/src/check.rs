@@ -33,8 +33,11 @@ pub struct CheckOptions {
 pub struct Damage {
     /// What is wrong.
     pub what: String,
-    /// Whether parity can heal it: restores succeed, and `check --repair` repairs it.
+    /// Whether the repository itself has what it takes to heal it: restores succeed, and `check --repair` repairs it.
     pub healable: bool,
+    /// Whether it is a file that is stored twice: its twin heals it, not parity.
+    #[serde(skip)]
+    pub has_twin: bool,
     /// Snapshots that it affects.
     pub snapshots: Vec<String>,
     /// The first paths that it affects, not escaped.

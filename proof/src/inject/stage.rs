@@ -219,11 +219,16 @@ impl Stage {
         Err(format!("snapshot {id} was not restored as it was: {}", differences.join("\n")))
     }
 
-    /// An `init` that failed can be made again; one that did not has made a repository.
+    /// An `init` that failed can be made again; one that did not has made a repository. Between these, one of the two
+    /// settings files is there: a repository, which `check --repair` completes.
     fn begins_again(&self, code: Option<i32>) -> Result<(), String> {
-        if code != Some(0) && !self.icecore.repository.join("config").exists() {
-            self.icecore.run(&["init"])?;
-        }
+        let has = |name| self.icecore.repository.join(name).exists();
+        let next: &[&str] = match (code, has("config"), has("config.copy")) {
+            (Some(0), ..) | (_, true, true) => return self.goes_on(),
+            (_, false, false) => &["init"],
+            _ => &["check", "--repair"],
+        };
+        self.icecore.run(next)?;
         self.goes_on()
     }
 

@@ -17,13 +17,13 @@ use std::sync::Arc;
 /// Check the repository for damage. Exit code 14: damage found.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n  icecore check --repair --copies /mnt/second\n\nWithout --read-data, check verifies the structure: that the repository contains everything its snapshots need. On a node of a server, it checks what the node can see, and says what must be checked on the server.\n\n--repair needs a repository that was created with `icecore init --parity`, or a copy (--copies; see `icecore copy`). Nothing else can write while it runs."
+    after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n  icecore check --repair --copies /mnt/second\n\nWithout --read-data, check verifies the structure: that the repository contains everything its snapshots need. On a node of a server, it checks what the node can see, and says what must be checked on the server.\n\n--repair writes again what is stored twice. Damaged data needs more: the parity of a repository that was created with `icecore init --parity`, or a copy (--copies; see `icecore copy`). Nothing else can write while it runs."
 )]
 pub(crate) struct Check {
     /// Also read and verify the data: all of it, or a random share of the containers.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100%", value_parser = parse_percent)]
     read_data: Option<f64>,
-    /// First repair damaged containers from their parity or from a copy, then check all data.
+    /// First repair what can be repaired (containers from their parity or from a copy), then check all data.
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
@@ -56,11 +56,10 @@ impl Check {
         let repository = context.open_to_check()?;
         let threads = self.threads.map_or(0, usize::from);
         let are_named = !crate::copies::named(context)?.is_empty();
-        let copies = self.copies(context, &repository)?;
-        if self.repair && repository.store.config().parity_percent() == 0 && copies.is_empty() {
-            return Err(Failure::new(Code::Usage, "this repository has no parity to repair with, and no copy is named")
-                .hint("Name a copy: --copies REPOSITORY. Parity can only be chosen when a repository is created: icecore init --parity 3"));
+        if let (true, Some(remote)) = (self.repair, context.remote()) {
+            return Err(no_repair_from_afar(remote.names().1));
         }
+        let copies = self.copies(context, &repository)?;
         let all = self.repair.then_some(100.0);
         let read_data_percent = self.read_data.or(all);
         let options = CheckOptions { read_data_percent, threads, repair: self.repair };
@@ -104,11 +103,19 @@ impl Check {
         context: &Context,
         repository: &UnlockedRepository,
     ) -> Result<Vec<Arc<Repository>>> {
-        if !self.repair || repository.local().is_err() {
+        if !self.repair {
             return Ok(Vec::new());
         }
         crate::copies::opened(context, repository.store.config())
     }
+}
+
+fn no_repair_from_afar(domain: &str) -> Failure {
+    Failure::new(
+        Code::Usage,
+        "a repair rewrites files of the repository, and this machine cannot reach them",
+    )
+    .hint(format!("See what is damaged, on the server: icecore server check {domain}"))
 }
 
 /// What only the machine can check on which the repository lies, and how.
@@ -177,12 +184,15 @@ fn doubt(what: String) -> Damage {
 
 /// What to do next, if anything: commands that end in a clean check, one after the other.
 fn advice(report: &CheckReport, lead: &str) -> Option<String> {
-    let can_heal = report.damages.iter().any(|damage| damage.healable);
+    let some = |is: fn(&Damage) -> bool| report.damages.iter().any(is);
     if report.damages.is_empty() {
         return None;
     }
-    if can_heal {
+    if some(|damage| damage.healable && !damage.has_twin) {
         return Some("What to do: the disk has begun to fail. Copy the repository to another disk first. Then restore the damaged sectors from parity:\n  icecore check --repair".into());
+    }
+    if some(|damage| damage.has_twin) {
+        return Some("What to do: an interrupted command leaves only one of two equal files, and so does a disk that has begun to fail. Write the other one again:\n  icecore check --repair".into());
     }
     if !report.damaged_keys.is_empty() {
         let remove = |id: &String| format!("\n  icecore key remove {id}");
@@ -237,8 +247,10 @@ fn tell(context: &Context, damage: &Damage) -> Result<()> {
 /// Whom a damage concerns, as people read it.
 fn concerned(damage: &Damage) -> String {
     let mut text = String::new();
-    if damage.healable {
-        text.push_str(" (parity can repair it)");
+    match damage {
+        Damage { has_twin: true, .. } => text.push_str(" (check --repair writes it again)"),
+        Damage { healable: true, .. } => text.push_str(" (parity can repair it)"),
+        _ => {}
     }
     if !damage.snapshots.is_empty() {
         text.push_str(&format!("\n  in snapshots: {}", damage.snapshots.join(" ")));
@@ -306,6 +318,10 @@ mod tests {
         let given = advice(&CheckReport { damaged_keys, ..report(&[false]) }, "").unwrap();
         assert!(given.contains("\n  icecore key remove 0102\n  icecore check\n"), "{given}");
         assert!(advice(&report(&[false, true]), "").unwrap().contains("icecore check --repair"));
+        let mut twin = report(&[true, false]);
+        twin.damages[0].has_twin = true;
+        let given = advice(&twin, "").unwrap();
+        assert!(given.ends_with("icecore check --repair") && !given.contains("parity"), "{given}");
     }
 
     #[test]

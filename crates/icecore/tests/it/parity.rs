@@ -44,11 +44,37 @@ fn check_names_rot_and_repair_writes_what_was_there() {
     assert_eq!(ran.last()["repaired"].as_array().map(Vec::len), Some(0));
 }
 
+/// An `init` that is killed leaves one of the two settings files.
 #[test]
-fn without_parity_a_repair_says_that_it_cannot() {
+fn without_parity_a_repair_writes_again_what_is_stored_twice() {
+    for lost in ["config", "config.copy", "keys/list", "keys/list.copy"] {
+        let machine = Machine::new();
+        machine.backup();
+        std::fs::remove_file(machine.path("repository").join(lost)).unwrap();
+        machine.backup();
+        let told = machine.run(["check"]).ends(14).text();
+        assert!(told.contains("(check --repair writes it again)"), "{lost}: {told}");
+        assert!(told.contains("\n  icecore check --repair"), "{lost}: {told}");
+        assert!(!told.contains("parity") && !told.contains("sectors"), "{lost}: {told}");
+        let told = machine.run(["check", "--repair"]).ends(0).text();
+        assert!(told.contains(&format!("repaired: {lost}: ")), "{told}");
+        assert!(machine.path("repository").join(lost).is_file());
+        assert!(machine.run(["check"]).ends(0).text().contains("No damage found"));
+    }
+}
+
+#[test]
+fn a_repair_without_parity_and_copy_says_what_it_cannot_mend() {
     let machine = Machine::new();
-    let ran = machine.run(["check", "--repair"]).ends(2);
-    assert!(ran.stderr.contains("icecore init --parity"), "{}", ran.stderr);
+    machine.write("noise", &random(400_000));
+    machine.backup();
+    let path = machine.container_over(300_000);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[40_960..45_056].fill(0);
+    std::fs::write(&path, bytes).unwrap();
+    let told = machine.run(["check", "--repair"]).ends(14).text();
+    assert!(told.contains("icecore check --repair --copies REPOSITORY"), "{told}");
+    assert!(!told.contains("repaired:"), "{told}");
 }
 
 #[test]

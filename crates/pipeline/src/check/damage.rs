@@ -95,7 +95,7 @@ impl Search<'_> {
         let mut tell = |what, paths: Vec<Vec<u8>>, count: u64| {
             let snapshots = vec![id.to_string()];
             let more_paths = count.saturating_sub(paths.len() as u64);
-            damages.push(Damage { what, healable: false, snapshots, paths, more_paths });
+            damages.push(Damage { what, snapshots, paths, more_paths, ..Damage::default() });
         };
         loop {
             match cursor.next_entry() {

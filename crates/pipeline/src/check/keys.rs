@@ -16,16 +16,17 @@ fn ills(repository: &UnlockedRepository) -> Result<Vec<(&'static str, String)>> 
 
 pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -> Result<()> {
     let damages = &mut report.damages;
-    let mut tell = |what, healable| damages.push(Damage { what, healable, ..Damage::default() });
     // Without the key list, forgeries cannot be recognized; `rebuild` restores it.
     let list = repository.refresh_key_list()?;
     for (name, why) in ills(repository)? {
-        tell(format!("{why} ({name}, which is stored twice)"), true);
+        let what = format!("{why} ({name}, which is stored twice)");
+        damages.push(Damage { what, healable: true, has_twin: true, ..Damage::default() });
     }
+    let mut tell = |what| damages.push(Damage { what, ..Damage::default() });
     for (id, slot) in repository.local()?.key_slots()? {
         match crypto::verify_slot_certificate(&slot, &repository.slot.root) {
             Ok(info) if info.id != id => {
-                tell(unusable(id, &format!("it is the slot of key {}", info.id)), false);
+                tell(unusable(id, &format!("it is the slot of key {}", info.id)));
                 report.damaged_keys.push(id.to_string());
             }
             Ok(_) if list.is_live(id) => {}
@@ -33,7 +34,7 @@ pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -
             // either way.
             Ok(_) => report.notes.push(Damage { what: left(id), ..Damage::default() }),
             Err(error) => {
-                tell(unusable(id, &error.to_string()), false);
+                tell(unusable(id, &error.to_string()));
                 report.damaged_keys.push(id.to_string());
             }
         }
