@@ -428,16 +428,14 @@ impl Session {
     /// Waits until every container is durable that was begun until now. Returns the numbers that the session was given
     /// for them: nothing else becomes of these.
     fn finish_containers(&self) -> Result<BTreeSet<ContainerNo>> {
-        let begun = {
+        let (begun, sent) = {
             let mut current = self.current.lock();
             let begun = self.repository.pins.lock().unindexed(self.number);
-            if let Some(last) = current.take() {
-                self.send_to_sync(last)?;
-            }
-            begun
+            (begun, current.take().map_or(Ok(()), |last| self.send_to_sync(last)))
         };
         let syncer = self.syncer.lock().take();
-        let synced = syncer.map_or(Ok(()), Syncer::finish);
+        // What ended the syncer says why nothing could be sent, and whether the disk is full.
+        let synced = syncer.map_or(Ok(()), Syncer::finish).and(sent);
         self.note_full(&synced);
         synced?;
         if self.synced.lock().has_failed() { Err(Error::WriterStopped) } else { Ok(begun) }

@@ -8,7 +8,7 @@ use repository::session::{CheckpointLimits, Session};
 use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
 use repository::{Error, Repository};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stored::*;
@@ -250,17 +250,48 @@ fn a_recovery_that_is_interrupted_goes_on_where_it_was() {
     assert!(runs(left.path()) <= 4, "{}", runs(left.path()));
 }
 
-/// A folder that counts the containers that are opened, and fails at the files that begin with a name.
+/// What makes containers durable meets the full disk while the session still writes: the cause is told, and what nobody
+/// will use leaves the disk.
+#[test]
+fn a_disk_that_fills_up_behind_the_session_is_told_as_full() {
+    let (folder, repository, lease) = made();
+    drop((repository, lease));
+    let storage = Arc::new(Watched::new(folder.path()));
+    let repository = Arc::new(Repository::open(storage.clone()).unwrap());
+    repository.make_containers_small(5_000);
+    let lease = repository.lease("test").unwrap();
+    storage.is_full.store(true, Ordering::Relaxed);
+    let session = begin(&repository, &lease);
+    let mut stored = 0;
+    while storage.refused.load(Ordering::Relaxed) == 0 {
+        stored += 1;
+        append(&session, stored..=stored, 1000);
+    }
+    // What the commit finds is a container that nobody waits for any more.
+    append(&session, stored + 1..=stored + 1, 1000);
+    assert!(session.claim(&page(1)).unwrap());
+    session.append(&leaf(1, &chunks(1..=stored + 1))).unwrap();
+    let sequence = session.next_snapshot();
+    let error = session.commit(&manifest(page(1), sequence)).expect_err("the disk is full");
+    assert!(error.is_full(), "{error}");
+    assert_eq!(files(folder.path()), Vec::<std::path::PathBuf>::new(), "they fill the disk");
+}
+
+/// A folder that counts the containers that are opened, fails at the files that begin with a name, and may have no room
+/// for containers to be published.
 struct Watched {
     inner: LocalStorage,
     opened: AtomicUsize,
     fails: Mutex<Option<String>>,
+    is_full: AtomicBool,
+    refused: AtomicUsize,
 }
 
 impl Watched {
     fn new(folder: &std::path::Path) -> Self {
         let inner = LocalStorage::open(folder).unwrap();
-        Self { inner, opened: AtomicUsize::new(0), fails: Mutex::new(None) }
+        let (opened, refused) = Default::default();
+        Self { inner, opened, refused, fails: Mutex::new(None), is_full: AtomicBool::new(false) }
     }
 
     fn meets(&self, name: &str) -> StorageResult<()> {
@@ -285,7 +316,12 @@ impl Storage for Watched {
         self.inner.create(name)
     }
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
-        self.inner.publish(from, to)
+        if !self.is_full.load(Ordering::Relaxed) || !to.starts_with("containers/") {
+            return self.inner.publish(from, to);
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let error = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        Err(repository::storage::StorageError::new("publish", to, error))
     }
     fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
         self.inner.replace(from, to)
