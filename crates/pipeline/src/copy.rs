@@ -212,7 +212,7 @@ fn mend_settings(target: &Repository, lease: &Lease) -> Result<()> {
 
 /// Whatever is there now was copied, or made there: a later copy does not bring it back.
 fn note_copied(target: &Repository, lease: &Lease) -> Result<()> {
-    let before = copied(target);
+    let before = copied(target)?;
     let mut known = before.clone().unwrap_or_default();
     known.extend(target.current_snapshots()?.iter().map(|name| name.id));
     if before.as_ref() == Some(&known) {
@@ -222,8 +222,15 @@ fn note_copied(target: &Repository, lease: &Lease) -> Result<()> {
 }
 
 /// The list of what was copied; one that is damaged names nothing.
-fn copied(target: &Repository) -> Option<BTreeSet<SnapshotId>> {
-    target.copied().ok().flatten()
+///
+/// # Errors
+/// When the list cannot be read for another reason: it would be replaced by a shorter one, and what people forgot in
+/// the copy would come back.
+fn copied(target: &Repository) -> Result<Option<BTreeSet<SnapshotId>>> {
+    match target.copied().map_err(store::Error::from) {
+        Err(error) if error.is_damage() => Ok(None),
+        list => Ok(list?),
+    }
 }
 
 /// The snapshots that are to be copied and are not there.
@@ -239,7 +246,7 @@ fn wanted(
     };
     let Some(target) = target else { return Ok(names) };
     let there: BTreeSet<_> = target.snapshots()?.into_iter().map(|name| name.id).collect();
-    let known = copied(target).unwrap_or_default();
+    let known = copied(target)?.unwrap_or_default();
     let mut wanted = Vec::with_capacity(names.len());
     for name in names {
         match () {

@@ -65,6 +65,22 @@ fn copy(source: &std::path::Path, target: &Arc<dyn Storage>) -> Result<CopyRepor
     copy::run(&Arc::new(source), target, &CopyOptions::default(), &Progress::default())
 }
 
+/// What was forgotten in the copy stays so, whatever the list of what was copied meets.
+#[test]
+fn a_list_of_copies_that_cannot_be_read_brings_nothing_back() {
+    let lab = Lab::new();
+    let folder = tempfile::tempdir().unwrap();
+    let faulty = |plan: &_| FaultyStorage::new(folder.path(), plan);
+    lab.copy_to(&faulty(&Plan::none())).unwrap();
+    let copy = UnlockedRepository::open(faulty(&Plan::none()), PASSWORD).unwrap();
+    copy.forget(&[lab.made[0].0]).unwrap();
+    drop(copy);
+    let error = lab.copy_to(&faulty(&Plan::away_on("open", repository::copies::NAME)));
+    assert!(error.is_err(), "{error:?}");
+    let report = lab.copy_to(&faulty(&Plan::none())).unwrap();
+    assert_eq!((report.snapshots.len(), report.forgotten_there), (0, 1), "{report:?}");
+}
+
 /// `first`: two faults look at different steps.
 fn copy_ends_at_every_step(fault: SimFault, first: u64) {
     let lab = Lab::new();
