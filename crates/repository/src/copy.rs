@@ -164,6 +164,21 @@ impl<'scope, 'env> Copier<'scope, 'env> {
 
     /// Pins what is to be read. What is listed behind the pin was not removed before it.
     fn pin(&mut self, names: &[SnapshotRef]) -> Result<()> {
+        if !self.to.is_plan() {
+            let roots = self.roots(names)?;
+            let pinned = roots.len();
+            self.pin = Some(ReaderPin::new(self.source, roots));
+            // What was removed before the pin was there is not pinned: a reclaim would miss it for as long.
+            let left = self.roots(names)?;
+            if left.len() < pinned {
+                self.pin = Some(ReaderPin::new(self.source, left));
+            }
+        }
+        // An index of before may name containers that a reclaim has removed since.
+        self.source.refresh()
+    }
+
+    fn roots(&self, names: &[SnapshotRef]) -> Result<Vec<ObjectId>> {
         let mut roots = Vec::with_capacity(names.len());
         for name in names {
             match self.source.snapshot(*name) {
@@ -172,11 +187,7 @@ impl<'scope, 'env> Copier<'scope, 'env> {
                 Err(_) => {} // told when it is its turn
             }
         }
-        if !self.to.is_plan() {
-            self.pin = Some(ReaderPin::new(self.source, roots));
-        }
-        // An index of before may name containers that a reclaim has removed since.
-        self.source.refresh()
+        Ok(roots)
     }
 
     fn all(&mut self, names: &[SnapshotRef]) -> Result<()> {
@@ -305,8 +316,9 @@ impl<'scope, 'env> Copier<'scope, 'env> {
             // A session without anything to store has still looked for what it relies on.
             self.session(target, lease);
             let epoch = self.epoch();
+            // All who helped have ended: nobody else has it.
             let session = self.session.take().and_then(Arc::into_inner);
-            session.map_or(Ok(()), |session| session.commit_copied(&whole, epoch))?;
+            session.ok_or(Error::WriterStopped)?.commit_copied(&whole, epoch)?;
             self.unpublished_bytes = 0;
         }
         self.outcome.snapshots.extend(whole.iter().map(|stored| stored.name));

@@ -185,6 +185,18 @@ fn a_reclaim_of_another_process_leaves_what_a_copy_reads() {
     assert!(!outlives_a_reclaim(folder.path(), None, chunk(1)), "nobody reads it any more");
 }
 
+/// A copy has read the snapshot, and before its pin was there somebody forgot it and reclaimed.
+#[test]
+fn a_pin_of_a_tree_that_is_gone_stops_no_reclaim() {
+    let (folder, source, lease) = made();
+    let [name, other] = [1, 2].map(|n| store(&source, &lease, n, 9 << 20));
+    drop(lease);
+    assert!(!outlives_a_reclaim(folder.path(), Some(name), chunk(1)));
+    let pin = ReaderPin::new(&source, vec![page(1)]);
+    assert!(!outlives_a_reclaim(folder.path(), Some(other), chunk(2)), "the pin is of another");
+    drop(pin);
+}
+
 #[test]
 fn a_reader_that_died_pins_nothing() {
     let (folder, source, lease) = made();

@@ -90,7 +90,7 @@ fn has_new(repository: &Repository, live: &LiveSet) -> Result<bool> {
 fn add_new(repository: &Repository, live: &mut LiveSet, is_last: bool) -> Result<()> {
     let mut roots = Vec::new();
     let mut locked = Vec::new();
-    let read = repository.roots_of_readers()?;
+    let read = still_there(repository, repository.roots_of_readers()?)?;
     for root in repository.pins.lock().roots().into_iter().chain(read) {
         live.add_page((root, None));
     }
@@ -115,6 +115,14 @@ fn add_new(repository: &Repository, live: &mut LiveSet, is_last: bool) -> Result
     // The last is visited first, with all below it: those that must not lose anything.
     roots.into_iter().chain(locked).for_each(|(name, root)| live.add_snapshot(name, root));
     Ok(())
+}
+
+/// The roots that are stored. A reader may name a tree that was removed just before its pin was there; nothing is left of
+/// that to be kept, and the reader tells what it misses.
+fn still_there(repository: &Repository, roots: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
+    let places = repository.index().find_many(&roots)?;
+    let both = roots.into_iter().zip(places);
+    Ok(both.filter_map(|(root, place)| place.map(|_| root)).collect())
 }
 
 fn not_there() -> Error {

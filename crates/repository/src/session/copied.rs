@@ -81,6 +81,9 @@ impl Session {
         if let Some(count) = self.missing_objects() {
             return Err(Error::NotStored(count));
         }
+        // A recovery or a rebuild that finds the manifests takes these numbers for given.
+        let last = copied.iter().map(|snapshot| snapshot.name.sequence).max().unwrap_or(0);
+        self.repository.next_snapshot.fetch_max(last.saturating_add(1), Ordering::Relaxed);
         copied.iter().try_for_each(|snapshot| self.append_manifest(snapshot))?;
         self.finish_containers()?;
         let run = self.write_rest()?;
@@ -116,8 +119,6 @@ impl Session {
         epoch: u64,
     ) -> Result<()> {
         let repository = &self.repository;
-        let last = copied.iter().map(|snapshot| snapshot.name.sequence).max().unwrap_or(0);
-        repository.next_snapshot.fetch_max(last.saturating_add(1), Ordering::Relaxed);
         let _commit = repository.commit.lock();
         let covered = Covered::AllOf(self.number);
         let mut state: State = repository.next_state(covered);
