@@ -60,8 +60,8 @@ SABOTAGES = {
         "if self.is_full() {",
         test("simulation", "a_receipt_that_reclaim_copies")),
     "reclaim leaves what a copy of another process reads": (
-        "crates/repository/src/reclaim/mark.rs", "let read = repository.roots_of_readers()?;",
-        "let _ = repository.roots_of_readers()?;\n    let read: Vec<ObjectId> = Vec::new();",
+        "crates/repository/src/reclaim/mark.rs", "still_there(repository, repository.roots_of_readers()?)?",
+        "still_there(repository, repository.roots_of_readers()?.into_iter().take(0).collect())?",
         test("repository", "a_reclaim_of_another_process_leaves")),
     "a reader that died pins nothing": (
         "crates/repository/src/readers.rs", "            return Ok(Vec::new());\n        }\n        match read_small",
