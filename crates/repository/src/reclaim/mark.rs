@@ -117,8 +117,8 @@ fn add_new(repository: &Repository, live: &mut LiveSet, is_last: bool) -> Result
     Ok(())
 }
 
-/// The roots that are stored. A reader may name a tree that was removed just before its pin was there; nothing is left of
-/// that to be kept, and the reader tells what it misses.
+/// The roots that are stored. A reader may name a tree that was removed just before its pin was there; nothing is left
+/// of that to be kept, and the reader tells what it misses.
 fn still_there(repository: &Repository, roots: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
     let places = repository.index().find_many(&roots)?;
     let both = roots.into_iter().zip(places);
