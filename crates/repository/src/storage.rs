@@ -68,6 +68,15 @@ pub trait Storage: Send + Sync {
     /// [`StorageError::already_exists`] where a storage can tell that somebody else has written it since it was read.
     fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()>;
 
+    /// The same for a file that was not there, under the lease.
+    ///
+    /// # Errors
+    /// [`StorageError::already_exists`] where a storage can tell that another process, which had the lease before, has
+    /// written it meanwhile.
+    fn put_new(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
+        self.put(name, bytes)
+    }
+
     /// Durably removes a file; succeeds when there is none.
     fn remove(&self, name: &str) -> StorageResult<()>;
 
@@ -82,6 +91,11 @@ pub trait Storage: Send + Sync {
         let directory = |name: &String| name.rsplit_once('/').map_or(".", |(it, _)| it).to_owned();
         let directories: BTreeSet<_> = names.iter().map(directory).collect();
         directories.iter().try_for_each(|name| self.sync_directory(name))
+    }
+
+    /// So many files are removed together for the price of one: who removes many looks at the lease once for so many.
+    fn removed_at_once(&self) -> usize {
+        1
     }
 
     /// The length of the container `name`, where a listing proves that all of it is there: each request costs time, and

@@ -5,8 +5,9 @@ use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::reclaim::{self, ReclaimOptions};
 use repository::session::{CheckpointLimits, Session};
-use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
-use repository::{Error, Repository};
+use repository::storage::{StorageError, StorageResult};
+use repository::{Error as Failed, Repository};
+use std::io::{Error, ErrorKind};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -186,14 +187,13 @@ fn what_a_session_stored_that_committed_is_not_kept() {
 fn what_a_failed_checkpoint_did_not_publish_is_in_the_commit() {
     let (folder, repository, lease) = made();
     drop((repository, lease));
-    let storage = Arc::new(Watched::new(folder.path()));
-    let repository = Arc::new(Repository::open(storage.clone()).unwrap());
+    let (storage, repository) = Watched::new(folder.path());
     let lease = repository.lease("test").unwrap();
     let session = begin(&repository, &lease);
     append(&session, 1..=3, 1000);
     for name in ["index/run-", "index/state"] {
         *storage.fails.lock().unwrap() = Some(name.to_owned());
-        assert!(matches!(session.checkpoint(), Err(Error::Storage(_))), "{name}");
+        assert!(matches!(session.checkpoint(), Err(Failed::Storage(_))), "{name}");
         *storage.fails.lock().unwrap() = None;
     }
     assert!(!session.claim(&chunk(1)).unwrap(), "it would be stored twice");
@@ -214,8 +214,7 @@ fn a_killed_session_costs_the_next_one_only_what_came_after_its_checkpoint() {
     append(&session, 61..=66, 1000);
     let left = killed_here(&folder);
     drop((session, repository, lease));
-    let storage = Arc::new(Watched::new(left.path()));
-    let repository = Arc::new(Repository::open(storage.clone()).unwrap());
+    let (storage, repository) = Watched::new(left.path());
     let lease = repository.lease("next").unwrap();
     let opened = storage.opened.load(Ordering::Relaxed);
     assert!((1..=12).contains(&opened), "{opened} containers were opened");
@@ -232,8 +231,7 @@ fn a_recovery_that_is_interrupted_goes_on_where_it_was() {
     let left = killed_here(&folder);
     drop((session, repository, lease));
     let recovered = |fails: Option<String>| {
-        let storage = Arc::new(Watched::new(left.path()));
-        let repository = Arc::new(Repository::open(storage.clone()).unwrap());
+        let (storage, repository) = Watched::new(left.path());
         repository.make_checkpoints_at(at_ids(10));
         *storage.fails.lock().unwrap() = fails;
         let lease = repository.lease("next");
@@ -256,8 +254,7 @@ fn a_recovery_that_is_interrupted_goes_on_where_it_was() {
 fn a_disk_that_fills_up_behind_the_session_is_told_as_full() {
     let (folder, repository, lease) = made();
     drop((repository, lease));
-    let storage = Arc::new(Watched::new(folder.path()));
-    let repository = Arc::new(Repository::open(storage.clone()).unwrap());
+    let (storage, repository) = Watched::new(folder.path());
     repository.make_containers_small(5_000);
     let lease = repository.lease("test").unwrap();
     storage.is_full.store(true, Ordering::Relaxed);
@@ -279,8 +276,8 @@ fn a_disk_that_fills_up_behind_the_session_is_told_as_full() {
 
 /// A folder that counts the containers that are opened, fails at the files that begin with a name, and may have no room
 /// for containers to be published.
+#[derive(Default)]
 struct Watched {
-    inner: LocalStorage,
     opened: AtomicUsize,
     fails: Mutex<Option<String>>,
     is_full: AtomicBool,
@@ -288,70 +285,28 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(folder: &std::path::Path) -> Self {
-        let inner = LocalStorage::open(folder).unwrap();
-        let (opened, refused) = Default::default();
-        Self { inner, opened, refused, fails: Mutex::new(None), is_full: AtomicBool::new(false) }
+    /// What it says, and the repository in `folder` as seen through it.
+    fn new(folder: &std::path::Path) -> (Arc<Self>, Arc<Repository>) {
+        let watched = Arc::new(Self::default());
+        let hooks = watched.clone();
+        let inner = Arc::new(LocalStorage::open(folder).unwrap());
+        let storage = Before::each(inner, move |verb, name| hooks.meets(verb, name));
+        (watched, Arc::new(Repository::open(storage).unwrap()))
     }
 
-    fn meets(&self, name: &str) -> StorageResult<()> {
-        let fails = self.fails.lock().unwrap();
-        if fails.as_ref().is_some_and(|start| name.starts_with(start)) {
-            let error = std::io::Error::other("it does not work");
-            return Err(repository::storage::StorageError::new("use", name, error));
-        }
-        Ok(())
-    }
-}
-
-impl Storage for Watched {
-    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
-        self.meets(name)?;
+    fn meets(&self, verb: &str, name: &str) -> StorageResult<()> {
         let is_container = name.starts_with("containers/");
-        self.opened.fetch_add(usize::from(is_container), Ordering::Relaxed);
-        self.inner.open(name)
-    }
-    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
-        self.meets(name)?;
-        self.inner.create(name)
-    }
-    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
-        if !self.is_full.load(Ordering::Relaxed) || !to.starts_with("containers/") {
-            return self.inner.publish(from, to);
+        let fails = self.fails.lock().unwrap();
+        if matches!(verb, "open" | "create" | "put")
+            && fails.as_ref().is_some_and(|start| name.starts_with(start))
+        {
+            return Err(StorageError::new("use", name, Error::other("it does not work")));
+        }
+        self.opened.fetch_add(usize::from(verb == "open" && is_container), Ordering::Relaxed);
+        if verb != "publish" || !is_container || !self.is_full.load(Ordering::Relaxed) {
+            return Ok(());
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        let error = std::io::Error::from(std::io::ErrorKind::StorageFull);
-        Err(repository::storage::StorageError::new("publish", to, error))
-    }
-    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
-        self.inner.replace(from, to)
-    }
-    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
-        self.meets(name)?;
-        self.inner.put(name, bytes)
-    }
-    fn remove(&self, name: &str) -> StorageResult<()> {
-        self.inner.remove(name)
-    }
-    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
-        self.inner.list(directory)
-    }
-    fn has_consistent_listing(&self) -> bool {
-        self.inner.has_consistent_listing()
-    }
-    fn create_directory(&self, name: &str) -> StorageResult<()> {
-        self.inner.create_directory(name)
-    }
-    fn sync_directory(&self, name: &str) -> StorageResult<()> {
-        self.inner.sync_directory(name)
-    }
-    fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
-        self.inner.try_lock(name)
-    }
-    fn free_bytes(&self) -> StorageResult<u64> {
-        self.inner.free_bytes()
-    }
-    fn describe(&self) -> String {
-        self.inner.describe()
+        Err(StorageError::new("publish", name, ErrorKind::StorageFull))
     }
 }

@@ -9,7 +9,7 @@ use repository::rebuild::FoundManifest;
 use repository::reclaim::{self, ReclaimOptions};
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
-use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
+use repository::storage::Storage;
 use repository::watch::Watch;
 use repository::{Repository, container};
 use std::path::Path;
@@ -262,67 +262,20 @@ fn a_snapshot_whose_root_is_no_page_stops_a_reclaim() {
     assert_eq!(files(folder.path()), before);
 }
 
-/// A disk on which something happens once, just before a call.
-struct Hooked {
+/// A disk on which something happens once, just before this verb on a name that begins so.
+fn hooked(
     inner: LocalStorage,
-    /// What is to happen before this verb on a name that begins so.
     before: (&'static str, &'static str),
-    hook: std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl Hooked {
-    fn meets(&self, verb: &str, name: &str) {
-        if self.before.0 == verb && name.starts_with(self.before.1) {
-            let hook = self.hook.lock().unwrap().take();
+    hook: impl FnOnce() + Send + 'static,
+) -> Arc<dyn Storage> {
+    let hook = std::sync::Mutex::new(Some(hook));
+    Before::each(Arc::new(inner), move |verb, name| {
+        if before.0 == verb && name.starts_with(before.1) {
+            let hook = hook.lock().unwrap().take();
             hook.into_iter().for_each(|hook| hook());
         }
-    }
-}
-
-impl Storage for Hooked {
-    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
-        self.meets("create", name);
-        self.inner.create(name)
-    }
-    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
-        self.meets("open", name);
-        self.inner.open(name)
-    }
-    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
-        self.inner.publish(from, to)
-    }
-    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
-        self.inner.replace(from, to)
-    }
-    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
-        self.inner.put(name, bytes)
-    }
-    fn remove(&self, name: &str) -> StorageResult<()> {
-        self.inner.remove(name)
-    }
-    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
-        self.meets("list", directory);
-        self.inner.list(directory)
-    }
-    fn has_consistent_listing(&self) -> bool {
-        self.inner.has_consistent_listing()
-    }
-
-    fn create_directory(&self, name: &str) -> StorageResult<()> {
-        self.inner.create_directory(name)
-    }
-    fn sync_directory(&self, name: &str) -> StorageResult<()> {
-        self.inner.sync_directory(name)
-    }
-    fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
-        self.inner.try_lock(name)
-    }
-    fn free_bytes(&self) -> StorageResult<u64> {
-        self.inner.free_bytes()
-    }
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
+        Ok(())
+    })
 }
 
 /// Opens the repository in `folder`; before the first `verb` on a name that begins so, another one
@@ -336,9 +289,8 @@ fn to_be_robbed(folder: &Path, before: (&'static str, &'static str)) -> Arc<Repo
         let lease = thief.lease("thief").unwrap();
         store(&thief, &lease, 2, 1000);
     };
-    let inner = LocalStorage::open(folder).unwrap();
-    let hook = std::sync::Mutex::new(Some(Box::new(hook) as Box<dyn FnOnce() + Send>));
-    Arc::new(Repository::open(Arc::new(Hooked { inner, before, hook })).unwrap())
+    let storage = hooked(LocalStorage::open(folder).unwrap(), before, hook);
+    Arc::new(Repository::open(storage).unwrap())
 }
 
 fn assert_fenced(folder: &Path, error: repository::Error, chunks: &[ObjectId]) {
@@ -445,10 +397,9 @@ fn a_commit_does_not_wait_for_a_reclaim_that_writes_its_index() {
         assert!(!repository.is_committing(), "it would wait");
         done.set(commit(session, 3)).unwrap();
     };
-    let hook = std::sync::Mutex::new(Some(Box::new(hook) as Box<dyn FnOnce() + Send>));
-    let inner = LocalStorage::open(folder.path()).unwrap();
-    let storage = Hooked { inner, before: ("create", "index/run-"), hook };
-    let repository = Arc::new(Repository::open(Arc::new(storage)).unwrap());
+    let storage =
+        hooked(LocalStorage::open(folder.path()).unwrap(), ("create", "index/run-"), hook);
+    let repository = Arc::new(Repository::open(storage).unwrap());
     let lease = repository.lease("server").unwrap();
     let session = begun(&repository, &lease, 3);
     *open.lock().unwrap() = Some((repository.clone(), session));

@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
+pub mod before;
 pub mod record;
 pub mod repositories;
 
+pub use before::Before;
 pub use record::{
     SESSION, chunk, data, id, leaf, manifest, page, record, session_record, tombstone,
 };

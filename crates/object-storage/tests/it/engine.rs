@@ -9,21 +9,45 @@ use repository::lease::Lease;
 use repository::rebuild::rebuild;
 use repository::reclaim::{self, ReclaimOptions};
 use repository::snapshots::SnapshotRef;
-use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
+use repository::storage::Storage;
 use repository::watch::Unwatched;
 use repository::{Repository, Result};
 use std::sync::Arc;
 use std::time::Duration;
-use stored::{chunk, data, leaf, manifest, page, session_record, tombstone};
+use stored::{Before, chunk, data, leaf, manifest, page, session_record, tombstone};
 
 /// Sleeps once, before its step number `left`: then `meanwhile` happens.
 struct Sleepy {
-    inner: Arc<dyn Storage>,
     left: Mutex<usize>,
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Sleepy {
+    /// What it says of itself, and `inner` with it in front.
+    fn new(
+        inner: Arc<dyn Storage>,
+        step: usize,
+        meanwhile: Box<dyn FnOnce() + Send>,
+    ) -> (Arc<Self>, Arc<dyn Storage>) {
+        let (left, meanwhile) = (Mutex::new(step), Mutex::new(Some(meanwhile)));
+        let sleepy = Arc::new(Self { left, meanwhile });
+        let steps = sleepy.clone();
+        let storage = Before::each(inner, move |verb, _| {
+            if matches!(
+                verb,
+                "publish" | "replace" | "put" | "put_new" | "remove" | "unlink" | "remove_all"
+            ) {
+                steps.step();
+            }
+            Ok(())
+        });
+        (sleepy, storage)
+    }
+
+    fn has_slept(&self) -> bool {
+        self.meanwhile.lock().is_none()
+    }
+
     fn step(&self) {
         let mut left = self.left.lock();
         if *left > 0 {
@@ -35,55 +59,6 @@ impl Sleepy {
         if let Some(meanwhile) = meanwhile {
             meanwhile();
         }
-    }
-}
-
-impl Storage for Sleepy {
-    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
-        self.inner.create(name)
-    }
-    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
-        self.inner.open(name)
-    }
-    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
-        self.step();
-        self.inner.publish(from, to)
-    }
-    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
-        self.step();
-        self.inner.replace(from, to)
-    }
-    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
-        self.step();
-        self.inner.put(name, bytes)
-    }
-    fn remove(&self, name: &str) -> StorageResult<()> {
-        self.step();
-        self.inner.remove(name)
-    }
-    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
-        self.inner.list(directory)
-    }
-    fn has_consistent_listing(&self) -> bool {
-        self.inner.has_consistent_listing()
-    }
-    fn create_directory(&self, name: &str) -> StorageResult<()> {
-        self.inner.create_directory(name)
-    }
-    fn sync_directory(&self, name: &str) -> StorageResult<()> {
-        self.inner.sync_directory(name)
-    }
-    fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
-        self.inner.try_lock(name)
-    }
-    fn free_bytes(&self) -> StorageResult<u64> {
-        self.inner.free_bytes()
-    }
-    fn has_limited_space(&self) -> bool {
-        self.inner.has_limited_space()
-    }
-    fn describe(&self) -> String {
-        self.inner.describe()
     }
 }
 
@@ -198,13 +173,9 @@ fn sleeps_before(step: usize, meanwhile: Meanwhile) -> bool {
     let kept = Arc::new(Mutex::new(begun(&store)));
     let (bucket, others) = (Arc::clone(&store), kept.clone());
     let meanwhile: Box<dyn FnOnce() + Send> = Box::new(move || meanwhile(&bucket, &others));
-    let sleepy = Arc::new(Sleepy {
-        inner: process(&store),
-        left: Mutex::new(step),
-        meanwhile: Mutex::new(Some(meanwhile)),
-    });
-    let ended = work(&opened(sleepy.clone()), 20, &kept);
-    let has_slept = sleepy.meanwhile.lock().is_none();
+    let (sleepy, storage) = Sleepy::new(process(&store), step, meanwhile);
+    let ended = work(&opened(storage), 20, &kept);
+    let has_slept = sleepy.has_slept();
     assert!(has_slept || ended.is_ok(), "step {step}: {ended:?}");
     is_whole(&store, &kept.lock(), step);
     has_slept
