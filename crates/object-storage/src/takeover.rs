@@ -10,7 +10,9 @@
 
 use crate::client::Client;
 use crate::lease::Leases;
-use crate::names::{ENDED, Names, REMOVED, SNAPSHOTS, STATE, numbered, parse_snapshot};
+use crate::names::{
+    BEHIND_CONTAINERS, ENDED, Names, REMOVED, SNAPSHOTS, STATE, numbered, parse_snapshot,
+};
 use crate::roots;
 use bytes::Bytes;
 use repository::storage::{StorageError, StorageResult};
@@ -78,8 +80,9 @@ pub(crate) fn settle(client: &Client, names: &mut Names, mine: u64) -> StorageRe
     }
     fence_state(client, names)?;
     finish_removals(client, names)?;
-    // Only now: what the sleeper wrote before this is seen.
-    names.replace(&format!("{SNAPSHOTS}/"), "", client.list(SNAPSHOTS, SNAPSHOTS)?);
+    // Only now: what the sleeper wrote before this is seen. Its last state may name runs that came after our first
+    // look.
+    names.replace("", "", client.list("", BEHIND_CONTAINERS)?);
     for lease in open {
         let of_it = names.below(SNAPSHOTS).filter_map(parse_snapshot);
         let files = of_it.filter(|(_, by)| *by == lease).map(|(file, _)| file.to_owned());
@@ -141,6 +144,9 @@ fn damaged(name: &str) -> StorageError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::LEASE;
+    use object_store::memory::InMemory;
+    use std::sync::Arc;
 
     #[test]
     fn a_list_is_read_back_and_what_is_not_in_it_does_not_count() {
@@ -152,5 +158,24 @@ mod tests {
         assert!(!ended.counts("0000000002-bb", 7) && !ended.counts("0000000001-aa", 9));
         assert_eq!(Ended::decode(b"0000000001-aa\n"), None);
         assert_eq!(Ended::decode(b"lease x\n"), None);
+    }
+
+    /// Else its index would look damaged to the next writer.
+    #[test]
+    fn what_a_sleeper_wrote_between_two_looks_is_known_behind_them() {
+        let store = Arc::new(InMemory::new());
+        let client = Client::new(store.clone(), store, "", "s3://memory").unwrap();
+        client.put(&numbered(LEASE, 1), Bytes::new()).unwrap();
+        client.put(&numbered(STATE, 1), roots::encode(b"state")).unwrap();
+        let mut names = Names::default();
+        names.replace("", "", client.list("", BEHIND_CONTAINERS).unwrap());
+        for late in ["index/run-2", "keys/slot"] {
+            client.put(late, Bytes::from_static(b"late")).unwrap();
+        }
+        client.put(&numbered(STATE, 2), roots::encode(b"a state that names the run")).unwrap();
+        settle(&client, &mut names, 2).unwrap();
+        assert!(names.has("index/run-2") && names.has("keys/slot"));
+        assert_eq!(names.highest(STATE), Some(3));
+        assert!(Leases::of(&names).open == [1] && read(&client, &names).unwrap().has(1));
     }
 }
