@@ -242,7 +242,11 @@ impl Client {
             };
             let exists = matches!(error, object_store::Error::AlreadyExists { .. });
             if !exists && is_final(&error) {
-                return Err(failed("create", name, &error));
+                // What was sent before may still be under way, whatever is said of this one.
+                return Err(match last {
+                    None => failed("create", name, &error),
+                    Some(_) => self.unknown(name, &error),
+                });
             }
             match self.is_there(name, bytes) {
                 Ok(is_ours) => return Ok(is_ours.then_some(Written { tag: None })),

@@ -17,6 +17,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const SMALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// A whole container has this long: at 64 KiB/s, 64 MiB take 17 minutes.
 const BULK_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+/// A request that failed is repeated for so long after it began: it is signed once, and a signature of S3 counts for 15
+/// minutes at most, with the clocks of both sides in between.
+const RETRY_FOR: Duration = Duration::from_secs(4 * 60);
 /// So long may nothing arrive.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -85,7 +88,8 @@ fn build<C: HttpConnector>(
         max_backoff: Duration::from_secs(10),
         base: 2.,
     };
-    let retry = RetryConfig { backoff, max_retries: access.retries, retry_timeout: 2 * timeout };
+    let retry_timeout = RETRY_FOR.min(2 * timeout);
+    let retry = RetryConfig { backoff, max_retries: access.retries, retry_timeout };
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(&location.bucket)
         .with_access_key_id(access_key)

@@ -2,11 +2,12 @@
 
 use crate::contract::{access, location};
 use crate::engine::{back_up, opened};
-use crate::faulty::{Faulty, Plan};
+use crate::faulty::{Fault, Faulty, Plan};
 use ids::{ContainerNo, RepositoryId};
-use object_storage::{ObjectStorage, connect_through};
+use object_storage::{Access, Location, ObjectStorage, connect_through};
 use repository::check::open_container;
 use repository::config::Config;
+use repository::lease::Lease;
 use repository::storage::Storage;
 use repository::{Error, Repository};
 use std::io::ErrorKind;
@@ -15,9 +16,33 @@ use testkit::s3::Gateway;
 
 fn bucket(plan: &Arc<Plan>) -> Arc<dyn Storage> {
     let gateway = Gateway::shared();
+    in_bucket(plan, &location(gateway, "x"), &access(gateway))
+}
+
+fn in_bucket(plan: &Arc<Plan>, location: &Location, access: &Access) -> Arc<dyn Storage> {
     let connector = || Faulty::new(plan);
-    let client = connect_through(&location(gateway, "x"), &access(gateway), &connector).unwrap();
+    let client = connect_through(location, access, &connector).unwrap();
     Arc::new(ObjectStorage::open(client).unwrap())
+}
+
+/// The first request may be done late: it is not known to have failed because the second one was refused.
+#[test]
+fn a_refusal_after_a_lost_request_leaves_the_lease_to_its_end() {
+    let gateway = Gateway::shared();
+    let place = location(gateway, "x");
+    let access = Access { retries: 0, ..access(gateway) };
+    let ended = |faults: &[Fault]| {
+        let plan = Plan::quiet();
+        let storage = in_bucket(&plan, &place, &access);
+        let lease = Lease::acquire(&storage, "a writer").unwrap();
+        plan.fail_creates(faults.iter().copied());
+        storage.put("index/state", b"state").unwrap_err();
+        drop(lease);
+        let number = storage.list("lease").unwrap();
+        number.last().unwrap().ends_with(".end")
+    };
+    assert!(ended(&[Fault::Forbidden]), "nothing can be under way");
+    assert!(!ended(&[Fault::Unavailable, Fault::Forbidden]), "the first one can");
 }
 
 /// Credentials of a session last some hours, and a check of a large repository longer.

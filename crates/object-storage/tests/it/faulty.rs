@@ -7,6 +7,7 @@ use object_store::client::{
     HttpResponseBody, HttpService, ReqwestConnector,
 };
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(crate) enum Fault {
     Unavailable,
     /// The body of its answer ends early.
     ShortBody,
+    /// It is not done, and will not be: 403. Never by chance.
+    Forbidden,
     /// It is not done, since the session has ended: 400. Never by chance, since it does not pass.
     Expired,
 }
@@ -45,10 +48,12 @@ const EXPIRED: &str =
     "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>";
 
 /// Which requests fail; also counts them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Plan {
     random: Mutex<Option<(Random, usize)>>,
     requests: Mutex<Vec<String>>,
+    /// What happens to the next requests that create something.
+    next_creates: Mutex<VecDeque<Fault>>,
     is_expired: AtomicBool,
 }
 
@@ -56,13 +61,17 @@ impl Plan {
     /// Faults by `seed`.
     pub(crate) fn random(seed: u64) -> Arc<Self> {
         let random = Mutex::new(Some((Random::new(seed), 0)));
-        Arc::new(Self { random, requests: Mutex::default(), is_expired: AtomicBool::default() })
+        Arc::new(Self { random, ..Self::default() })
     }
 
     /// No fault, until something else is said.
     pub(crate) fn quiet() -> Arc<Self> {
-        let random = Mutex::default();
-        Arc::new(Self { random, requests: Mutex::default(), is_expired: AtomicBool::default() })
+        Arc::default()
+    }
+
+    /// The next requests that create something fail so.
+    pub(crate) fn fail_creates(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.next_creates.lock().extend(faults);
     }
 
     /// From now on, the session has ended.
@@ -74,6 +83,9 @@ impl Plan {
         self.requests.lock().push(request);
         if self.is_expired.load(Ordering::Relaxed) {
             return Some(Fault::Expired);
+        }
+        if is_create && let Some(fault) = self.next_creates.lock().pop_front() {
+            return Some(fault);
         }
         let mut random = self.random.lock();
         let (random, in_a_row) = random.as_mut()?;
@@ -133,6 +145,7 @@ impl Service {
         let response = match fault {
             Some(Fault::Conflict) => return Ok(refusal(409, "")),
             Some(Fault::Unavailable) => return Ok(refusal(503, "")),
+            Some(Fault::Forbidden) => return Ok(refusal(403, "")),
             Some(Fault::Expired) => return Ok(refusal(400, EXPIRED)),
             _ => self.inner.execute(request).await?,
         };
