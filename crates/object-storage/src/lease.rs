@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use repository::storage::StorageResult;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -76,6 +77,10 @@ fn beat_name(lease: u64) -> String {
     format!("{}{BEAT}", numbered(LEASE, lease))
 }
 
+fn end_name(lease: u64) -> String {
+    format!("{}{END}", numbered(LEASE, lease))
+}
+
 /// Tries to be the first with the lease `lease`.
 pub(crate) fn create(client: &Client, lease: u64) -> StorageResult<bool> {
     let process = Process::here();
@@ -85,7 +90,11 @@ pub(crate) fn create(client: &Client, lease: u64) -> StorageResult<bool> {
 
 /// Says that the holder of `lease` writes no more.
 fn end(client: &Client, lease: u64) -> StorageResult<()> {
-    client.put(&format!("{}{END}", numbered(LEASE, lease)), Bytes::new())
+    client.put(&end_name(lease), Bytes::new())
+}
+
+fn has_ended(client: &Client, lease: u64) -> StorageResult<bool> {
+    Ok(client.length(&end_name(lease)).map_or_else(absent, |_| Ok(Some(())))?.is_some())
 }
 
 /// What the engine says of the holder of `lease`; `None` when it did not come to that.
@@ -112,6 +121,9 @@ pub(crate) fn is_gone(client: &Client, lease: u64, quiet: Duration) -> StorageRe
     }
     while begun.elapsed() < quiet {
         std::thread::sleep(LOOK_EVERY.min(quiet));
+        if has_ended(client, lease)? {
+            return Ok(true);
+        }
         if look()? != first {
             return Ok(false);
         }
@@ -134,6 +146,22 @@ fn absent<T>(error: repository::storage::StorageError) -> StorageResult<Option<T
 /// Whether these are the bytes of a beat.
 pub(crate) fn is_beat(bytes: &Bytes) -> bool {
     Beat::decode(bytes).is_some()
+}
+
+/// A moment by a clock that goes on while the machine is suspended: others do, too.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment(Timespec);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self(clock_gettime(ClockId::Boottime))
+    }
+
+    fn age(self) -> Duration {
+        let age = Self::now().0 - self.0;
+        let seconds = u64::try_from(age.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(age.tv_nsec).unwrap_or(0))
+    }
 }
 
 /// What a holder shows.
@@ -226,7 +254,7 @@ pub(crate) struct Held {
     /// What the engine says of the holder, once it did.
     content: Arc<Mutex<Option<Bytes>>>,
     /// When there was no later lease.
-    checked: Mutex<Option<Instant>>,
+    checked: Mutex<Option<Moment>>,
     beats: JoinHandle<()>,
 }
 
@@ -247,18 +275,18 @@ impl Held {
                 let _ = store.put(&path, beat.encode().into()).await;
             }
         });
-        let checked = Mutex::new(Some(Instant::now()));
+        let checked = Mutex::new(Some(Moment::now()));
         Self { client: client.clone(), number: lease, content, checked, beats }
     }
 
     /// Whether there was no later lease a moment ago. Looking again would not be worth a request: whatever is done next
     /// comes later than any look.
     pub(crate) fn is_checked(&self, within: Duration) -> bool {
-        self.checked.lock().is_some_and(|checked| checked.elapsed() < within)
+        self.checked.lock().is_some_and(|checked| checked.age() < within)
     }
 
     /// There was no later lease at `when`.
-    pub(crate) fn note_checked(&self, when: Instant) {
+    pub(crate) fn note_checked(&self, when: Moment) {
         *self.checked.lock() = Some(when);
     }
 
@@ -346,7 +374,7 @@ mod tests {
         for lease in [1, 2] {
             names.insert(&numbered(LEASE, lease), 16);
         }
-        names.insert(&format!("{}{END}", numbered(LEASE, 2)), 0);
+        names.insert(&end_name(2), 0);
         names.insert(&beat_name(1), 9);
         let leases = Leases::of(&names);
         assert!(leases.is_free());

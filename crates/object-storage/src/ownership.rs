@@ -1,6 +1,6 @@
 //! Who writes here: taking the lease, what others read of it, and its end.
 
-use crate::lease::{self, Held, Leases};
+use crate::lease::{self, Held, Leases, Moment};
 use crate::names::{BEHIND_CONTAINERS, LEASE, Names, ROOTS, number, numbered};
 use crate::storage::{ObjectStorage, Shared, State};
 use crate::takeover;
@@ -8,7 +8,6 @@ use bytes::Bytes;
 use repository::storage::{LockGuard, StorageError, StorageResult};
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// How often a lease is tried for when somebody else was faster.
 const TRIES: usize = 8;
@@ -68,18 +67,26 @@ impl ObjectStorage {
             let before = Leases::of(&self.shared.state.lock().names).beats;
             return self.last_words(&before, 0)?.ok_or_else(absent);
         };
-        if held.is_checked(self.checked_for) {
-            return Ok(content);
+        match self.later_leases(&held)? {
+            Some(later) => self.last_words(&later.beats, held.number)?.ok_or_else(absent),
+            None => Ok(content),
         }
-        let now = Instant::now();
+    }
+
+    /// The leases after `held`, if there are any. A look of a moment ago is believed.
+    pub(crate) fn later_leases(&self, held: &Held) -> StorageResult<Option<Leases>> {
+        if held.is_checked(self.checked_for) {
+            return Ok(None);
+        }
+        let now = Moment::now();
         let mut later = Names::default();
         later.replace("", "", self.client().list(LEASE, &lease::behind(held.number))?);
         let leases = Leases::of(&later);
         if leases.last > held.number {
-            return self.last_words(&leases.beats, held.number)?.ok_or_else(absent);
+            return Ok(Some(leases));
         }
         held.note_checked(now);
-        Ok(content)
+        Ok(None)
     }
 
     /// What the engine said of the holder of the last lease of `beats` of which it said anything and that is above `floor`.

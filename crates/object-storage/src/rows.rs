@@ -46,11 +46,17 @@ impl ObjectStorage {
         let mut state = self.look(root)?;
         let next = state.names.highest(root).unwrap_or(0) + 1;
         let (name, object) = (numbered(root, next), roots::encode(bytes));
+        let held = state.held.clone();
         let Some(written) = self.client().create(&name, &object)? else {
-            let reason = "another process took over the lease";
-            let error = Error::new(ErrorKind::AlreadyExists, reason);
-            return Err(StorageError::new("write", root, error));
+            held.iter().for_each(|held| held.forget_check());
+            return Err(taken_over(root));
         };
+        // The name can be free once more: others may have written so much meanwhile that they tidied this number away.
+        if let Some(held) = held
+            && self.later_leases(&held)?.is_some()
+        {
+            return Err(taken_over(root));
+        }
         state.names.insert_tagged(&name, object.len() as u64, written.tag);
         state.kept_of(&name).keep(&name, &object);
         state.roots.insert(root, (next, Bytes::copy_from_slice(bytes)));
@@ -66,6 +72,11 @@ impl ObjectStorage {
         self.shared.state.lock().removed = removed;
         Ok(())
     }
+}
+
+fn taken_over(root: &str) -> StorageError {
+    let reason = "another process took over the lease";
+    StorageError::new("write", root, Error::new(ErrorKind::AlreadyExists, reason))
 }
 
 /// The row that holds the file `name`, if it is one that changes.

@@ -6,7 +6,7 @@ use repository::lease::Lease;
 use repository::storage::{Storage, read_small};
 use repository::{Error, Result};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SNAPSHOT: &str = "snapshots/0000000001-00112233445566778899aabbccddeeff";
 const LATE: &str = "snapshots/0000000002-ffeeddccbbaa99887766554433221100";
@@ -148,4 +148,57 @@ fn old_objects_of_leases_and_states_are_tidied_away() {
     assert_eq!(read_small(&*storage, "index/state", 100).unwrap(), 119_u32.to_le_bytes());
     let objects = storage.list("lease").unwrap().len() + storage.list("index/state").unwrap().len();
     assert!(objects < 200, "{objects}");
+}
+
+/// Others may have written so many states that the sleeper's next number is free once more.
+#[test]
+fn an_overtaken_writer_is_refused_where_its_number_was_tidied_away() {
+    let store = Arc::default();
+    let sleeper = ready(&store);
+    let lease = Lease::acquire(&sleeper, "sleeper").unwrap();
+    put_container(&sleeper);
+    let next = process(&store);
+    let taken = Lease::acquire(&next, "next").unwrap();
+    for round in 0..100_u32 {
+        next.put("index/state", &round.to_le_bytes()).unwrap();
+        next.put("removed", b"").unwrap();
+    }
+    drop(taken);
+    let first = process(&store).list("index/state").unwrap()[0].clone();
+    assert!(first > format!("{:016x}", 10), "{first}: nothing was tidied away");
+    assert!(sleeper.put("index/state", b"old").unwrap_err().already_exists());
+    assert!(sleeper.remove(CONTAINER).unwrap_err().already_exists());
+    assert!(is_lost(lease.verify()));
+    let reader = process(&store);
+    assert_eq!(read_small(&*reader, "index/state", 100).unwrap(), 99_u32.to_le_bytes());
+    assert_eq!(read_small(&*reader, CONTAINER, 100).unwrap(), b"container");
+}
+
+const CONTAINER: &str = "containers/0000/0000000000000001";
+
+fn put_container(storage: &Arc<dyn Storage>) {
+    let part = format!("{CONTAINER}.part");
+    let mut file = storage.create(&part).unwrap();
+    file.append(&[b"container"]).unwrap();
+    file.sync().unwrap();
+    storage.publish(&part, CONTAINER).unwrap();
+}
+
+#[test]
+fn who_waits_for_a_silent_holder_goes_on_when_it_ends() {
+    let store = Arc::default();
+    ready(&store);
+    let first: Arc<dyn Storage> = Arc::new(in_memory(&store));
+    let lease = Lease::acquire(&first, "first").unwrap();
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(lease);
+    });
+    // With the usual patience: a minute.
+    let second: Arc<dyn Storage> = Arc::new(in_memory(&store));
+    let begun = Instant::now();
+    let lease = Lease::acquire(&second, "second").unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(lease.generation(), 2);
+    ends.join().unwrap();
 }
