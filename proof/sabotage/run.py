@@ -527,7 +527,7 @@ SABOTAGES = {
         "crates/repository/src/index/run.rs", "        self.file.sync()?;", "",
         test("pipeline", "nothing_has_its_name_before")),
     "sync of a container that is written again": (
-        "crates/repository/src/syncer.rs", "    copy.sync()?;", "",
+        "crates/repository/src/syncer.rs", "            copy.sync()", "            Ok(())",
         test("pipeline", "written_again")),
     "sync of what an unfinished container had": (
         "crates/repository/src/recover.rs", "    writer.sync()\n}", "    let _ = writer;\n    Ok(())\n}",
@@ -536,7 +536,7 @@ SABOTAGES = {
         "crates/repository/src/reclaim/copy.rs", "        writer.sync()?;", "",
         test("pipeline", "reclaim")),
     "sync of a tombstone": (
-        "crates/repository/src/repository.rs", "        writer.sync()?;", "",
+        "crates/repository/src/repository.rs", "            writer.sync()", "            Ok(())",
         test("pipeline", "forget")),
     "sync of the folder after forgetting": (
         "crates/repository/src/repository.rs",
@@ -544,14 +544,36 @@ SABOTAGES = {
         test("pipeline", "gone_already")),
     "lease before a container has its name": (
         "crates/repository/src/syncer.rs",
-        "            self.lease.verify()?;\n            return full.publish(",
-        "            return full.publish(",
+        "            self.lease.verify()?;\n            match full.publish(",
+        "            match full.publish(",
         test("pipeline", "fences::a_backup")),
     "lease before a container that is written again has its name": (
-        "crates/repository/src/syncer.rs",
-        "        self.lease.verify()?;\n        let number = copy.publish(",
-        "        let number = copy.publish(",
+        "crates/repository/src/repository.rs",
+        "            lease.verify()?;\n            match writer.publish(",
+        "            match writer.publish(",
         test("pipeline", "fences::a_container_that_is_written_again")),
+    "a taken number costs the next writer a number": (
+        "crates/repository/src/syncer.rs",
+        "Err(error) if error.is_taken() => {}", "Err(error) if error.is_taken() && false => {}",
+        test("object-storage", "a_container_of_a_sleeper_that_comes_late")),
+    "a number that is free once more is refused": (
+        "crates/object-storage/src/rows.rs",
+        "&& self.later_leases(&held)?.is_some()", "&& self.later_leases(&held)?.is_some() && false",
+        test("object-storage", "refused_where_its_number_was_tidied_away")),
+    "names are listed behind the fence": (
+        "crates/object-storage/src/takeover.rs",
+        '    names.replace("", "", client.list("", BEHIND_CONTAINERS)?);\n    for lease in open',
+        "    for lease in open",
+        test("object-storage", "what_a_sleeper_wrote_between_two_looks")),
+    "settings are made only if they are absent": (
+        "crates/object-storage/src/storage.rs",
+        "let created = self.client().create(name, &Bytes::copy_from_slice(bytes))?;",
+        "self.client().put(name, Bytes::copy_from_slice(bytes))?; let created = Some(crate::client::Written { tag: None });",
+        test("object-storage", "of_two_who_make_a_repository_in_one_place")),
+    "a refusal does not tell of the request before": (
+        "crates/object-storage/src/client.rs",
+        "Some(_) => self.unknown(name, &error),", "Some(_) => failed(\"create\", name, &error),",
+        test("object-storage", "a_refusal_after_a_lost_request")),
     "lease before a snapshot is published": (
         "crates/repository/src/session.rs",
         "        self.lease.verify()?;\n        let snapshot = snapshots::write(",
@@ -569,7 +591,8 @@ SABOTAGES = {
         test("pipeline", "fences::a_key")),
     "lease before a tombstone has its name": (
         "crates/repository/src/repository.rs",
-        "        lease.verify()?;\n        writer.publish(", "        writer.publish(",
+        "            lease.verify()?;\n            match writer.publish(",
+        "            match writer.publish(",
         test("pipeline", "fences::forgetting")),
     "lease before snapshots are removed": (
         "crates/repository/src/repository.rs",
@@ -585,8 +608,9 @@ SABOTAGES = {
         "Err(lost @ store::Error::LeaseLost { .. }) => lost.into(),", "",
         test("icecore", "who_was_robbed_of_its_lock")),
     "lease before what was saved has its name": (
-        "crates/repository/src/recover.rs",
-        "    lease.verify()?;\n    writer.publish(", "    writer.publish(",
+        "crates/repository/src/repository.rs",
+        "            lease.verify()?;\n            match writer.publish(",
+        "            match writer.publish(",
         test("pipeline", "fences::settling")),
     "lease before an unfinished container is removed": (
         "crates/repository/src/recover.rs",
@@ -598,8 +622,8 @@ SABOTAGES = {
         test("pipeline", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
     "lease before what reclaim freed is removed": (
         "crates/repository/src/reclaim/rewrite.rs",
-        "            self.lease.verify()?;\n            storage.unlink(&container::name(",
-        "            storage.unlink(&container::name(",
+        "            self.lease.verify()?;\n            match &names[..] {",
+        "            match &names[..] {",
         test("pipeline", "fences::a_reclaim_looks_at_the_lease_before_each_step")),
     "lease before parts of the dead are removed": (
         "crates/repository/src/reclaim.rs",
@@ -843,8 +867,8 @@ SABOTAGES = {
         "        if !self.is_openable",
         test("repository", "what_a_reclaim_would_have_moved")),
     "checksum of a record that is written again": (
-        "crates/repository/src/syncer.rs", "let record = verify(&buffer)",
-        "let record = format::record::split(&buffer)",
+        "crates/repository/src/syncer.rs", "verify(&buffer).map_err(|reason| Error",
+        "format::record::split(&buffer).map_err(|reason| Error",
         test("pipeline", "what_a_failed_sync_lost")),
     "what a restore made itself stays": (
         "crates/restore/src/replace.rs", "if self.0.is_ours(&stat) {",

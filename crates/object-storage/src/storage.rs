@@ -25,6 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CONFIG: &str = "config";
+/// Objects that one request removes.
+const REMOVED_AT_ONCE: usize = 1000;
 const CONTAINERS: &str = "containers";
 /// Runs that are gone when their process is.
 const SPILLED: &str = "index/spill-";
@@ -62,7 +64,7 @@ pub(crate) struct State {
     pub(crate) ended: Option<(u64, Ended)>,
     /// The last object of each row that was read or written.
     pub(crate) roots: HashMap<&'static str, (u64, Bytes)>,
-    /// Containers that the holder of this lease has removed, or is about to.
+    /// Containers that the holder of this lease is about to remove.
     pub(crate) removed: Vec<String>,
     /// Of containers.
     pub(crate) lengths: HashMap<String, u64>,
@@ -383,8 +385,19 @@ impl Storage for ObjectStorage {
         Ok(())
     }
 
+    fn put_new(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
+        let created = self.client().create(name, &Bytes::copy_from_slice(bytes))?;
+        let exists = || StorageError::new("create", name, ErrorKind::AlreadyExists);
+        self.note(name, bytes.len() as u64, created.ok_or_else(exists)?.tag);
+        Ok(())
+    }
+
     fn remove(&self, name: &str) -> StorageResult<()> {
         self.remove_all(&[name.to_owned()])
+    }
+
+    fn removed_at_once(&self) -> usize {
+        REMOVED_AT_ONCE
     }
 
     fn remove_all(&self, names: &[String]) -> StorageResult<()> {
@@ -407,6 +420,7 @@ impl Storage for ObjectStorage {
             state.names.remove(object);
             state.lengths.remove(object);
         }
+        state.removed.retain(|container| !containers.contains(container));
         state.recent.retain(|(recent, _)| !objects.contains(recent));
         Ok(())
     }

@@ -38,7 +38,15 @@ pub fn write(config: &Config, storage: &dyn Storage) -> Result<()> {
 /// Durably writes the config as the last step of `init`. When that fails, neither file stays: the user runs `init`
 /// again, perhaps with another password.
 pub(crate) fn write_first(config: &Config, storage: &dyn Storage) -> Result<()> {
-    write(config, storage).inspect_err(|_| FILES.remove(storage))
+    match FILES.write_new(storage, &config.encode()) {
+        Ok(()) => Ok(()),
+        // What is there belongs to somebody else, who was faster.
+        Err(error) if error.already_exists() => Err(Error::Exists { location: storage.describe() }),
+        Err(error) => {
+            FILES.remove(storage);
+            Err(error.into())
+        }
+    }
 }
 
 /// What is wrong with each of the two files: name and reason.

@@ -37,6 +37,15 @@ impl DuplicatedFile {
         storage.put(self.name, bytes)
     }
 
+    /// The same for one that was not there.
+    ///
+    /// # Errors
+    /// [`StorageError::already_exists`] when somebody else has written one of them meanwhile.
+    pub(crate) fn write_new(&self, storage: &dyn Storage, bytes: &[u8]) -> StorageResult<()> {
+        storage.put_new(self.copy, bytes)?;
+        storage.put_new(self.name, bytes)
+    }
+
     /// Removes both as far as possible, after a failed write.
     pub(crate) fn remove(&self, storage: &dyn Storage) {
         for name in [self.name, self.copy] {

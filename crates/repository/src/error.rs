@@ -147,6 +147,11 @@ impl Error {
         matches!(self, Self::Storage(error) if error.is_full())
     }
 
+    /// Whether something else has the name already.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self, Self::Storage(error) if error.already_exists())
+    }
+
     /// Whether the storage could not be reached or used. The error says nothing about the data.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Storage(error) if error.is_unreachable())

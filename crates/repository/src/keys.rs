@@ -34,6 +34,13 @@ pub(crate) fn write(keys: &Keys, storage: &dyn Storage) -> Result<()> {
     Ok(slots.try_for_each(|(id, slot)| storage.put(&format!("{DIRECTORY}/{id}"), slot))?)
 }
 
+/// Removes the slots of `keys` as far as possible: of an `init` that somebody else was faster with.
+pub(crate) fn remove_slots(keys: &Keys, storage: &dyn Storage) {
+    for (id, _) in &keys.slots {
+        let _ = storage.remove(&format!("{DIRECTORY}/{id}"));
+    }
+}
+
 impl Repository {
     /// The key slots.
     pub fn key_slots(&self) -> Result<Vec<(KeyId, Vec<u8>)>> {

@@ -284,16 +284,15 @@ fn save(
     source: &ContainerReader,
     rows: &[Row],
 ) -> Result<ContainerNo> {
-    let mut writer = repository.new_container(lease, || repository.allocate_container())?;
-    if let Err(error) = copy_good(source, rows, &mut writer) {
-        // Half of a copy is of no use beside the whole.
-        if lease.verify().is_ok() {
-            let _ = repository.storage.remove(&part_name(writer.number()));
-        }
-        return Err(error);
-    }
-    lease.verify()?;
-    writer.publish(&*repository.storage)
+    let next = || repository.allocate_container();
+    repository.write_container(lease, next, |writer| {
+        copy_good(source, rows, writer).inspect_err(|_| {
+            // Half of a copy is of no use beside the whole.
+            if lease.verify().is_ok() {
+                let _ = repository.storage.remove(&part_name(writer.number()));
+            }
+        })
+    })
 }
 
 fn copy_good(source: &ContainerReader, rows: &[Row], writer: &mut ContainerWriter) -> Result<()> {

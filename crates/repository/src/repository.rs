@@ -16,7 +16,7 @@ use crate::received::Verifier;
 use crate::session::{CheckpointLimits, Session};
 use crate::snapshots::{self, SnapshotRef, StoredSnapshot};
 use crate::sources::Sources;
-use crate::storage::Storage;
+use crate::storage::{Storage, StorageError};
 use crate::{Error, Result, container, keys, lease, readme, reserve};
 use clock::Tick;
 use format::container::Header;
@@ -24,11 +24,15 @@ use format::record::SealedRecord;
 use ids::{ContainerNo, ObjectId, RecordLocation};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// So many snapshots are read at once from a storage that is far away. Most have one or two thousand bytes.
 const SNAPSHOTS_AT_ONCE: usize = 128;
+
+/// How many numbers are tried for a container that others' containers have.
+const PUBLISH_TRIES: usize = 64;
 
 /// An open repository.
 pub struct Repository {
@@ -93,6 +97,10 @@ impl Repository {
             return Err(Error::Exists { location: storage.describe() });
         }
         let _lock = lease::lock_alone(&*storage)?;
+        // Somebody else may have been here before us.
+        if config::exists(&*storage)? {
+            return Err(Error::Exists { location: storage.describe() });
+        }
         for directory in [keys::DIRECTORY, container::DIRECTORY, "index"] {
             storage.create_directory(directory)?;
         }
@@ -102,7 +110,11 @@ impl Repository {
         State { next_container: 1, next_run: 1, next_snapshot: 1, ..State::default() }
             .write(&*storage)?;
         readme::write(&*storage)?;
-        config::write_first(&config, &*storage)?;
+        config::write_first(&config, &*storage).inspect_err(|error| {
+            if matches!(error, Error::Exists { .. }) {
+                keys::remove_slots(keys, &*storage);
+            }
+        })?;
         let repository = Self::open(storage)?;
         // From the beginning: the first backup may already be the one that fills the disk.
         repository.fill_reserve();
@@ -337,14 +349,17 @@ impl Repository {
         let _commit = self.commit.lock();
         self.refuse_locked(names)?;
         let numbers = ContainerNumbers::new(self);
-        let mut writer = self.new_container(lease, || numbers.next())?;
-        for record in records {
-            let sum = record.checksum();
-            writer.append(record.kind, &[&record.associated, &record.sealed, &sum])?;
-        }
-        writer.sync()?;
-        lease.verify()?;
-        writer.publish(&*self.storage)?;
+        self.write_container(
+            lease,
+            || numbers.next(),
+            |writer| {
+                for record in records {
+                    let sum = record.checksum();
+                    writer.append(record.kind, &[&record.associated, &record.sealed, &sum])?;
+                }
+                writer.sync()
+            },
+        )?;
         numbers.done();
         lease.verify()?;
         snapshots::remove(&*self.storage, names)?;
@@ -365,6 +380,30 @@ impl Repository {
         number
     }
 
+    /// Publishes a container that `write` makes durable, under a number of `next` that no writer has taken which was
+    /// overtaken and woke up.
+    pub(crate) fn write_container(
+        &self,
+        lease: &Lease,
+        next: impl Fn() -> ContainerNo,
+        write: impl Fn(&mut ContainerWriter) -> Result<()>,
+    ) -> Result<ContainerNo> {
+        for _ in 0..PUBLISH_TRIES {
+            let mut writer = self.new_container(lease, &next)?;
+            write(&mut writer)?;
+            lease.verify()?;
+            match writer.publish(&*self.storage) {
+                Err(error) if error.is_taken() => {
+                    lease.verify()?;
+                    self.storage.remove(&container::part_name(writer.number()))?;
+                }
+                published => return published,
+            }
+        }
+        let exists = StorageError::new("publish", "containers", ErrorKind::AlreadyExists);
+        Err(exists.into())
+    }
+
     /// A new container with the first free number of `next`.
     pub(crate) fn new_container(
         &self,
@@ -376,7 +415,7 @@ impl Repository {
             let header = Header { repository, number: next(), generation };
             match ContainerWriter::create(&*self.storage, header, self.config.parity_percent()) {
                 // Of a writer that was fenced out while it slept: reclaim removes it.
-                Err(Error::Storage(error)) if error.already_exists() => {}
+                Err(error) if error.is_taken() => {}
                 writer => return writer,
             }
         }

@@ -1,5 +1,6 @@
 //! Makes full containers durable while the next one is filled.
 
+use crate::container::part_name;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::guard::{Guard, guarded};
@@ -176,10 +177,13 @@ impl Writer {
     fn publish(&self, mut full: ContainerWriter) -> Result<ContainerNo> {
         if full.sync().is_ok() || !guarded(Guard::FailedSync) {
             self.lease.verify()?;
-            return full.publish(&*self.repository.storage);
+            match full.publish(&*self.repository.storage) {
+                Err(error) if error.is_taken() => {}
+                published => return published,
+            }
         }
-        // A failed sync is never tried again: the file is abandoned and its records are
-        // written elsewhere, each checked on the way.
+        // A failed sync is never tried again: the file is abandoned and its records are written elsewhere, each checked
+        // on the way. So it is when a writer that was overtaken woke up and took the name.
         self.write_again(full.number(), full.rows())
     }
 
@@ -187,20 +191,12 @@ impl Writer {
     fn write_again(&self, lost: ContainerNo, rows: &[Row]) -> Result<ContainerNo> {
         let storage = &*self.repository.storage;
         let source = ContainerReader::open_part(storage, lost)?;
-        let mut copy = self.repository.new_container(&self.lease, || self.next_number())?;
-        let mut buffer = Vec::new();
-        for row in rows {
-            let location =
-                RecordLocation { container: lost, offset: row.offset, length: row.length };
-            source.read(location, &mut buffer)?;
-            let record = verify(&buffer)
-                .map_err(|reason| Error::damaged(&crate::container::part_name(lost), reason))?;
-            copy.append(record.header.kind, &[&buffer])?;
-        }
-        copy.sync()?;
-        self.lease.verify()?;
-        let number = copy.publish(storage)?;
-        storage.remove(&crate::container::part_name(lost))?;
+        let next = || self.next_number();
+        let number = self.repository.write_container(&self.lease, next, |copy| {
+            copy_all(&source, rows, copy)?;
+            copy.sync()
+        })?;
+        storage.remove(&part_name(lost))?;
         Ok(number)
     }
 
@@ -211,4 +207,17 @@ impl Writer {
             false => self.repository.allocate_container(),
         }
     }
+}
+
+/// Appends all records of `source` to `copy`.
+fn copy_all(source: &ContainerReader, rows: &[Row], copy: &mut ContainerWriter) -> Result<()> {
+    let (container, mut buffer) = (source.number(), Vec::new());
+    for row in rows {
+        let location = RecordLocation { container, offset: row.offset, length: row.length };
+        source.read(location, &mut buffer)?;
+        let record =
+            verify(&buffer).map_err(|reason| Error::damaged(&part_name(container), reason))?;
+        copy.append(record.header.kind, &[&buffer])?;
+    }
+    Ok(())
 }

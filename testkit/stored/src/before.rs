@@ -3,8 +3,8 @@
 use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
 use std::sync::Arc;
 
-/// Gets the verb of a call and the name that it is about before the call is made; an error is the answer to it. Not asked
-/// before questions that change nothing and read no file.
+/// Gets the verb of a call and the name that it is about before the call is made; an error is the answer to it. Not
+/// asked before questions that change nothing and read no file.
 pub type Hook = dyn Fn(&'static str, &str) -> StorageResult<()> + Send + Sync;
 
 /// All calls go through to another storage, unless the hook fails.

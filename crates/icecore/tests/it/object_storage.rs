@@ -5,7 +5,7 @@ use crate::machine::{Machine, Ran, ended, random};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::s3::Gateway;
 
 /// A machine whose repository is in a bucket of its own.
@@ -155,7 +155,10 @@ fn a_command_that_is_killed_costs_nothing_that_was_acknowledged() {
         std::thread::sleep(Duration::from_millis(150 + 120 * round));
         let _ = killed.0.kill();
         killed.0.wait().unwrap();
+        let begun = Instant::now();
         let done = bucket.backup().ends(0);
+        // At once: who has to be heard of for a minute is waited for elsewhere.
+        assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
         let id = done.last()["snapshot_id"].as_str().unwrap().to_owned();
         let copy = bucket.machine.path(&format!("copy-{round}"));
         let copied = Command::new("cp").arg("-a").arg(&source).arg(&copy).status().unwrap();

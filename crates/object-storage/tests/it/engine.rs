@@ -1,7 +1,7 @@
 //! The engine in a bucket: a writer that sleeps before any of its steps, is overtaken, and goes on.
 
 use crate::contract::in_memory;
-use ids::RepositoryId;
+use ids::{KeyId, RepositoryId};
 use object_store::memory::InMemory;
 use parking_lot::Mutex;
 use repository::config::Config;
@@ -9,9 +9,10 @@ use repository::lease::Lease;
 use repository::rebuild::rebuild;
 use repository::reclaim::{self, ReclaimOptions};
 use repository::snapshots::SnapshotRef;
-use repository::storage::Storage;
+use repository::storage::{Storage, StorageError, read_small};
 use repository::watch::Unwatched;
-use repository::{Repository, Result};
+use repository::{Error, Repository, Result};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use stored::{Before, chunk, data, leaf, manifest, page, session_record, tombstone};
@@ -198,4 +199,90 @@ fn is_whole(store: &Arc<InMemory>, kept: &[SnapshotRef], step: usize) {
         let mut buffer = Vec::new();
         repository.fetch(&root, &mut buffer).unwrap();
     }
+}
+
+/// It was in the middle of an upload when it fell asleep: the name that the next writer is about to give is taken.
+#[test]
+fn a_container_of_a_sleeper_that_comes_late_costs_the_next_writer_a_number() {
+    for what in ["a backup", "a removal"] {
+        let store = Arc::default();
+        let kept = begun(&store);
+        // A failed request stands for one that is still on its way.
+        let (on_its_way, sent) = (Arc::new(Mutex::new(None)), process(&store));
+        let (note, staged) = (on_its_way.clone(), sent.clone());
+        let sleeper = opened(Before::each(sent, move |verb, name| {
+            if verb != "publish" || !name.starts_with("containers/") {
+                return Ok(());
+            }
+            let part = name.replace(".ice", ".part");
+            *note.lock() = Some((name.to_owned(), read_small(&*staged, &part, 1 << 20)?));
+            Err(StorageError::new("publish", name, ErrorKind::TimedOut))
+        }));
+        let asleep = sleeper.lease("sleeper").unwrap();
+        back_up(&sleeper, &asleep, &[10, 11, 12]).unwrap_err();
+        let bucket = Arc::clone(&store);
+        let storage = Before::each(process(&store), move |verb, _| {
+            let arrives = on_its_way.lock().take_if(|_| verb == "publish");
+            if let Some((name, bytes)) = arrives {
+                let sleeper = process(&bucket);
+                sleeper.create("part")?.append(&[&bytes])?;
+                sleeper.publish("part", &name)?;
+            }
+            Ok(())
+        });
+        let repository = opened(storage);
+        let lease = repository.lease("next").unwrap();
+        let mut left = kept[1..].to_vec();
+        match what {
+            "a backup" => left.push(back_up(&repository, &lease, &[20, 21, 22]).unwrap()),
+            _ => forget(&repository, &lease, &kept[..1]).unwrap(),
+        }
+        drop((lease, asleep));
+        is_whole(&store, &left, 0);
+    }
+}
+
+#[test]
+fn containers_that_go_together_are_announced_together() {
+    let store = Arc::default();
+    begun(&store);
+    let repository = opened(process(&store));
+    let lease = repository.lease("a writer").unwrap();
+    let large = back_up(&repository, &lease, &(100..140).collect::<Vec<_>>()).unwrap();
+    forget(&repository, &lease, &[large]).unwrap();
+    let announced = || process(&store).list("removed").map_or(0, |row| row.len());
+    let before = announced();
+    let outcome = reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    assert!(outcome.containers_removed >= 20, "{outcome:?}");
+    assert!(announced() - before <= 3, "{} announcements", announced() - before);
+}
+
+fn slot(byte: u8) -> (KeyId, Vec<u8>) {
+    (KeyId([byte; 8]), vec![byte; 40])
+}
+
+fn make(storage: Arc<dyn Storage>, byte: u8) -> Result<Repository> {
+    let config = Config::new(RepositoryId([byte; 16]), [0; 32], 0, 1, [1, 2, 3]);
+    let keys = repository::keys::Keys { slots: vec![slot(byte)], ..Default::default() };
+    Repository::init(storage, config, &keys)
+}
+
+/// Two first commands for one place, of which one falls asleep before its last step.
+#[test]
+fn of_two_who_make_a_repository_in_one_place_one_is_told_that_it_exists() {
+    let store: Arc<InMemory> = Arc::default();
+    let bucket = store.clone();
+    let second = Mutex::new(Some(move || make(process(&bucket), 2).unwrap()));
+    let storage = Before::each(process(&store), move |verb, name| {
+        if verb.starts_with("put") && name == "config.copy" {
+            let second = second.lock().take();
+            second.map(|second| second());
+        }
+        Ok(())
+    });
+    let refused = make(storage, 1).err().unwrap();
+    assert!(matches!(refused, Error::Exists { .. }), "{refused}");
+    let repository = opened(process(&store));
+    assert_eq!(repository.config().repository, RepositoryId([2; 16]));
+    assert_eq!(repository.key_slots().unwrap(), [slot(2)]);
 }

@@ -114,7 +114,10 @@ impl ContainerWriter {
     }
 
     /// Gives the durable container its name.
-    pub(crate) fn publish(self, storage: &dyn Storage) -> Result<ContainerNo> {
+    ///
+    /// # Errors
+    /// [`crate::storage::StorageError::already_exists`] when another container has it.
+    pub(crate) fn publish(&self, storage: &dyn Storage) -> Result<ContainerNo> {
         let number = self.number();
         storage.publish(&part_name(number), &name(number))?;
         Ok(number)

@@ -126,9 +126,13 @@ impl<'a, 'r> Rewriter<'a, 'r> {
     /// Durably removes the files. The index points elsewhere already, durably.
     fn remove(&self, condemned: &[ContainerNo]) -> Result<()> {
         let storage = &*self.repository.storage;
-        for number in condemned {
+        for some in condemned.chunks(storage.removed_at_once()) {
+            let names: Vec<_> = some.iter().map(|number| container::name(*number)).collect();
             self.lease.verify()?;
-            storage.unlink(&container::name(*number))?;
+            match &names[..] {
+                [name] => storage.unlink(name)?,
+                names => storage.remove_all(names)?,
+            }
         }
         let mut directories: Vec<_> = condemned.iter().map(|it| container::shard(*it)).collect();
         directories.sort_unstable();
