@@ -104,6 +104,30 @@ impl Catalog {
         })
     }
 
+    /// Removes a domain that no node has: what is known of it and of its snapshots, and grants. Jobs stay in the
+    /// history.
+    ///
+    /// # Errors
+    /// [`Error::Missing`]; [`Error::Database`], also when a node has it.
+    pub fn remove_domain(&self, by: By<'_>, name: &Name) -> Result<()> {
+        self.change(|change| {
+            for table in [
+                "grants",
+                "granted_keys",
+                "old_keys",
+                "snapshots",
+                "domain_upkeep",
+                "upkeep_states",
+            ] {
+                let remove = format!("DELETE FROM {table} WHERE domain = $1");
+                change.execute(&remove, values![Word(name)])?;
+            }
+            let remove = "DELETE FROM domains WHERE name = $1";
+            found(change.execute(remove, values![Word(name)])?, "domain", name)?;
+            note(change, by, "domain.remove", name.as_str(), "")
+        })
+    }
+
     /// Records the repository of a domain.
     ///
     /// # Errors
@@ -144,10 +168,15 @@ mod tests {
         catalog.add_domain(BY, &new).unwrap();
         assert!(matches!(catalog.add_domain(BY, &new), Err(Error::Exists { .. })));
         catalog.set_domain_repository(&name, "ab").unwrap();
-        let stored = Domain { repository: Some("ab".into()), ..new };
+        let stored = Domain { repository: Some("ab".into()), ..new.clone() };
         assert_eq!(catalog.domain(&name).unwrap(), Some(stored.clone()));
         assert_eq!(catalog.domains().unwrap(), [stored]);
         assert_eq!(catalog.audit_verify().unwrap().total, 1, "what failed left no entry");
+        catalog.remove_domain(BY, &name).unwrap();
+        assert_eq!(catalog.domain(&name).unwrap(), None);
+        assert!(matches!(catalog.remove_domain(BY, &name), Err(Error::Missing { .. })));
+        assert_eq!(catalog.audit_verify().unwrap().total, 2, "what failed left no entry");
+        catalog.add_domain(BY, &new).unwrap();
     }
 
     on_both![a_domain_is_read_back_and_none_takes_its_name,];

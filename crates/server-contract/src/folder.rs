@@ -34,8 +34,8 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// The folder, locked for this server.
 pub struct Folder {
     path: PathBuf,
-    missing_pools: Vec<Error>,
-    _lock: Option<File>,
+    further: pool::Further,
+    lock: Option<File>,
 }
 
 impl Folder {
@@ -74,8 +74,7 @@ impl Folder {
         }
         let lock = Some(lock(path)?);
         pool(path)?;
-        let missing_pools = pool::others(path)?;
-        Ok(Self { path: path.to_owned(), missing_pools, _lock: lock })
+        Ok(Self { path: path.to_owned(), further: pool::Further::default(), lock })
     }
 
     /// Opens the folder for reading; its server may be running.
@@ -85,7 +84,7 @@ impl Folder {
     pub fn look(path: &Path) -> Result<Self> {
         let key = path.join("ca/ca.pem");
         std::fs::metadata(&key).map_err(Error::file(&key))?;
-        Ok(Self { path: path.to_owned(), missing_pools: Vec::new(), _lock: None })
+        Ok(Self { path: path.to_owned(), further: pool::Further::default(), lock: None })
     }
 
     /// A file in it.
@@ -134,9 +133,16 @@ impl Folder {
         pool::verify_pool(&self.path, pool)
     }
 
-    /// The further pools that were not there when the server started, and why.
-    pub fn missing_pools(&self) -> &[Error] {
-        &self.missing_pools
+    /// Begins to use a pool, before anything in it is looked at: who used it before may not go on. The first one is
+    /// used since the server started; who only looks takes nothing from anybody.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when it is not there, [`Error::File`].
+    pub fn begin_pool(&self, pool: Option<&Name>) -> Result<()> {
+        match pool.filter(|_| self.lock.is_some()) {
+            Some(name) => self.further.begin(&self.path, name),
+            None => Ok(()),
+        }
     }
 
     /// The secret text in the file `name`; created by `make` if there is none.

@@ -1,9 +1,11 @@
 //! Domains and their snapshots, as an administrator sees them.
 
-use crate::Result;
 use crate::domain_repository::DomainRepositories;
+use crate::error::{missing, refused};
 use crate::open::Parts;
-use crate::pools::main;
+use crate::pools::{Pools, main};
+use crate::sites::Sites;
+use crate::{Result, by};
 use api::Name;
 use api::domains::{Domain, Snapshot, Snapshots};
 use catalog::Catalog;
@@ -23,12 +25,20 @@ pub(crate) struct Received {
 pub(crate) struct Domains {
     catalog: Arc<Catalog>,
     repositories: Arc<DomainRepositories>,
+    sites: Sites,
+    pools: Pools,
 }
 
 impl Domains {
     /// The domains of this server.
     pub(crate) fn new(parts: &Parts) -> Self {
-        Self { catalog: parts.catalog.clone(), repositories: parts.repositories.clone() }
+        let (sites, pools) = (Sites::new(parts), Pools::of(parts));
+        Self {
+            catalog: parts.catalog.clone(),
+            repositories: parts.repositories.clone(),
+            sites,
+            pools,
+        }
     }
 
     /// All domains.
@@ -53,6 +63,36 @@ impl Domains {
         });
         let domains = domains.map(|domain| self.with_repository(domain));
         Ok(api::domains::Domains { domains: domains.collect() })
+    }
+
+    /// Removes a domain whose repository was deleted for good.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] while nodes have it, the site names it, or its directory is in a pool or may be in one;
+    /// [`crate::Error::Catalog`].
+    pub(crate) fn remove(&self, who: &str, name: &Name) -> Result<()> {
+        let domain = self.catalog.domain(name)?.ok_or_else(|| missing("domain", name))?;
+        let nodes = self.catalog.nodes()?;
+        if let Some(node) = nodes.iter().find(|node| node.domain == *name) {
+            let message = format!("the domain '{name}' has the node '{}'", node.name);
+            return Err(refused(
+                message,
+                &format!("Remove it first: icecore server remove {}", node.name),
+            ));
+        }
+        if let Some(storage) = domain.storage {
+            let message = format!("the domain '{name}' lies on the storage server '{storage}'");
+            return Err(refused(message, "Only domains of this server can be removed."));
+        }
+        if let Some((kind, object)) = self.sites.stored()?.site.names_domain(name.as_str()) {
+            let message = format!("the {kind} '{object}' names the domain '{name}'");
+            return Err(refused(
+                message,
+                &format!("Change it first: icecore server {kind} show {object}"),
+            ));
+        }
+        self.pools.lies_nowhere(name)?;
+        Ok(self.catalog.remove_domain(by(who), name)?)
     }
 
     /// Adds the repository id: a node with its own keys creates its repository without telling the control plane.

@@ -21,6 +21,10 @@ use server_contract::folder::Folder;
 use server_contract::pool::{MAIN, NAME_TAKEN};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// So long a start waits until all pools are looked at.
+const COMPARED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The pools of this server.
 pub(crate) struct Pools {
@@ -82,6 +86,10 @@ pub(crate) fn place_of(
         let message = format!("the pool '{name}' of the domain '{}' is offline", domain.name);
         return Err(refused(message, &online(&name)));
     }
+    // Who opens the domain is told what keeps the pool from being used.
+    if let Err(error) = folder.begin_pool(of_folder(&name)) {
+        tracing::debug!(%error, pool = %name, "a pool cannot be used");
+    }
     let own = folder.domain(of_folder(&name), &domain.name);
     let others =
         pools.iter().filter(|other| other.name != name && other.state != PoolState::Offline);
@@ -106,24 +114,32 @@ fn agrees<'a>(
     let own_named = named(pool, own);
     // A folder without a repository is no domain that was made once.
     let lies_here = if was_made { own.join("config").exists() } else { own.exists() };
-    let message = match (lies_here, also.next()) {
-        (true, Some((other, path))) => {
+    let (message, hint) = match (lies_here, also.next()) {
+        (true, Some((other, path))) => (
             format!(
                 "the domain '{domain}' lies in two pools: {own_named} and {}",
                 named(other, &path)
-            )
-        }
-        (false, Some((other, path))) => format!(
-            "the domain '{domain}' should lie in the pool {own_named}, and lies in {}",
-            named(other, &path)
+            ),
+            "Find out which of them is the right one, and move the other one out of its pool."
+                .to_owned(),
+        ),
+        (false, Some((other, path))) => (
+            format!(
+                "the domain '{domain}' should lie in the pool {own_named}, and lies in {}",
+                named(other, &path)
+            ),
+            format!("If it is complete there, move it to its place: {}", own.display()),
         ),
         // A pool that is not mounted is told by who opens the repository.
-        (false, None) if was_made && is_there() => {
-            format!("the domain '{domain}' should lie in the pool {own_named}, and lies in none")
-        }
+        (false, None) if was_made && is_there() => (
+            format!("the domain '{domain}' should lie in the pool {own_named}, and lies in none"),
+            format!(
+                "Bring it back there. If it was deleted for good: icecore server remove-domain {domain}"
+            ),
+        ),
         _ => return Ok(()),
     };
-    Err(refused(message, "Move one of them away: icecore server pool list"))
+    Err(refused(message, &hint))
 }
 
 fn online(pool: &Name) -> String {
@@ -149,13 +165,71 @@ impl Pools {
         place_of(&self.catalog, &self.folder, domain)
     }
 
-    /// Looks at the start whether the catalog and the pools agree. What does not is logged: who opens it is refused.
+    /// The folders in which domains of this server lie as the catalog says; none of a pool that is offline. No file of
+    /// a pool is looked at.
     ///
     /// # Errors
     /// [`Error::Catalog`].
-    pub(crate) fn compare(&self) -> Result<()> {
-        for error in self.folder.missing_pools() {
-            tracing::error!(%error, "ALARM: a pool cannot be used");
+    pub(crate) fn folders(&self) -> Result<impl Fn(&Domain) -> Option<PathBuf>> {
+        let (pools, folder) = (known(&self.catalog, &self.folder)?, self.folder.clone());
+        Ok(move |domain: &Domain| {
+            let name = domain.pool.clone().unwrap_or_else(main);
+            let pool = pools.iter().find(|pool| pool.name == name)?;
+            let is_offline = pool.state == PoolState::Offline;
+            (!is_offline).then(|| folder.domain(of_folder(&name), &domain.name))
+        })
+    }
+
+    /// Whether no pool has a directory of the domain `name`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when one has it, or cannot be looked into; [`Error::Catalog`].
+    pub(crate) fn lies_nowhere(&self, name: &Name) -> Result<()> {
+        for pool in known(&self.catalog, &self.folder)? {
+            let at = of_folder(&pool.name);
+            if pool.state == PoolState::Offline || self.folder.verify_pool(at).is_err() {
+                let message = format!("the pool '{}' cannot be looked into", pool.name);
+                let hint = "Mount it, or set it online, and try again: icecore server pool list";
+                return Err(refused(message, hint));
+            }
+            let folder = self.folder.domain(at, name);
+            if folder.try_exists().map_err(server_contract::Error::file(&folder))? {
+                let message = format!(
+                    "the directory of the domain '{name}' is still there: {}",
+                    folder.display()
+                );
+                let hint = "If nobody needs its snapshots any more, delete that directory first.";
+                return Err(refused(message, hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the start whether the catalog and the pools agree. What does not is logged: who opens it is refused. A
+    /// file system that hangs keeps the server from its start for some seconds and no longer.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn compare(self) -> Result<()> {
+        let (done, compared) = std::sync::mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            let all = self.compare_all();
+            drop(self);
+            let _ = done.send(all); // or nobody waits any more
+        });
+        compared.recv_timeout(COMPARED_WITHIN).unwrap_or_else(|_| {
+            tracing::error!("ALARM: a pool does not answer: icecore server pool list");
+            Ok(())
+        })
+    }
+
+    fn compare_all(&self) -> Result<()> {
+        for pool in known(&self.catalog, &self.folder)? {
+            if pool.state != PoolState::Offline
+                && let Err(error) = self.folder.begin_pool(of_folder(&pool.name))
+            {
+                tracing::error!(%error, "ALARM: a pool cannot be used");
+            }
         }
         for domain in self.catalog.domains()?.iter().filter(|domain| domain.storage.is_none()) {
             if let Err(error) = self.place_of(domain) {

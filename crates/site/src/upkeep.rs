@@ -1,6 +1,6 @@
 //! Upkeep: what the server does to the domains themselves, and when.
 
-use crate::Site;
+use crate::{Kind, Site};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -59,6 +59,16 @@ impl Upkeep {
 }
 
 impl Site {
+    /// Kind and name of an object that names this domain, if there is one.
+    pub fn names_domain(&self, domain: &str) -> Option<(Kind, &str)> {
+        let names = |all: &[String]| all.iter().any(|name| name == domain);
+        let quotas = self.quotas.iter().map(|(name, one)| (Kind::Quota, name, &one.domains));
+        let units = self.units.iter().map(|(name, one)| (Kind::Unit, name, &one.domains));
+        let upkeeps = self.upkeeps.iter().map(|(name, one)| (Kind::Upkeep, name, &one.domains));
+        let mut all = quotas.chain(units).chain(upkeeps);
+        all.find(|(_, _, domains)| names(domains)).map(|(kind, name, _)| (kind, name.as_str()))
+    }
+
     /// Whether an upkeep lets the snapshots of a domain expire by its own schedules. Else it is done once a day.
     pub fn expires_by_schedule(&self, domain: &str) -> bool {
         let does = |upkeep: &Upkeep| {

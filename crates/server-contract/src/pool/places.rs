@@ -11,11 +11,15 @@ use super::{MOUNT_POINTS, Memory, REMEMBERED, mount_of, new_superblock, raise, s
 use crate::folder::{make_directory, part_of};
 use crate::{Error, Result};
 use api::Name;
+use parking_lot::Mutex;
 use repository::local::superblock::Superblock;
 use repository::storage::StorageError;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The name of the first pool.
 pub const MAIN: &str = "main";
@@ -25,6 +29,9 @@ pub const NAME_TAKEN: &str = "pool";
 const LINKS: &str = "pools";
 /// What is remembered of them.
 const MEMORIES: &str = "pool-ids";
+
+/// How often a pool is tried that cannot be used: each try writes what is remembered of it.
+const TRIED_EVERY: Duration = Duration::from_secs(10);
 
 /// A pool of the server whose files lie in `data`.
 pub(super) struct PoolPaths {
@@ -108,17 +115,46 @@ impl PoolPaths {
     }
 }
 
-/// Begins to use the further pools of a server. One that is not there keeps the server from nothing but what lies in
-/// it: whoever opens that is told.
-///
-/// # Errors
-/// [`Error::File`].
-pub(crate) fn others(data: &Path) -> Result<Vec<Error>> {
-    let opened = further(data)?.into_iter().map(|name| {
-        let place = PoolPaths::of(data, Some(&name));
-        Memory::read(&place)?.map_or(Ok(()), |memory| raise(&place, &memory))
-    });
-    Ok(opened.filter_map(Result::err).collect())
+/// A server's way to its further pools: it begins to use each of them before it is used for the first time.
+#[derive(Default)]
+pub(crate) struct Further(Mutex<BTreeMap<Name, Arc<Mutex<Begun>>>>);
+
+/// Whether a pool is used.
+#[derive(Default)]
+enum Begun {
+    #[default]
+    Not,
+    /// It could not be used at this time.
+    Failed(Instant, String),
+    Done,
+}
+
+impl Further {
+    /// Begins to use the pool `name` of the server in `data`, unless that was done: nobody who used it before may go on.
+    /// Whoever waits, waits for this pool alone. One that cannot be used is tried again after some seconds.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when it is not there, [`Error::File`].
+    pub(crate) fn begin(&self, data: &Path, name: &Name) -> Result<()> {
+        let one = self.0.lock().entry(name.clone()).or_default().clone();
+        let mut begun = one.lock();
+        let place = PoolPaths::of(data, Some(name));
+        match &*begun {
+            Begun::Done => return Ok(()),
+            Begun::Failed(at, why) if at.elapsed() < TRIED_EVERY => {
+                return Err(super::not_mounted(&place, why));
+            }
+            _ => {}
+        }
+        let raised = Memory::read(&place)
+            .and_then(|memory| memory.map_or(Ok(()), |memory| raise(&place, &memory)));
+        *begun = match &raised {
+            Ok(()) => Begun::Done,
+            Err(Error::Pool { why, .. }) => Begun::Failed(Instant::now(), why.clone()),
+            Err(error) => Begun::Failed(Instant::now(), error.to_string()),
+        };
+        raised
+    }
 }
 
 /// The names of the further pools that are remembered.
@@ -193,7 +229,11 @@ fn may_take(
 
 /// Two pools in one another would each count and free what is of the other.
 fn lies_apart(data: &Path, place: &PoolPaths, real: &Path) -> std::result::Result<(), String> {
-    let of = |path: PathBuf| fs::canonicalize(path).ok();
+    // A link says where its pool is, and was made of a real path: the file system of that pool may hang.
+    let of = |path: PathBuf| match fs::read_link(&path) {
+        Ok(to) if path.parent() == Some(&data.join(LINKS)) => Some(to),
+        _ => fs::canonicalize(path).ok(),
+    };
     let links = fs::read_dir(data.join(LINKS)).into_iter().flatten().flatten();
     // Whoever was killed left a link with another kind of name.
     let is_name = |link: &fs::DirEntry| {

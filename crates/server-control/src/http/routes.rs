@@ -65,6 +65,7 @@ fn nodes_and_data() -> Router<Server> {
         .route("/limits", get(nodes::limits).post(nodes::add_limit))
         .route("/limits/{id}", delete(nodes::remove_limit))
         .route("/domains", get(domains::domains))
+        .route("/domains/{domain}", delete(domains::remove))
         .route("/grants", get(domains::grants).post(domains::grant))
         .route("/grants/{node}/{domain}", delete(domains::withdraw))
         .route("/snapshots", get(domains::snapshots))

@@ -215,3 +215,72 @@ fn whoever_was_killed_while_a_pool_was_added_repeats_it() {
     let names = |pools: &Pools| pools.all().unwrap().pools.into_iter().map(|pool| pool.fault);
     assert_eq!(names(&pools).collect::<Vec<_>>(), [None, None, None]);
 }
+
+/// Which generation the superblock in a directory has, and which one the server remembers.
+fn generations(place: &tempfile::TempDir, disk: &Path) -> [String; 2] {
+    let remembered = place.path().join("data/pool-ids/fast");
+    [disk.join("superblock"), remembered].map(|path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().find(|line| line.starts_with("generation")).unwrap().to_owned()
+    })
+}
+
+/// The server was started again.
+fn restarted(place: &tempfile::TempDir, pools: Pools) -> Pools {
+    let Pools { catalog, folder } = pools;
+    drop(folder);
+    let pools = Pools::new(catalog, Arc::new(Folder::open(&place.path().join("data")).unwrap()));
+    Pools::new(pools.catalog.clone(), pools.folder.clone()).compare().unwrap();
+    pools
+}
+
+#[test]
+fn a_pool_is_taken_from_who_used_it_before_when_it_is_used_and_never_while_it_is_offline() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    pools.set_state("test", &name("fast"), PoolState::Offline).unwrap();
+    let before = generations(&place, &disk);
+    let pools = restarted(&place, pools);
+    assert!(why(&pools, &domain(Some("fast"))).contains("is offline"));
+    assert_eq!(generations(&place, &disk), before, "nobody touches it");
+    pools.set_state("test", &name("fast"), PoolState::Online).unwrap();
+    assert!(why(&pools, &domain(Some("fast"))).contains("lies in none"));
+    let online = generations(&place, &disk);
+    assert!(online[0] != before[0] && online[0] == online[1], "{online:?}");
+    // Not there at the start, and mounted later.
+    let away = place.path().join("away");
+    std::fs::rename(&disk, &away).unwrap();
+    let pools = restarted(&place, pools);
+    std::fs::rename(&away, &disk).unwrap();
+    assert_eq!(generations(&place, &disk), online);
+    let begun = std::time::Instant::now();
+    while generations(&place, &disk) == online {
+        let _ = pools.place_of(&domain(Some("fast")));
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_domain_goes_from_the_catalog_only_when_its_directory_is_surely_gone() {
+    let place = tempfile::tempdir().unwrap();
+    let parts = Parts::open(&place.path().join("data"), &[]).unwrap();
+    let (domains, pools) = (crate::domains::Domains::new(&parts), Pools::of(&parts));
+    let disk = add(&pools, &place, "fast");
+    parts.catalog.add_domain(by("test"), &domain(Some("fast"))).unwrap();
+    let refused = || domains.remove("test", &name("web")).unwrap_err().to_string();
+    std::fs::create_dir(disk.join("domains/web")).unwrap();
+    assert!(refused().contains("is still there"), "{}", refused());
+    std::fs::remove_dir(disk.join("domains/web")).unwrap();
+    pools.set_state("test", &name("fast"), PoolState::Offline).unwrap();
+    assert!(refused().contains("cannot be looked into"), "{}", refused());
+    pools.set_state("test", &name("fast"), PoolState::Online).unwrap();
+    let hint = match pools.place_of(&domain(Some("fast"))).err().unwrap() {
+        Error::Refused(refusal) => refusal.hint,
+        other => panic!("{other}"),
+    };
+    assert!(hint.ends_with("icecore server remove-domain web"), "{hint}");
+    domains.remove("test", &name("web")).unwrap();
+    assert!(parts.catalog.domains().unwrap().is_empty());
+    assert!(refused().contains("web"), "{}", refused());
+}

@@ -1,4 +1,4 @@
-//! `icecore server domains`, `snapshots`, `grants`, `grant`, `ungrant`.
+//! `icecore server domains`, `remove-domain`, `snapshots`, `grants`, `grant`, `ungrant`.
 
 use super::{when, word};
 use crate::codes::Code;
@@ -49,6 +49,25 @@ impl Domains {
                 .line("There are no domains yet. To add a node: icecore server token NODE")?;
         }
         context.out.summary(Code::Complete, &Count { count: domains.len() })
+    }
+}
+
+/// Remove a domain whose directory was deleted because nobody needs its snapshots any more.
+///
+/// Refused while a node has the domain, or its directory is in a pool, or a pool cannot be looked into.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  icecore server remove-domain web")]
+pub(crate) struct RemoveDomain {
+    /// The domain.
+    #[arg(value_name = "DOMAIN")]
+    name: Name,
+}
+
+impl RemoveDomain {
+    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let done: Done = reach.delete(&format!("/domains/{}", self.name))?;
+        context.out.line(&format!("Removed the domain {}.", self.name))?;
+        context.out.summary(Code::Complete, &done)
     }
 }
 

@@ -17,6 +17,18 @@ pub(crate) async fn domains(State(domains): Topic<domains::Domains>, _: Admin) -
     work(domains, |domains| domains.all()).await
 }
 
+/// Removes a domain whose repository was deleted for good, with all that is known of it.
+#[utoipa::path(delete, path = "/api/v1/domains/{domain}", tag = "domains",
+    params(("domain" = Name, Path, description = "The domain.")), security(("admin" = [])),
+    responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
+pub(crate) async fn remove(
+    State(domains): Topic<domains::Domains>,
+    _: Admin,
+    At(domain): At<Name>,
+) -> Answer<Done> {
+    work(domains, move |domains| domains.remove(Admin::WHO, &domain).map(|()| Done {})).await
+}
+
 /// Lists all grants.
 #[utoipa::path(get, path = "/api/v1/grants", tag = "domains", security(("admin" = [])),
     responses((status = 200, body = Grants), (status = "4XX", body = Failure)))]
