@@ -6,12 +6,13 @@
 
 use crate::access_control::Refusal;
 use crate::pool;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use repository::container;
 use rustc_hash::FxHashMap;
 use std::fs::{self, DirEntry};
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A domain to which somebody backs up is measured as often: parity and ends of containers are not counted before.
@@ -19,9 +20,28 @@ pub const USE_AGE: Duration = Duration::from_secs(60);
 /// Before somebody is refused, the domains of the quota are measured again, if that was not done so lately.
 pub const REFUSED_AGE: Duration = Duration::from_secs(2);
 
+/// So long somebody waits for a measurement: the file system of a pool may hang.
+const MEASURED_WITHIN: Duration = Duration::from_secs(3);
+
 /// What domains store, by their names.
 #[derive(Default)]
-pub struct Uses(Mutex<FxHashMap<String, Use>>);
+pub struct Uses(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    known: Mutex<Known>,
+    /// Told when a measurement has ended.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Known {
+    uses: FxHashMap<String, Use>,
+    /// Which domains are measured now, and since when.
+    measuring: FxHashMap<String, Instant>,
+    /// Why domains could not be measured the last time.
+    faults: FxHashMap<String, String>,
+}
 
 #[derive(Clone, Copy)]
 struct Use {
@@ -71,47 +91,89 @@ impl Exceeded {
     /// What a node is told.
     pub fn refusal(&self) -> Refusal {
         let hint = "What counts, on the server: icecore server quota status".to_owned();
-        let message = format!("{self} (icecore server quota status)");
-        Refusal { message, hint, is_transient: matches!(self, Self::Unknown { .. }) }
+        let is_transient = matches!(self, Self::Unknown { .. });
+        Refusal { message: self.to_string(), hint, is_transient }
     }
 }
 
 impl Uses {
     /// What a domain stores; `None` if that is not known.
     pub fn of(&self, domain: &str) -> Option<u64> {
-        self.0.lock().get(domain).map(|known| known.bytes)
+        self.0.known.lock().uses.get(domain).map(|known| known.bytes)
     }
 
-    /// Measures what `domain` stores in `folder`, unless that was done within `age`.
+    /// Measures what `domain` stores in `folder`, unless that was done within `age`. Who asks while somebody measures
+    /// waits for the same measurement; nobody waits for more than some seconds, and what was known before holds until
+    /// it ends.
     ///
     /// # Errors
-    /// Those of the system. Then it is not known any more.
+    /// Those of the system, and when it takes too long and nothing was known before. Then it is not known.
     pub fn measure(&self, domain: &str, folder: &Path, age: Duration) -> io::Result<()> {
-        let known = self.0.lock().get(domain).copied();
-        if known.is_some_and(|known| known.measured.elapsed() < age) {
+        let folder = folder.to_owned();
+        self.measure_by(domain, age, move || stored_bytes(&folder))
+    }
+
+    fn measure_by(
+        &self,
+        domain: &str,
+        age: Duration,
+        work: impl FnOnce() -> io::Result<u64> + Send + 'static,
+    ) -> io::Result<()> {
+        let mut known = self.0.known.lock();
+        if known.uses.get(domain).is_some_and(|known| known.measured.elapsed() < age) {
             return Ok(());
         }
-        let found = stored_bytes(folder);
-        let mut all = self.0.lock();
-        if found.is_err() {
-            all.remove(domain);
+        let since = match known.measuring.get(domain) {
+            Some(since) => *since,
+            None => {
+                self.begin(&mut known, domain, work)?;
+                known.measuring[domain]
+            }
+        };
+        while known.measuring.get(domain) == Some(&since) {
+            if self.0.ended.wait_until(&mut known, since + MEASURED_WITHIN).timed_out() {
+                break;
+            }
         }
-        let bytes = found?;
-        let added = all.get(domain).map_or(0, |known| known.added);
-        let meanwhile = added.saturating_sub(known.map_or(0, |known| known.added));
-        let bytes = bytes.saturating_add(meanwhile);
-        all.insert(domain.to_owned(), Use { bytes, added, measured: Instant::now() });
-        Ok(())
+        if known.uses.contains_key(domain) {
+            return Ok(());
+        }
+        let fault = known.faults.get(domain).map_or("the file system takes long", |fault| fault);
+        Err(io::Error::other(fault.to_owned()))
+    }
+
+    /// Lets a thread of its own measure.
+    fn begin(
+        &self,
+        known: &mut Known,
+        domain: &str,
+        work: impl FnOnce() -> io::Result<u64> + Send + 'static,
+    ) -> io::Result<()> {
+        let (shared, domain) = (self.0.clone(), domain.to_owned());
+        let added = known.uses.get(&domain).map_or(0, |known| known.added);
+        known.measuring.insert(domain.clone(), Instant::now());
+        let name = domain.clone();
+        let begun = std::thread::Builder::new().name("measure".into()).spawn(move || {
+            let found = work();
+            shared.known.lock().note(&domain, added, found);
+            shared.ended.notify_all();
+        });
+        if begun.is_err() {
+            known.measuring.remove(&name);
+        }
+        begun.map(drop)
+    }
+
+    /// Nobody knows any more what a domain stores.
+    pub fn forget(&self, domain: &str) {
+        self.0.known.lock().uses.remove(domain);
     }
 
     /// Somebody else says what a domain stores; `None` when he does not any more.
     pub fn told(&self, domain: &str, bytes: Option<u64>) {
-        let mut all = self.0.lock();
-        if let Some(bytes) = bytes {
-            all.insert(domain.to_owned(), Use { bytes, added: 0, measured: Instant::now() });
-        } else {
-            all.remove(domain);
-        }
+        let Some(bytes) = bytes else { return self.forget(domain) };
+        let told = Use { bytes, added: 0, measured: Instant::now() };
+        self.0.known.lock().uses.insert(domain.to_owned(), told);
     }
 
     /// Adds `more` bytes to what `domain` stores, if all `allowances`, each of which counts it, have room for them. No
@@ -125,9 +187,9 @@ impl Uses {
         more: u64,
         allowances: impl IntoIterator<Item = &'a Allowance>,
     ) -> Result<(), Exceeded> {
-        let mut all = self.0.lock();
+        let all = &mut self.0.known.lock().uses;
         for allowance in allowances {
-            let used = sum(&all, allowance)?;
+            let used = sum(all, allowance)?;
             if used.saturating_add(more.max(1)) > allowance.bytes {
                 let Allowance { quota, bytes, .. } = allowance.clone();
                 return Err(Exceeded::Full { quota, used, bytes });
@@ -139,6 +201,31 @@ impl Uses {
         }
         Ok(())
     }
+}
+
+impl Known {
+    /// A measurement has `found` so many bytes; before it, `added` bytes had been added since the program started.
+    fn note(&mut self, domain: &str, added: u64, found: io::Result<u64>) {
+        self.measuring.remove(domain);
+        match found {
+            Ok(bytes) => {
+                self.faults.remove(domain);
+                let now = self.uses.get(domain).map_or(added, |known| known.added);
+                let bytes = bytes.saturating_add(now.saturating_sub(added));
+                let measured = Use { bytes, added: now, measured: Instant::now() };
+                self.uses.insert(domain.to_owned(), measured);
+            }
+            Err(error) => {
+                self.faults.insert(domain.to_owned(), error.to_string());
+                self.uses.remove(domain);
+            }
+        }
+    }
+}
+
+/// What all of these are together; unknown when one is.
+pub fn total(all: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    all.into_iter().try_fold(0, |sum: u64, one| Some(sum.saturating_add(one?)))
 }
 
 fn sum(all: &FxHashMap<String, Use>, allowance: &Allowance) -> Result<u64, Exceeded> {
@@ -231,6 +318,39 @@ mod tests {
         fs::write(place.path().join("blocked"), "").unwrap();
         assert!(uses.measure("web", &place.path().join("blocked"), NOW).is_err());
         assert_eq!(uses.of("web"), None, "what cannot be measured is not known any more");
+    }
+
+    /// A pool may lie on a file system that hangs.
+    #[test]
+    fn one_domain_is_measured_once_at_a_time_and_nobody_waits_for_long() {
+        let uses = Uses::default();
+        uses.measure_by("web", NOW, || Ok(10)).unwrap();
+        let (go_on, hangs) = std::sync::mpsc::channel::<u64>();
+        let begun = Instant::now();
+        uses.measure_by("web", NOW, move || Ok(hangs.recv().unwrap())).unwrap();
+        let quota = allowance("q", 100, &["web"]);
+        uses.take("web", 20, [&quota]).unwrap();
+        let second = || -> io::Result<u64> { unreachable!("it is measured already") };
+        uses.measure_by("web", NOW, second).unwrap();
+        assert!(begun.elapsed() < MEASURED_WITHIN + Duration::from_secs(2));
+        assert_eq!(uses.of("web"), Some(30), "what was known holds");
+        go_on.send(40).unwrap();
+        while uses.of("web") == Some(30) {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(uses.of("web"), Some(60), "what came meanwhile counts on top");
+        let (_never, hangs) = std::sync::mpsc::channel::<u64>();
+        let of_it = move || hangs.recv().map_err(io::Error::other);
+        let late = uses.measure_by("new", NOW, of_it).unwrap_err();
+        assert!(late.to_string().contains("takes long"), "{late}");
+        assert_eq!(uses.of("new"), None);
+    }
+
+    #[test]
+    fn sums_of_what_others_say_end_at_the_highest_number() {
+        assert_eq!(total([Some(u64::MAX), Some(1)]), Some(u64::MAX));
+        assert_eq!((total([Some(1), None]), total([])), (None, Some(0)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use catalog::Catalog;
 use catalog::domains::Domain;
 use parking_lot::Mutex;
 use server_contract::access_control::Refusal;
-use server_contract::uses::{Allowance, REFUSED_AGE, USE_AGE, Uses};
+use server_contract::uses::{Allowance, REFUSED_AGE, USE_AGE, Uses, total};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Quotas {
     pools: Pools,
     sites: Arc<Sites>,
     uses: Uses,
-    rules: Mutex<Option<(Instant, Arc<Rules>)>>,
+    rules: Kept<Rules>,
 }
 
 /// The quotas as they are now.
@@ -53,7 +53,7 @@ impl Quotas {
     /// As `sites` has them.
     pub(crate) fn new(parts: &Parts, sites: Arc<Sites>) -> Self {
         let (catalog, pools) = (parts.catalog.clone(), Pools::of(parts));
-        Self { catalog, pools, sites, uses: Uses::default(), rules: Mutex::default() }
+        Self { catalog, pools, sites, uses: Uses::default(), rules: Kept::default() }
     }
 
     /// Takes `more` bytes for `domain`; none, to ask whether a backup may begin.
@@ -83,7 +83,14 @@ impl Quotas {
     /// unknown from then on.
     fn measure(&self, rules: &Rules, domains: &[String], age: Duration) {
         for domain in domains {
-            let Some(Side::Here(folder)) = rules.places.get(domain) else { continue };
+            let folder = match rules.places.get(domain) {
+                Some(Side::Here(folder)) => folder,
+                Some(Side::There(_)) => continue,
+                None => {
+                    self.uses.forget(domain);
+                    continue;
+                }
+            };
             if let Err(error) = self.uses.measure(domain, folder, age) {
                 tracing::error!(%error, domain, "cannot say how much a domain stores");
             }
@@ -115,7 +122,7 @@ impl Quotas {
         let left = |allowance: &Allowance| {
             self.measure(rules, &allowance.domains, USE_AGE);
             let others = allowance.domains.iter().filter(|name| *name != domain);
-            let used = others.map(|name| self.uses.of(name)).sum::<Option<u64>>();
+            let used = total(others.map(|name| self.uses.of(name)));
             (used.map(|used| allowance.bytes.saturating_sub(used)), allowance.quota.clone())
         };
         // An unknown use comes before any number.
@@ -141,7 +148,7 @@ impl Quotas {
             Ok(DomainUse { domain: crate::error::parse_name(name)?, bytes })
         };
         let domains: Vec<DomainUse> = allowance.domains.iter().map(known).collect::<Result<_>>()?;
-        let used_bytes = domains.iter().map(|one| one.bytes).sum::<Option<u64>>();
+        let used_bytes = total(domains.iter().map(|one| one.bytes));
         let (name, bytes) = (allowance.quota.clone(), allowance.bytes);
         let state = match used_bytes {
             None => QuotaState::Unknown,
@@ -153,23 +160,7 @@ impl Quotas {
 
     /// What was read lately. While it cannot be read again, what was read last holds.
     fn rules(&self) -> Result<Arc<Rules>> {
-        let mut kept = self.rules.lock();
-        if let Some((_, rules)) = kept.as_ref().filter(|(at, _)| at.elapsed() < RULES_AGE) {
-            return Ok(rules.clone());
-        }
-        match (self.read(), kept.as_mut()) {
-            (Ok(rules), _) => {
-                let rules = Arc::new(rules);
-                *kept = Some((Instant::now(), rules.clone()));
-                Ok(rules)
-            }
-            (Err(error), Some((at, rules))) => {
-                tracing::error!(%error, "cannot read the quotas again; those that were read last hold");
-                *at = Instant::now();
-                Ok(rules.clone())
-            }
-            (Err(error), None) => Err(error),
-        }
+        self.rules.get(RULES_AGE, || self.read())
     }
 
     fn read(&self) -> Result<Rules> {
@@ -192,20 +183,86 @@ impl Quotas {
             rules.allowances.push(Allowance { quota, bytes, domains });
         }
         let counted: BTreeSet<_> = rules.allowances.iter().flat_map(|one| &one.domains).collect();
+        let folder_of = self.pools.folders()?;
+        let place_of = |domain: &Domain| match &domain.storage {
+            Some(storage) => Some(Side::There(storage.clone())),
+            None => folder_of(domain).map(Side::Here),
+        };
         for domain in self.catalog.domains()? {
             let name = domain.name.to_string();
             if counted.contains(&name) {
                 // What has no place is not known, and so is what it stores.
-                rules.places.extend(self.place_of(&domain).map(|place| (name, place)));
+                rules.places.extend(place_of(&domain).map(|place| (name, place)));
             }
         }
         Ok(rules)
     }
+}
 
-    fn place_of(&self, domain: &Domain) -> Option<Side> {
-        match &domain.storage {
-            Some(storage) => Some(Side::There(storage.clone())),
-            None => Some(Side::Here(self.pools.place_of(domain).ok()?.folder)),
-        }
+/// What is read again from time to time, by one at a time. Meanwhile the others have what was read last.
+struct Kept<T> {
+    last: Mutex<Option<(Instant, Arc<T>)>>,
+    reading: Mutex<()>,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { last: Mutex::default(), reading: Mutex::default() }
+    }
+}
+
+impl<T> Kept<T> {
+    /// What was read within `age`, or is read now. While it cannot be read, what was read last holds.
+    fn get(&self, age: Duration, read: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let last = self.last.lock().clone();
+        let _reading = match (self.reading.try_lock(), last) {
+            (_, Some((at, last))) if at.elapsed() < age => return Ok(last),
+            (Some(reading), _) => reading,
+            (None, Some((_, last))) => return Ok(last),
+            (None, None) => self.reading.lock(),
+        };
+        // Who waited has what was read meanwhile.
+        let last = self.last.lock().clone();
+        let now = match last {
+            Some((at, last)) if at.elapsed() < age => return Ok(last),
+            Some((_, last)) => read().map(Arc::new).unwrap_or_else(|error| {
+                tracing::error!(%error, "cannot read the quotas again; those that were read last hold");
+                last
+            }),
+            None => Arc::new(read()?),
+        };
+        *self.last.lock() = Some((Instant::now(), now.clone()));
+        Ok(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn who_asks_while_somebody_reads_has_what_was_read_last() {
+        let kept = Kept::default();
+        let now = Duration::ZERO;
+        assert_eq!(*kept.get(now, || Ok(1)).unwrap(), 1);
+        assert_eq!(*kept.get(Duration::MAX, || Ok(2)).unwrap(), 1, "it is young enough");
+        let ((begun, begins), (go_on, hangs)) = (channel(), channel());
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let read = move || {
+                    begun.send(()).unwrap();
+                    Ok(hangs.recv().unwrap())
+                };
+                kept.get(now, read).map(|value| *value)
+            });
+            begins.recv().unwrap();
+            assert_eq!(*kept.get(now, || Ok(3)).unwrap(), 1);
+            go_on.send(4).unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), 4);
+        });
+        let failed = kept.get(now, || Err(crate::Error::Usage("no".into())));
+        assert_eq!(*failed.unwrap(), 4, "what was read last holds");
+        assert!(Kept::<u8>::default().get(now, || Err(crate::Error::Usage("no".into()))).is_err());
     }
 }

@@ -27,6 +27,15 @@ impl StorageServerRequests {
         storage: &Name,
         heartbeat: &Heartbeat,
     ) -> Result<HeartbeatReply> {
+        let mut reply = self.update(storage, heartbeat)?;
+        // Without a lock: what is stored may take long to say.
+        self.quotas.told(storage, &heartbeat.domains)?;
+        reply.quotas = self.quotas.of_storage_server(storage)?;
+        Ok(reply)
+    }
+
+    /// Its nodes, jobs and readers.
+    fn update(&self, storage: &Name, heartbeat: &Heartbeat) -> Result<HeartbeatReply> {
         let state = self.table.of(storage);
         let state = &mut *state.lock();
         if state.run != heartbeat.run {
@@ -55,8 +64,6 @@ impl StorageServerRequests {
         }
         let may_not = |reader: &&GrantedReader| !self.may_read_on(storage, reader);
         reply.withdrawn = heartbeat.readers.iter().filter(may_not).cloned().collect();
-        self.quotas.told(storage, &heartbeat.domains)?;
-        reply.quotas = self.quotas.of_storage_server(storage)?;
         Ok(reply)
     }
 
