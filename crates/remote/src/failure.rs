@@ -95,6 +95,12 @@ impl Failure {
     }
 }
 
+/// What to do is part of the reason: there is no other place for it.
+fn full(message: &str, hint: &str) -> StorageError {
+    let why = if hint.is_empty() { message.to_owned() } else { format!("{message}. {hint}") };
+    StorageError::new("use", "the server", io::Error::new(ErrorKind::StorageFull, why))
+}
+
 fn of_fault(code: Code, message: String, hint: String, about: &[u8]) -> Error {
     let storage = |kind| StorageError::new("use", "the server", io::Error::new(kind, &*message));
     let missing = match code {
@@ -111,7 +117,7 @@ fn of_fault(code: Code, message: String, hint: String, about: &[u8]) -> Error {
         (_, Code::NoRepository) => Error::NoRepository { location: "the server".into() },
         (_, Code::Exists) => Error::Exists { location: "the server".into() },
         (_, Code::InUse) => Error::InUse { holder: message },
-        (_, Code::NoSpace) => storage(ErrorKind::StorageFull).into(),
+        (_, Code::NoSpace) => full(&message, &hint).into(),
         (_, Code::Storage) => storage(ErrorKind::Other).into(),
         (_, Code::Busy | Code::ShuttingDown) => storage(ErrorKind::ConnectionRefused).into(),
         (_, Code::KeysChanged) => Error::KeysChanged,

@@ -80,6 +80,7 @@ impl Files {
     /// Where a domain lies, unless it is to be written there and may not.
     fn place(&self, domain: &Domain, writes: bool) -> Result<PathBuf> {
         let DomainFolder { folder, read_only } = place_of(&self.catalog, &self.folder, domain)?;
+        self.folder.verify_pool(domain.pool.as_ref()).map_err(repository::Error::from)?;
         match read_only.filter(|_| writes) {
             Some(refusal) => Err(refusal.into()),
             None => Ok(folder),

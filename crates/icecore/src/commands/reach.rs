@@ -147,6 +147,8 @@ impl From<server_control::Error> for Failure {
                 .hint("Only one server can use a catalog. Stop the other one first."),
             Catalog(catalog::Error::Location(_)) => Self::usage(error.to_string()),
             Usage(_) | OnStorageServer { .. } => Self::usage(error.to_string()),
+            Unfit { message, hint } => Self::usage(message).hint(hint),
+            Refused(refusal) => Self::new(Code::NotAllowed, refusal.message).hint(refusal.hint),
             _ => Self::new(Code::Failed, error.to_string()),
         }
     }

@@ -22,7 +22,8 @@ pub(crate) struct ReadOnly {
 
 impl ReadOnly {
     fn refused<T>(&self, folder: &Path) -> Result<T> {
-        let source = io::Error::new(ErrorKind::ReadOnlyFilesystem, self.why.message.clone());
+        let why = format!("{}. {}", self.why.message, self.why.hint);
+        let source = io::Error::new(ErrorKind::ReadOnlyFilesystem, why);
         Err(Error::Storage(StorageError::new("write to", &folder.to_string_lossy(), source)))
     }
 }

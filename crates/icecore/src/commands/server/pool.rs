@@ -3,7 +3,7 @@
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left, right};
 use crate::terminal::Paint;
 use crate::{escape, units};
@@ -92,8 +92,8 @@ impl PoolArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         match &self.action {
             Action::Add(add) => add.run(reach, context),
-            Action::List => list(reach, context, |_| true),
-            Action::Show { name } => list(reach, context, |pool| pool.name == *name),
+            Action::List => list(reach, context),
+            Action::Show { name } => show(name, reach, context),
             Action::State(state) => state.run(reach, context),
         }
     }
@@ -125,14 +125,21 @@ fn shown(pool: &Pool, context: &Context) -> Result<Code> {
     context.out.summary(Code::Complete, pool)
 }
 
-fn list(reach: &Reach, context: &Context, is_meant: impl Fn(&Pool) -> bool) -> Result<Code> {
-    let Pools { mut pools } = reach.get("/pools")?;
-    pools.retain(is_meant);
+fn show(name: &Name, reach: &Reach, context: &Context) -> Result<Code> {
+    let Pools { pools } = reach.get("/pools")?;
+    let Some(pool) = pools.iter().find(|pool| pool.name == *name) else {
+        return Err(Failure::usage(format!("there is no pool '{name}'"))
+            .hint("All of them: icecore server pool list"));
+    };
+    context.out.record("pool", pool)?;
+    table(std::slice::from_ref(pool)).print(&context.out)?;
+    context.out.summary(Code::Complete, &Count { pools: 1 })
+}
+
+fn list(reach: &Reach, context: &Context) -> Result<Code> {
+    let Pools { pools } = reach.get("/pools")?;
     pools.iter().try_for_each(|pool| context.out.record("pool", pool))?;
     table(&pools).print(&context.out)?;
-    if pools.is_empty() {
-        context.out.line("There is none of this name. All of them: icecore server pool list")?;
-    }
     context.out.summary(Code::Complete, &Count { pools: pools.len() })
 }
 
