@@ -552,6 +552,19 @@ SABOTAGES = {
         "            lease.verify()?;\n            match writer.publish(",
         "            match writer.publish(",
         test("pipeline", "fences::a_container_that_is_written_again")),
+    "a pool that is offline is not taken": (
+        "crates/server-control/src/pools.rs",
+        "if pool.state != PoolState::Offline\n                && let Err(error)", "if let Err(error)",
+        test("server-control", "a_pool_is_taken_from_who_used_it_before")),
+    "a pool is taken before it is used": (
+        "crates/server-control/src/pools.rs",
+        "folder.begin_pool(of_folder(&name)) {", "server_contract::Result::Ok(()) {",
+        test("server-control", "a_pool_is_taken_from_who_used_it_before")),
+    "a directory keeps its domain in the catalog": (
+        "crates/server-control/src/pools.rs",
+        "if folder.try_exists().map_err(server_contract::Error::file(&folder))? {",
+        "if folder.try_exists().map_err(server_contract::Error::file(&folder))? && false {",
+        test("server-control", "a_domain_goes_from_the_catalog")),
     "a taken number costs the next writer a number": (
         "crates/repository/src/syncer.rs",
         "Err(error) if error.is_taken() => {}", "Err(error) if error.is_taken() && false => {}",
