@@ -332,7 +332,8 @@ mod tests {
         uses.take("web", 20, [&quota]).unwrap();
         let second = || -> io::Result<u64> { unreachable!("it is measured already") };
         uses.measure_by("web", NOW, second).unwrap();
-        assert!(begun.elapsed() < MEASURED_WITHIN + Duration::from_secs(2));
+        // It would wait for ever. The machine may be busy.
+        assert!(begun.elapsed() < MEASURED_WITHIN + Duration::from_secs(30));
         assert_eq!(uses.of("web"), Some(30), "what was known holds");
         go_on.send(40).unwrap();
         while uses.of("web") == Some(30) {

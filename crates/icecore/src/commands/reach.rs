@@ -6,6 +6,7 @@ use access::{Admin, Client, Error, blocking};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use server_contract::access_control::Refusal;
 use std::path::{Path, PathBuf};
 
 /// Where a server keeps its files, when nobody says.
@@ -148,7 +149,10 @@ impl From<server_control::Error> for Failure {
             Catalog(catalog::Error::Location(_)) => Self::usage(error.to_string()),
             Usage(_) | OnStorageServer { .. } => Self::usage(error.to_string()),
             Unfit { message, hint } => Self::usage(message).hint(hint),
-            Refused(refusal) => Self::new(Code::NotAllowed, refusal.message).hint(refusal.hint),
+            Refused(Refusal { message, hint, .. }) => Self {
+                hint: Some(hint).filter(|hint| !hint.is_empty()),
+                ..Self::new(Code::NotAllowed, message)
+            },
             _ => Self::new(Code::Failed, error.to_string()),
         }
     }
@@ -164,6 +168,14 @@ mod tests {
             let reported = api::Code::of_number(number);
             let own = code(reported);
             assert_eq!((own.number(), own.name()), (reported.number(), reported.name()));
+        }
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_hint_and_gets_none_where_it_has_none() {
+        for (hint, shown) in [("Do that.", Some("Do that.")), ("", None)] {
+            let failure = Failure::from(server_control::Error::from(Refusal::new("no", hint)));
+            assert_eq!((failure.code, failure.hint.as_deref()), (Code::NotAllowed, shown));
         }
     }
 
