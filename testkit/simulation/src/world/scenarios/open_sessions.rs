@@ -89,6 +89,27 @@ pub fn a_container_that_drained_into_a_new_snapshot(bed: &mut TestBed) {
     bed.reclaim_while(&running, open, bed.step % 5);
 }
 
+/// While a reclaim gives containers up, a session begins that stores what lay in them once more.
+pub fn a_session_that_begins_while_reclaim_gives_up(bed: &mut TestBed) {
+    bed.set_container_bytes(1);
+    let Some(running) = bed.start() else { return };
+    for number in 0..2 {
+        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
+    }
+    bed.must_succeed("to forget", bed.forget(&running, &bed.live_snapshots()[..1]));
+    let mut open = bed.begin(bed.step, &running);
+    let stores = move |beside: &WriterProcess, shared: &Shared| {
+        while !open.is_at_commit() {
+            open.advance(beside, shared)?;
+        }
+        Ok(open)
+    };
+    let reclaim = || bed.reclaim(&running);
+    let open = bed.beside(&running, bed.step, |_| true, stores, "to reclaim", reclaim);
+    let Some(open) = open else { return };
+    bed.must_succeed("the session", bed.finish(&running, open));
+}
+
 /// A reclaim of several stages is killed, or loses its power, at any step; the next one goes on with what is left.
 pub fn a_reclaim_that_ends_between_its_stages(bed: &mut TestBed) {
     bed.set_container_bytes(1_000);
@@ -137,15 +158,33 @@ impl TestBed {
     fn commit_while(
         &self,
         running: &WriterProcess,
-        open: Task,
-        mut left: u64,
+        mut open: Task,
+        left: u64,
         may: fn(&Repository) -> bool,
         what: &str,
         work: impl FnOnce() -> Result<()>,
     ) {
+        let commit = move |beside: &WriterProcess, shared: &Shared| {
+            while !open.advance(beside, shared)? {}
+            Ok(())
+        };
+        let _ = self.beside(running, left, may, commit, what, work); // told as a violation
+    }
+
+    /// Does `work`; after so many of its operations during which this `may` be, `step` is made, or else behind it. What
+    /// that returns.
+    fn beside<T: Send + 'static>(
+        &self,
+        running: &WriterProcess,
+        mut left: u64,
+        may: fn(&Repository) -> bool,
+        step: impl FnOnce(&WriterProcess, &Shared) -> Result<T> + Send + 'static,
+        what: &str,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Option<T> {
         let (beside, shared) = (running.clone(), self.shared.clone());
-        let open = Arc::new(Mutex::new(Some(open)));
-        let inner = open.clone();
+        let (step, made) = (Arc::new(Mutex::new(Some(step))), Arc::new(Mutex::new(None)));
+        let (next, result) = (step.clone(), made.clone());
         self.disk().interleave(Box::new(move || {
             if !may(&beside.repository) || beside.repository.is_committing() {
                 return;
@@ -154,17 +193,14 @@ impl TestBed {
                 left -= 1;
                 return;
             }
-            let Some(mut open) = inner.lock().take() else { return };
-            if let Err(error) = open.advance(&beside, &shared) {
-                shared.violation(format!("the session fails: {error}"));
-            }
+            let Some(step) = next.lock().take() else { return };
+            *result.lock() = Some(step(&beside, &shared));
         }));
         self.must_succeed(what, work());
         self.disk().stop_interleaving();
-        let left = open.lock().take();
-        if let Some(open) = left {
-            self.must_succeed("the session", self.finish(running, open));
-        }
+        let left = step.lock().take();
+        let made = made.lock().take().or_else(|| Some(left?(running, &self.shared)));
+        self.must_succeed("the session", made?)
     }
 
     pub(super) fn containers(&self) -> Vec<String> {
