@@ -80,6 +80,7 @@ macro_rules! all_scenarios {
             a_container_that_drains
             a_container_that_drained_into_a_new_snapshot
             a_session_that_begins_while_reclaim_gives_up
+            a_reclaim_beside_another
             a_reclaim_that_ends_between_its_stages
             a_checkpoint_of_what_is_not_durable
             a_checkpoint_that_fails

@@ -110,6 +110,24 @@ pub fn a_session_that_begins_while_reclaim_gives_up(bed: &mut TestBed) {
     bed.must_succeed("the session", bed.finish(&running, open));
 }
 
+/// While a reclaim runs, another one of the same process begins.
+pub fn a_reclaim_beside_another(bed: &mut TestBed) {
+    bed.set_container_bytes(1_000);
+    let Some(running) = bed.start() else { return };
+    for number in 0..4 {
+        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
+    }
+    let names = bed.live_snapshots();
+    bed.must_succeed("to forget", bed.forget(&running, &[names[0], names[2]]));
+    let other = |beside: &WriterProcess, shared: &Shared| {
+        Task::Reclaim(0.0).advance(beside, shared).map(|_| ())
+    };
+    let reclaim = || bed.reclaim(&running);
+    let not_merging = |repository: &Repository| !repository.is_merging();
+    let _ = bed.beside(&running, bed.step, not_merging, other, "to reclaim", reclaim);
+    bed.must_succeed("the next backup", bed.backup(&running, 3000 + bed.step));
+}
+
 /// A reclaim of several stages is killed, or loses its power, at any step; the next one goes on with what is left.
 pub fn a_reclaim_that_ends_between_its_stages(bed: &mut TestBed) {
     bed.set_container_bytes(1_000);

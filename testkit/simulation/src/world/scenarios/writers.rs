@@ -94,13 +94,16 @@ pub fn a_writer_that_wakes_without_its_lease(bed: &mut TestBed) {
     bed.must_succeed("a backup", bed.backup(&successor, 3));
 }
 
-/// A writer is killed when its index is seen and before that is durable; the next one removes the
-/// runs that it does not name, and the power goes.
+/// A writer that merges the index is killed when the new one is seen and before that is durable; the next one removes
+/// the runs that it does not name, and the power goes.
 pub fn a_state_of_a_killed_writer(bed: &mut TestBed) {
     let Some(running) = bed.start() else { return };
-    bed.must_succeed("a backup", bed.backup(&running, 1));
+    for number in 0..2 {
+        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
+    }
+    bed.must_succeed("to forget", bed.forget(&running, &bed.live_snapshots()[..1]));
     bed.arm("sync directory", "index", bed.step % 4, Fault::Kill);
-    let _ = bed.backup(&running, 2);
+    let _ = bed.reclaim(&running);
     bed.end(running);
     bed.arm("sync directory", "index", bed.step / 4 % 3, Fault::PowerCut);
     let _ = bed.shared.start();
