@@ -9,7 +9,7 @@ use format::wire::{Reader, checksum};
 use ids::ContainerNo;
 use std::sync::Arc;
 
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 const NAME: &str = "lease";
 const BYTES_MAX: usize = 4096;
 /// Runs that the holder of one lease writes before their numbers reach those of the next: 2^16.

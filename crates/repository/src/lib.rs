@@ -26,6 +26,7 @@ pub mod local;
 mod lock_file;
 mod locks;
 mod mount;
+pub mod moving;
 mod neighbors;
 pub mod parity;
 mod pins;

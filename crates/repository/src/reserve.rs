@@ -9,7 +9,7 @@ use crate::storage::{Storage, StorageError, StorageResult};
 use crate::{Repository, Result};
 use std::io;
 
-const DIRECTORY: &str = "reserve";
+pub(crate) const DIRECTORY: &str = "reserve";
 const SPACE: &str = "reserve/space";
 /// Files without content: a disk can run out of inodes as well.
 const EMPTY: u64 = 7;
@@ -39,7 +39,7 @@ impl Repository {
         Ok(release(&*self.storage)?)
     }
 
-    fn reserve_bytes(&self) -> u64 {
+    pub(crate) fn reserve_bytes(&self) -> u64 {
         let containers = self.index().state.next_container;
         let copies = containers.saturating_mul(BYTES_PER_CONTAINER);
         BYTES_MIN + copies.min(crate::container::TARGET_BYTES) + self.index_room()
@@ -82,7 +82,7 @@ pub(crate) fn release(storage: &dyn Storage) -> StorageResult<bool> {
     Ok(!names.is_empty())
 }
 
-fn fill(storage: &dyn Storage, bytes: u64) -> StorageResult<()> {
+pub(crate) fn fill(storage: &dyn Storage, bytes: u64) -> StorageResult<()> {
     storage.create_directory(DIRECTORY)?;
     let names = storage.list(DIRECTORY)?;
     let mut missing =

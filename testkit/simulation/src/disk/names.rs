@@ -58,7 +58,7 @@ impl Names {
     }
 
     pub(super) fn is_directory(&self, name: &str) -> bool {
-        name.is_empty() || self.seen.get(name) == Some(&Node::Directory)
+        matches!(name, "" | ".") || self.seen.get(name) == Some(&Node::Directory)
     }
 
     pub(super) fn files(&self) -> Vec<String> {
@@ -78,7 +78,7 @@ impl Names {
 
     /// Names in `directory`, sorted.
     pub(super) fn list(&self, directory: &str) -> Vec<String> {
-        let start = format!("{directory}/");
+        let start = if directory == "." { String::new() } else { format!("{directory}/") };
         let below =
             self.seen.range(start.clone()..).map_while(|(name, _)| name.strip_prefix(&start));
         below.filter(|name| !name.contains('/')).map(str::to_owned).collect()

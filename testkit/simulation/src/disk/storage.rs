@@ -163,7 +163,7 @@ impl Storage for SimStorage {
         if !names.is_directory(name) {
             return Err(self.absent("sync directory", name));
         }
-        names.sync(name);
+        names.sync(if name == "." { "" } else { name });
         Ok(())
     }
 

@@ -5,6 +5,7 @@ mod checkpoints;
 mod containers;
 mod damage;
 mod held_twice;
+mod moves;
 mod open_sessions;
 mod snapshots;
 mod stale_listings;
@@ -15,13 +16,14 @@ use super::model::Violation;
 use super::task::{Shared, Task, WriterProcess, rebuild, rebuild_in_parts};
 use super::tree::Tree;
 use super::{init, no_leftovers};
-use crate::disk::{Corruption, Disk, Fault, Faults, SkippedSync};
+use crate::disk::{AMPLE_BYTES, Corruption, Disk, Fault, Faults, SkippedSync};
 use crate::random::Random;
 pub use checkpoints::*;
 pub use containers::*;
 pub use damage::*;
 pub use held_twice::*;
 use ids::KeyId;
+pub use moves::*;
 pub use open_sessions::*;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
@@ -82,6 +84,7 @@ macro_rules! all_scenarios {
             a_session_that_begins_while_reclaim_gives_up
             a_reclaim_beside_another
             a_reclaim_that_ends_between_its_stages
+            a_repository_that_moves
             a_checkpoint_of_what_is_not_durable
             a_checkpoint_that_fails
             a_checkpoint_of_a_container_that_is_written_again
