@@ -128,6 +128,30 @@ impl Catalog {
         })
     }
 
+    /// Records that a domain lies in the pool `to` from now on; `None` is the first one.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if it did not lie in `from`, [`Error::Database`].
+    pub fn move_domain(
+        &self,
+        by: By<'_>,
+        name: &Name,
+        from: Option<&Name>,
+        to: Option<&Name>,
+    ) -> Result<()> {
+        self.change(|change| {
+            let rows = change.execute(
+                "UPDATE domains SET pool = $3
+                 WHERE name = $1 AND COALESCE(pool, '') = $2 AND storage IS NULL",
+                values![Word(name), from.map_or("", Name::as_str), to.map(Word)],
+            )?;
+            found(rows, "domain", name)?;
+            let named = |pool: Option<&Name>| pool.map_or("main", Name::as_str).to_owned();
+            let detail = format!("from {} to {}", named(from), named(to));
+            note(change, by, "domain.move", name.as_str(), &detail)
+        })
+    }
+
     /// Records the repository of a domain.
     ///
     /// # Errors
@@ -172,10 +196,20 @@ mod tests {
         assert_eq!(catalog.domain(&name).unwrap(), Some(stored.clone()));
         assert_eq!(catalog.domains().unwrap(), [stored]);
         assert_eq!(catalog.audit_verify().unwrap().total, 1, "what failed left no entry");
+        let [fast, slow] = ["fast", "slow"].map(|pool| Some(pool.parse::<Name>().unwrap()));
+        let to = |from: &Option<Name>, to: &Option<Name>| {
+            catalog.move_domain(BY, &name, from.as_ref(), to.as_ref())
+        };
+        assert!(matches!(to(&None, &slow), Err(Error::Missing { .. })), "it does not lie there");
+        to(&fast, &slow).unwrap();
+        assert_eq!(catalog.domain(&name).unwrap().unwrap().pool, slow);
+        to(&slow, &None).unwrap();
+        assert_eq!(catalog.domain(&name).unwrap().unwrap().pool, None);
+        assert_eq!(catalog.audit_verify().unwrap().total, 3, "what failed left no entry");
         catalog.remove_domain(BY, &name).unwrap();
         assert_eq!(catalog.domain(&name).unwrap(), None);
         assert!(matches!(catalog.remove_domain(BY, &name), Err(Error::Missing { .. })));
-        assert_eq!(catalog.audit_verify().unwrap().total, 2, "what failed left no entry");
+        assert_eq!(catalog.audit_verify().unwrap().total, 4, "what failed left no entry");
         catalog.add_domain(BY, &new).unwrap();
     }
 

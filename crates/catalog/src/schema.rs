@@ -3,6 +3,7 @@
 
 mod job_labels;
 mod looking;
+mod moves;
 mod pools;
 mod schedules;
 mod snapshots;
@@ -28,6 +29,7 @@ pub(crate) const STEPS: &[&str] = &[
     snapshots::STEP,
     upkeep::STEP,
     pools::STEP,
+    moves::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

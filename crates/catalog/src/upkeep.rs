@@ -6,6 +6,7 @@ use crate::audit::note;
 use crate::jobs::{COLUMNS, Ending, job};
 use crate::sql::{Row, Sql, Word, values};
 use crate::{By, Catalog, Result};
+use api::Name;
 use api::jobs::{Job, JobState};
 
 /// A schedule of an upkeep for one domain.
@@ -32,6 +33,17 @@ pub struct NewUpkeepJob {
     pub task: String,
     /// When it ends between two stages, or is missed.
     pub until: Option<i64>,
+    /// Where it moves the domain, if that is what it does.
+    pub to: Option<MoveTo>,
+}
+
+/// Where a job moves a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoveTo {
+    /// The pool.
+    pub pool: Name,
+    /// Whether it ends what runs in the domain, instead of waiting for it.
+    pub interrupt: bool,
 }
 
 /// What is settled of a schedule at once.
@@ -233,9 +245,13 @@ fn domain_upkeep(row: &Row) -> Result<DomainUpkeep> {
 }
 
 fn wanted(look: &Sql<'_>, job: &Job) -> Result<NewUpkeepJob> {
-    let select = "SELECT upkeep, schedule, task, until FROM upkeep_jobs WHERE job = $1";
+    let select =
+        "SELECT upkeep, schedule, task, until, pool, interrupt FROM upkeep_jobs WHERE job = $1";
     look.one(select, values![job.id], |row| {
+        let interrupt = row.get::<i64>(5)? != 0;
+        let pool = row.get::<Option<Word<_>>>(4)?;
         Ok(NewUpkeepJob {
+            to: pool.map(|pool| MoveTo { pool: pool.0, interrupt }),
             upkeep: row.get(0)?,
             schedule: row.get(1)?,
             domain: job.domain.clone(),
@@ -262,21 +278,32 @@ fn set_settled(change: &Sql<'_>, key: &UpkeepKey, settled: i64) -> Result<()> {
 
 /// Adds a job to the queue, unless its task has an open one in its domain.
 fn queue(change: &Sql<'_>, now_secs: i64, new: &NewUpkeepJob) -> Result<Option<u64>> {
-    let NewUpkeepJob { upkeep, schedule, domain, task, until } = new;
+    let NewUpkeepJob { upkeep, schedule, domain, task, until, to } = new;
     let open = "SELECT 1 FROM jobs WHERE state IN ('queued', 'running') AND domain = $1
          AND id IN (SELECT job FROM upkeep_jobs WHERE task = $2)";
     if change.exists(open, values![domain, task])? {
         return Ok(None);
     }
+    let what = to.as_ref();
+    let what = what.map_or_else(|| format!("upkeep {upkeep}"), |to| format!("to {}", to.pool));
     let id: u64 = change.one(
         "INSERT INTO jobs (node, domain, kind, what, begun, state)
          VALUES ('', $1, $2, $3, $4, 'queued') RETURNING id",
-        values![domain, task, format!("upkeep {upkeep}"), now_secs],
+        values![domain, task, what, now_secs],
         |row| row.get(0),
     )?;
     change.execute(
-        "INSERT INTO upkeep_jobs (job, upkeep, schedule, task, until) VALUES ($1, $2, $3, $4, $5)",
-        values![id, upkeep, schedule, task, until],
+        "INSERT INTO upkeep_jobs (job, upkeep, schedule, task, until, pool, interrupt)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        values![
+            id,
+            upkeep,
+            schedule,
+            task,
+            until,
+            to.as_ref().map(|to| Word(&to.pool)),
+            i64::from(to.as_ref().is_some_and(|to| to.interrupt))
+        ],
     )?;
     Ok(Some(id))
 }

@@ -21,6 +21,8 @@ const OF_ITS_OWN: [&str; 4] = [crate::lease::LOCK, reserve::DIRECTORY, "readers"
 /// Files that may be there, of which a list that is stale may know nothing.
 const MAY_BE_THERE: [&str; 7] =
     ["README", "config", "config.copy", "copied", "lease", "lock-clock", "receipts"];
+/// What each writer replaces.
+const REPLACED: [&str; 2] = ["lease", "lock-clock"];
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// What was copied.
@@ -90,6 +92,24 @@ impl<'a> Move<'a> {
         let _ = reserve::fill(self.target, self.source.reserve_bytes());
         lease.verify()?;
         Ok(moved)
+    }
+
+    /// Bytes that the target does not have yet.
+    ///
+    /// # Errors
+    /// Those of both storages.
+    pub fn bytes_left(&self) -> Result<u64> {
+        let mut left = 0u64;
+        for name in files(self.storage(), |directory| self.storage().list(directory))? {
+            let length = match self.storage().open(&name) {
+                Err(error) if error.is_not_found() => continue,
+                from => from?.length()?,
+            };
+            if !self.has(&name, length).map_err(|error| self.at_target(error))? {
+                left = left.saturating_add(length);
+            }
+        }
+        Ok(left)
     }
 
     fn storage(&self) -> &'a dyn Storage {
@@ -172,12 +192,15 @@ impl<'a> Move<'a> {
     }
 }
 
-/// A file of `source` that `target` does not have in the same length; `None` if it has all of them. Nobody writes.
+/// A file of `source` that `target` does not have in the same length; `None` if it has all of them. Nobody writes. What
+/// each writer replaces, and the index, which is made of the containers, do not count.
 ///
 /// # Errors
 /// Those of the storages.
 pub fn lacks(source: &dyn Storage, target: &dyn Storage) -> Result<Option<String>> {
-    for name in files(source, |directory| source.list(directory))? {
+    let mut names = files(source, |directory| source.list(directory))?;
+    names.retain(|name| parent(name) != INDEX && !REPLACED.contains(&&**name));
+    for name in names {
         let length = source.open(&name)?.length()?;
         let is_there = match target.open(&name) {
             Err(error) if error.is_not_found() => false,

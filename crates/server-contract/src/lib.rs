@@ -7,6 +7,7 @@
 pub mod access_control;
 mod error;
 pub mod folder;
+pub mod moving;
 pub mod pool;
 mod repositories;
 pub mod upkeep;

@@ -17,7 +17,7 @@ use repository::received::ReceivedSnapshot;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use server_contract::{Expired, Repositories, pool};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -25,10 +25,15 @@ use std::sync::{Arc, Weak};
 /// Who holds the lease, for people.
 const HOLDER: &str = "the server";
 
+/// Who has a repository that is closed, for people.
+const MOVER: &str = "the server, which moves the domain to another pool";
+
 /// The repositories that are open.
 #[derive(Default)]
 pub struct Domains {
     slots: Mutex<FxHashMap<PathBuf, Arc<DomainSlot>>>,
+    /// Directories whose repositories are being moved, or were: nobody opens them.
+    closed: Mutex<FxHashSet<PathBuf>>,
     /// Signs that snapshots expired.
     receipts: Option<Arc<Receipts>>,
 }
@@ -47,6 +52,8 @@ impl Domains {
         pool::verify(folder)?;
         let slot = self.slot(folder);
         let mut slot = slot.lock();
+        // Under the lock: who closes it afterwards sees what is opened here.
+        self.is_open(folder)?;
         if let Some(domain) = slot.upgrade() {
             domain.look_again()?;
             return Ok(domain);
@@ -56,6 +63,33 @@ impl Domains {
         let domain = Arc::new(Domain::new(repository));
         *slot = Arc::downgrade(&domain);
         Ok(domain)
+    }
+
+    /// Nobody opens the repository in `folder` from now on.
+    pub fn close(&self, folder: &Path) {
+        self.closed.lock().insert(folder.to_owned());
+    }
+
+    /// It may be opened again.
+    pub fn reopen(&self, folder: &Path) {
+        self.closed.lock().remove(folder);
+    }
+
+    /// Whether nobody opens it.
+    pub fn is_closed(&self, folder: &Path) -> bool {
+        self.closed.lock().contains(folder)
+    }
+
+    /// Whether somebody has it open, or opens it at this moment.
+    pub fn is_in_use(&self, folder: &Path) -> bool {
+        self.slot(folder).lock().strong_count() > 0
+    }
+
+    fn is_open(&self, folder: &Path) -> Result<()> {
+        match self.is_closed(folder) {
+            true => Err(Error::InUse { holder: MOVER.to_owned() }),
+            false => Ok(()),
+        }
     }
 
     fn slot(&self, folder: &Path) -> Arc<DomainSlot> {
@@ -72,6 +106,9 @@ impl Domains {
 impl Repositories for Domains {
     fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
         pool::verify(folder)?;
+        let slot = self.slot(folder);
+        let _alone = slot.lock();
+        self.is_open(folder)?;
         let storage = Arc::new(LocalStorage::create(folder)?);
         Repository::init(storage, config, keys).map(drop)
     }

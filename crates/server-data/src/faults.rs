@@ -97,6 +97,12 @@ pub(super) fn certificate_ended(node: &str) -> Packet {
     fault(Code::Busy, &text, &hint, &[])
 }
 
+/// The reply for a domain that is being moved, and the last packet for who uses it.
+pub(super) fn moving(domain: &str) -> Packet {
+    let text = format!("the domain '{domain}' is being moved to another pool");
+    fault(Code::Busy, &text, "The client retries automatically.", &[])
+}
+
 /// The last packet for a silent node.
 pub(super) fn silent() -> Packet {
     fault(Code::Busy, "the node was silent for too long", "", &[])

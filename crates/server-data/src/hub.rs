@@ -6,7 +6,8 @@ use super::faults;
 use parking_lot::Mutex;
 use protocol::Packet;
 use rustc_hash::FxHashMap;
-use server_contract::access_control::{AccessControl, Node};
+use server_contract::access_control::{Access, AccessControl, Node};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -102,6 +103,27 @@ impl Hub {
     /// Ends all connections, whatever their state.
     pub(super) fn disconnect_all(&self) {
         self.all().iter().for_each(|handle| handle.end_with(faults::shutting_down()));
+    }
+
+    /// The connections that have the domain in `folder` open.
+    fn in_domain(&self, folder: &Path) -> Vec<Arc<ConnectionHandle>> {
+        let mut all = self.all();
+        let is_there = |access: &Option<Access>| access.as_ref().is_some_and(|it| it.path == folder);
+        all.retain(|handle| is_there(&handle.access.lock()));
+        all
+    }
+
+    /// How many nodes do something in the domain in `folder`: agents that wait for commands do not count.
+    pub(super) fn busy_in(&self, folder: &Path) -> usize {
+        self.in_domain(folder).iter().filter(|handle| !handle.is_agent()).count()
+    }
+
+    /// Ends the connections that have the domain in `folder` open. They come back by themselves.
+    pub(super) fn leave_domain(&self, folder: &Path) {
+        for handle in self.in_domain(folder) {
+            let domain = handle.access.lock().as_ref().map(|access| access.domain.clone());
+            handle.end_with(faults::moving(&domain.unwrap_or_default()));
+        }
     }
 
     /// Whether the server stops.

@@ -36,6 +36,7 @@ use receipts::Receipts;
 use server_contract::access_control::{AccessControl, JobEnd};
 use server_contract::upkeep::DomainUpkeep;
 use sessions::Sessions;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -47,6 +48,9 @@ const MORE_BODIES_BYTES: usize = 64 << 20;
 
 /// Why the job of a revoked node ended.
 const REVOKED: &str = "the node was revoked";
+
+/// Why the job of a session ended whose domain was moved.
+const MOVED: &str = "the domain was moved to another pool";
 
 /// On shutdown, time for connections to finish a frame and to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
@@ -104,6 +108,21 @@ impl Shared {
     /// From now on `worker` does the upkeep that the control server asks for.
     pub fn keep_up_with(&self, worker: Arc<dyn DomainUpkeep>) {
         self.upkeep.work_with(worker);
+    }
+
+    /// How many sessions and connections do something in the domain in `folder`.
+    pub fn busy_in(&self, folder: &Path) -> usize {
+        self.sessions.open_in(folder) + self.hub.busy_in(folder)
+    }
+
+    /// Ends what uses the domain in `folder`, which is closed; `true` once nobody does. Nodes come back by themselves,
+    /// and their next sessions find what these stored.
+    pub fn empty(&self, folder: &Path) -> bool {
+        self.hub.leave_domain(folder);
+        for session in self.sessions.take_if(|session| session.access.path == folder) {
+            session.finish(&*self.access_control, &JobEnd::Failed(MOVED.to_owned()), "");
+        }
+        !self.domains.is_in_use(folder)
     }
 
     /// Tells all connections that the server stops, and waits a short time until they are closed: a client

@@ -180,6 +180,11 @@ impl Session {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Whether its snapshot is there.
+    pub(super) fn is_committed(&self) -> bool {
+        self.committed.lock().is_some()
+    }
+
     /// Whether its node did not come back in time.
     pub(super) fn is_expired(&self) -> bool {
         let is_alone = self.connections.load(Ordering::Relaxed) == 0;

@@ -5,6 +5,7 @@ use super::session::{Session, SessionPermit};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -95,6 +96,12 @@ impl Sessions {
         *all = kept;
         let gone: FxHashMap<[u8; 16], Arc<Session>> = gone;
         gone.into_values().collect()
+    }
+
+    /// Number of those in the domain in `folder` that are not committed.
+    pub(super) fn open_in(&self, folder: &Path) -> usize {
+        let all = self.all.lock();
+        all.values().filter(|it| it.access.path == folder && !it.is_committed()).count()
     }
 
     /// Number of sessions.

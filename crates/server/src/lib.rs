@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod listen;
+mod moving;
 mod planes;
 pub mod storage_server;
 mod upkeep;

@@ -1,6 +1,7 @@
 //! A control server: both planes, joined here and nowhere else.
 
 use crate::listen::{self, Listening};
+use crate::moving::Mover;
 use crate::upkeep::Worker;
 use server_contract::pool;
 use server_control::Control;
@@ -48,7 +49,7 @@ impl Planes {
         let receipts = Receipts::open(&control.folder().file(""))?;
         let data = Shared::with_receipts(control.clone(), Some(receipts));
         control.set_repositories(data.domains.clone());
-        control.set_upkeep(Arc::new(Worker(data.domains.clone())));
+        control.set_upkeep(Arc::new(Worker(data.domains.clone())), Arc::new(Mover(data.clone())));
         Ok(Self { control, data })
     }
 

@@ -2,7 +2,7 @@
 //! key, but what it needs (signatures of snapshots and of what was forgotten) lies above both planes.
 
 mod copies;
-mod pace;
+pub(crate) mod pace;
 
 use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
 use pace::Pace;
@@ -95,7 +95,7 @@ fn checked(done: PartReport) -> CheckReport {
     }
 }
 
-fn of_engine(error: repository::Error) -> UpkeepError {
+pub(crate) fn of_engine(error: repository::Error) -> UpkeepError {
     failed(store::Error::from(error).into())
 }
 

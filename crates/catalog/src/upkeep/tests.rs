@@ -7,7 +7,7 @@ use api::jobs::Progress;
 fn wanted(task: &str, schedule: Option<&str>) -> NewUpkeepJob {
     let [upkeep, domain] = ["default", "web"].map(str::to_owned);
     let (schedule, task) = (schedule.map(str::to_owned), task.to_owned());
-    NewUpkeepJob { upkeep, schedule, domain, task, until: Some(900) }
+    NewUpkeepJob { upkeep, schedule, domain, task, until: Some(900), to: None }
 }
 
 fn due(before: Option<i64>, settled: i64, tasks: &[&str]) -> UpkeepSettlement {
@@ -46,6 +46,18 @@ fn a_run_is_settled_with_its_jobs_and_once(on: On) {
     assert_eq!(catalog.audit_entries(None, 9).unwrap().len(), 1);
 }
 
+fn a_move_says_where_to_and_how(on: On) {
+    let (_folder, catalog) = on.catalog();
+    for interrupt in [false, true] {
+        let to = Some(MoveTo { pool: "fast".parse().unwrap(), interrupt });
+        let task = format!("move {interrupt}");
+        let new = NewUpkeepJob { to, until: None, ..wanted(&task, None) };
+        catalog.queue_upkeep(BY, std::slice::from_ref(&new)).unwrap();
+        let open = catalog.open_upkeep_jobs().unwrap().pop().unwrap();
+        assert_eq!((open.wanted, &*open.job.what), (new, "to fast"));
+    }
+}
+
 fn a_job_that_ran_when_the_server_stopped_waits_again(on: On) {
     let (_folder, catalog) = on.catalog();
     let id = catalog.queue_upkeep(BY, &[wanted("check", None)]).unwrap()[0].unwrap();
@@ -75,6 +87,7 @@ fn what_came_of_a_job_is_recorded_and_once(on: On) {
 
 on_both![
     a_run_is_settled_with_its_jobs_and_once,
+    a_move_says_where_to_and_how,
     a_job_that_ran_when_the_server_stopped_waits_again,
     what_came_of_a_job_is_recorded_and_once,
 ];

@@ -31,6 +31,7 @@ impl Part {
             domain: domain.to_owned(),
             task: task.name().to_owned(),
             until: None,
+            to: None,
         };
         tasks.map(job).collect()
     }

@@ -62,6 +62,9 @@ impl RequestHandler {
         let domain = match self.shared.domains.open(&access.path) {
             Ok(domain) => Some(domain),
             Err(error) if is_not_made(&error) => None,
+            Err(_) if self.shared.domains.is_closed(&access.path) => {
+                return Err(faults::moving(&access.domain));
+            }
             Err(error) => return Err(faults::of_engine(&error)),
         };
         let repository = domain.as_ref().map(|domain| &domain.repository);

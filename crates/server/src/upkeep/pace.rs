@@ -10,7 +10,7 @@ const NAP: Duration = Duration::from_millis(100);
 const NICE: i32 = 10;
 
 /// This thread gives way to others, for the processor and for the disk. Where that is not possible it competes.
-pub(super) fn step_back() {
+pub(crate) fn step_back() {
     if let Err(error) = capture::priority::lower_priority(NICE, true) {
         tracing::debug!(%error, "upkeep runs with the priority of backups");
     }

@@ -1,0 +1,277 @@
+//! Moving a domain from one pool of this server to another, while it is in use.
+//!
+//! Most is copied beside the sessions. Then nobody may use the domain for as long as the rest takes, the catalog names
+//! the other pool, and the directory in the first one is removed. Killed at any step, the next move goes on; until then
+//! the domain is where the catalog says, or nobody opens it.
+
+use crate::upkeep::{of_engine, pace};
+use repository::Repository;
+use repository::lease::LeasePurpose;
+use repository::local::LocalStorage;
+use repository::moving::{Move, lacks};
+use repository::storage::Storage;
+use repository::watch::Watch;
+use server_contract::moving::{
+    DomainMover, MoveControl, MoveRequest, Moved, finished, leftover, unfinished,
+};
+use server_contract::pool;
+use server_contract::upkeep::UpkeepError;
+use server_data::Shared;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Who holds the lease, for people.
+const HOLDER: &str = "the server, which moves the domain";
+/// How often it looks whether something still runs in the domain.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Those who use the domain have so long to leave when it is closed; else it is opened again for a while.
+const LEAVE_WITHIN: Duration = Duration::from_secs(30);
+const LEFT_EVERY: Duration = Duration::from_millis(50);
+/// Passes beside the sessions end with one that copied less.
+const LITTLE_BYTES: u64 = 256 << 20;
+const PASSES_MAX: usize = 5;
+/// While something runs in the domain, what it stored is copied so often.
+const AGAIN_EVERY: Duration = Duration::from_secs(300);
+
+type Result<T> = std::result::Result<T, UpkeepError>;
+
+/// Moves the domains of a data plane.
+pub(crate) struct Mover(pub(crate) Arc<Shared>);
+
+impl DomainMover for Mover {
+    fn move_domain(
+        &self,
+        request: &MoveRequest<'_>,
+        control: &dyn MoveControl,
+        watch: &dyn Watch,
+    ) -> Result<Moved> {
+        pace::step_back();
+        let (shared, moved) = (&*self.0, Moved::default());
+        let mut way = Way { shared, request, control, watch, moved, is_switched: false };
+        way.is_switched = request.is_switched;
+        way.run()
+    }
+}
+
+/// One move.
+struct Way<'a> {
+    shared: &'a Shared,
+    request: &'a MoveRequest<'a>,
+    control: &'a dyn MoveControl,
+    watch: &'a dyn Watch,
+    moved: Moved,
+    /// The catalog names the other pool.
+    is_switched: bool,
+}
+
+impl Way<'_> {
+    fn run(mut self) -> Result<Moved> {
+        let MoveRequest { from, to, .. } = *self.request;
+        [from, to].iter().try_for_each(|at| pool::verify(at)).map_err(|error| of_engine(error.into()))?;
+        // A domain may have been moved away from there before.
+        self.shared.domains.reopen(to);
+        if !self.is_switched {
+            self.take_up_again()?;
+            if !self.copy_beside()? {
+                return self.cancelled();
+            }
+        }
+        if !self.close()? {
+            return self.cancelled();
+        }
+        let begun = Instant::now();
+        let done = self.while_closed();
+        if !self.is_switched {
+            self.shared.domains.reopen(from);
+        }
+        self.control.reopen();
+        self.moved.closed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if !done? {
+            return self.cancelled();
+        }
+        remove(&leftover(from))?;
+        Ok(Moved { is_done: true, ..self.moved })
+    }
+
+    /// A copy that was whole before the catalog named its pool is not any more: others may have written since.
+    fn take_up_again(&self) -> Result<()> {
+        let to = self.request.to;
+        if finished(to).exists() {
+            remove(&unfinished(to))?;
+            rename(&finished(to), &unfinished(to))?;
+        }
+        Ok(())
+    }
+
+    /// Copies what sessions do not change any more, until little is left; `false` if it was told to end.
+    fn copy_beside(&mut self) -> Result<bool> {
+        self.watch.stage("copy");
+        for pass in 0..PASSES_MAX {
+            let Some(bytes) = self.pass(pass == 0)? else { return Ok(false) };
+            if bytes < LITTLE_BYTES {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One pass: the bytes that it copied; `None` if it was told to end.
+    fn pass(&mut self, is_first: bool) -> Result<Option<u64>> {
+        let from = self.request.from;
+        if !from.exists() {
+            return Ok(Some(0)); // nothing was ever stored
+        }
+        let domain = self.shared.domains.open(from).map_err(of_engine)?;
+        let target = self.target()?;
+        let copy = Move::new(&domain.repository, &target, self.watch);
+        if is_first {
+            has_room(&copy, &target)?;
+        }
+        let done = copy.beside().map_err(of_engine)?;
+        self.moved.files += done.files;
+        self.moved.bytes += done.bytes;
+        Ok((!done.is_interrupted).then_some(done.bytes))
+    }
+
+    fn target(&self) -> Result<LocalStorage> {
+        let target = LocalStorage::create(&unfinished(self.request.to));
+        target.map_err(|error| of_engine(error.into()))
+    }
+
+    /// Waits until nobody uses the domain, and lets nobody begin to; `false` if it was told to end.
+    fn close(&mut self) -> Result<bool> {
+        let (from, domains) = (self.request.from, &self.shared.domains);
+        let mut copied = Instant::now();
+        while self.watch.goes_on() {
+            let busy = self.shared.busy_in(from);
+            if busy == 0 || self.request.interrupt {
+                domains.close(from);
+                self.watch.stage("close");
+                if self.is_left() {
+                    return Ok(true);
+                }
+                domains.reopen(from);
+                self.control.reopen();
+            } else {
+                self.watch.stage(&format!("wait for {busy} that use the domain"));
+            }
+            if !self.is_switched && copied.elapsed() > AGAIN_EVERY {
+                self.pass(false)?;
+                copied = Instant::now();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(false)
+    }
+
+    fn is_left(&self) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < LEAVE_WITHIN {
+            if self.shared.empty(self.request.from) && self.control.is_free() {
+                return true;
+            }
+            std::thread::sleep(LEFT_EVERY);
+        }
+        false
+    }
+
+    /// What is done while nobody uses the domain; `false` if it was told to end before it changed anything.
+    fn while_closed(&mut self) -> Result<bool> {
+        let MoveRequest { from, to, .. } = *self.request;
+        if !from.exists() {
+            return self.switch().map(|()| true);
+        }
+        let source: Arc<dyn Storage> =
+            Arc::new(LocalStorage::open(from).map_err(|error| of_engine(error.into()))?);
+        let repository = Repository::open(source.clone()).map_err(of_engine)?;
+        let lease = repository.lease_for(HOLDER, LeasePurpose::Reclaim).map_err(of_engine)?;
+        if !self.is_switched {
+            self.watch.stage("copy the rest");
+            let target = self.target()?;
+            let rest = Move::new(&repository, &target, self.watch).rest(&lease);
+            let rest = rest.map_err(of_engine)?;
+            self.moved.files += rest.files;
+            self.moved.bytes += rest.bytes;
+            if rest.is_interrupted {
+                return Ok(false);
+            }
+            rename(&unfinished(to), &finished(to))?;
+        }
+        self.switch()?;
+        self.watch.stage("remove");
+        let target = LocalStorage::open(to).map_err(|error| of_engine(error.into()))?;
+        if let Some(name) = lacks(&*source, &target).map_err(of_engine)? {
+            return Err(UpkeepError::Doubt(format!(
+                "{} is not in {}: both stay. Find out which of them is the right one, and move the other one out of its pool",
+                from.join(name).display(),
+                to.display()
+            )));
+        }
+        remove(&leftover(from))?;
+        rename(from, &leftover(from))?;
+        // Whoever still has it open finds neither the lease nor any file.
+        remove(&leftover(from))?;
+        drop(lease);
+        Ok(true)
+    }
+
+    /// Lets the catalog name the other pool, and then the copy have the name of the domain.
+    fn switch(&mut self) -> Result<()> {
+        if !self.is_switched {
+            self.control.switch().map_err(UpkeepError::Failed)?;
+            self.is_switched = true;
+        }
+        let to = self.request.to;
+        if !to.exists() && finished(to).exists() {
+            rename(&finished(to), to)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing was changed, and nothing is left of it.
+    fn cancelled(self) -> Result<Moved> {
+        if !self.is_switched {
+            remove(&unfinished(self.request.to))?;
+            remove(&finished(self.request.to))?;
+        }
+        Ok(self.moved)
+    }
+}
+
+/// Whether what the target lacks fits into it.
+fn has_room(copy: &Move<'_>, target: &LocalStorage) -> Result<()> {
+    let needed = copy.bytes_left().map_err(of_engine)?;
+    let free = target.free_bytes().map_err(|error| of_engine(error.into()))?;
+    if needed <= free {
+        return Ok(());
+    }
+    Err(UpkeepError::Failed(format!(
+        "{} has {free} bytes free, and {needed} are to be copied: choose another pool: icecore server pool list",
+        target.describe()
+    )))
+}
+
+/// Renames a directory, durably.
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).and_then(|()| sync_parent(to)).map_err(failed("rename", from))
+}
+
+/// Durably removes a directory and all that is in it, if it is there.
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done.and_then(|()| sync_parent(path)).map_err(failed("remove", path)),
+    }
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+}
+
+fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> UpkeepError + use<> {
+    let path = path.display().to_string();
+    move |error| UpkeepError::Failed(format!("cannot {what} {path}: {error}"))
+}
