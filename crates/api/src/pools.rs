@@ -76,6 +76,17 @@ pub struct NewPool {
     pub accept: bool,
 }
 
+/// Moves a domain to another pool.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveDomain {
+    /// The pool.
+    pub pool: Name,
+    /// End what runs in the domain, instead of waiting until nothing does. Backups resume by themselves.
+    #[serde(default)]
+    pub interrupt: bool,
+}
+
 /// Changes the state of a pool.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

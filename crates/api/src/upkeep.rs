@@ -31,7 +31,7 @@ pub struct StartedUpkeep {
 pub struct StartedUpkeepJob {
     /// The domain.
     pub domain: String,
-    /// `expire`, `copy`, `reclaim` or `check`.
+    /// `expire`, `copy`, `reclaim`, `check` or `move`.
     pub task: String,
     /// Its job; missing in a dry run, and when the task has a job already that waits or runs in the domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,6 +141,17 @@ pub struct CopyReport {
     pub reasons: Vec<String>,
     /// Whether everything that was to be copied was.
     pub is_done: bool,
+}
+
+/// What a move of a domain did: the report of its job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveReport {
+    /// Files that were copied.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// For how long nobody could use the domain, in milliseconds.
+    pub closed_ms: u64,
 }
 
 /// What a job of upkeep does: as a control server asks a storage server for it.

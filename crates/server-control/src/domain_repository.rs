@@ -1,6 +1,7 @@
 //! The repository of a domain, on this server or on a storage server.
 
 use crate::certificate_issuer::CertificateIssuer;
+use crate::domain_uses::{DomainUse, DomainUses};
 use crate::error::{missing, refused};
 use crate::pools::{DomainFolder, Pools, ReadOnly};
 use crate::remote_domain::{AwayServers, RemoteDomain};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 /// The repository of a domain.
 pub(crate) enum DomainRepository {
     /// On this server, in this folder.
-    Local(PathBuf, Arc<dyn Repositories>),
+    Local(PathBuf, Arc<dyn Repositories>, #[expect(dead_code, reason = "held")] DomainUse),
     /// On a storage server.
     Remote(RemoteDomain),
 }
@@ -38,6 +39,7 @@ pub(crate) struct DomainRepositories {
     here: RwLock<Arc<dyn Repositories>>,
     /// Storage servers that did not answer lately.
     away: Arc<AwayServers>,
+    uses: DomainUses,
 }
 
 impl DomainRepositories {
@@ -48,7 +50,8 @@ impl DomainRepositories {
         issuer: Arc<CertificateIssuer>,
     ) -> Self {
         let pools = Pools::new(catalog.clone(), folder);
-        Self { catalog, pools, issuer, here: RwLock::new(Arc::new(Direct)), away: Arc::default() }
+        let (away, uses) = Default::default();
+        Self { catalog, pools, issuer, here: RwLock::new(Arc::new(Direct)), away, uses }
     }
 
     /// A storage server has started: it is reachable again.
@@ -70,17 +73,24 @@ impl DomainRepositories {
             let remote = RemoteDomain::new(&self.issuer, address, names, others)?;
             return Ok(DomainRepository::Remote(remote));
         }
+        let used = self.uses.begin(&domain.name)?;
         let DomainFolder { folder, read_only } = self.pools.place_of(domain)?;
         let here = match read_only {
             Some(why) => Arc::new(ReadOnly { here, why }),
             None => here,
         };
-        Ok(DomainRepository::Local(folder, here))
+        Ok(DomainRepository::Local(folder, here, used))
     }
 
     /// Where a domain lies on this server; for one on a storage server, where it would.
     pub(crate) fn place_of(&self, domain: &Domain) -> Result<DomainFolder> {
+        let _used = self.uses.begin(&domain.name)?;
         self.pools.place_of(domain)
+    }
+
+    /// Who uses the repositories on this server.
+    pub(crate) fn uses(&self) -> &DomainUses {
+        &self.uses
     }
 
     /// The repository of the domain of this name.
@@ -121,7 +131,7 @@ impl DomainRepository {
     /// Its settings; `None` if there is no repository.
     pub(crate) fn config(&self) -> Result<Option<Config>> {
         match self {
-            Self::Local(folder, _) => Ok(server_contract::config(folder)?),
+            Self::Local(folder, ..) => Ok(server_contract::config(folder)?),
             Self::Remote(there) => there.config(),
         }
     }
@@ -129,7 +139,7 @@ impl DomainRepository {
     /// Creates it.
     pub(crate) fn init(&self, config: &Config, keys: &Keys) -> Result<()> {
         match self {
-            Self::Local(folder, here) => Ok(here.init(folder, *config, keys)?),
+            Self::Local(folder, here, _) => Ok(here.init(folder, *config, keys)?),
             Self::Remote(there) => there.init(config, keys),
         }
     }
@@ -137,7 +147,7 @@ impl DomainRepository {
     /// Its key list.
     pub(crate) fn key_list(&self) -> Result<Option<Vec<u8>>> {
         match self {
-            Self::Local(folder, _) => Ok(repositories::key_list(folder)?),
+            Self::Local(folder, ..) => Ok(repositories::key_list(folder)?),
             Self::Remote(there) => there.key_list(),
         }
     }
@@ -145,7 +155,7 @@ impl DomainRepository {
     /// Durably replaces its key list by the next one.
     pub(crate) fn put_key_list(&self, list: &[u8]) -> Result<()> {
         match self {
-            Self::Local(folder, here) => Ok(here.put_key_list(folder, list)?),
+            Self::Local(folder, here, _) => Ok(here.put_key_list(folder, list)?),
             Self::Remote(there) => there.put_key_list(list),
         }
     }
@@ -153,7 +163,7 @@ impl DomainRepository {
     /// The number of its newest snapshot; 0 if there is none.
     pub(crate) fn last_number(&self) -> Result<u64> {
         let names = match self {
-            Self::Local(folder, here) => here.snapshots(folder)?,
+            Self::Local(folder, here, _) => here.snapshots(folder)?,
             Self::Remote(there) => there.snapshot_names()?,
         };
         Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
@@ -162,7 +172,7 @@ impl DomainRepository {
     /// Its key slots.
     pub(crate) fn key_slots(&self) -> Result<Vec<Slot>> {
         match self {
-            Self::Local(folder, _) => Ok(repositories::key_slots(folder)?),
+            Self::Local(folder, ..) => Ok(repositories::key_slots(folder)?),
             Self::Remote(there) => there.key_slots(),
         }
     }
@@ -170,7 +180,7 @@ impl DomainRepository {
     /// Durably adds a key slot.
     pub(crate) fn put_key_slot(&self, id: KeyId, slot: &[u8]) -> Result<()> {
         match self {
-            Self::Local(folder, here) => Ok(here.put_key_slot(folder, id, slot)?),
+            Self::Local(folder, here, _) => Ok(here.put_key_slot(folder, id, slot)?),
             Self::Remote(there) => there.put_key_slot(id, slot),
         }
     }
@@ -178,7 +188,7 @@ impl DomainRepository {
     /// Durably removes a key slot, if it exists.
     pub(crate) fn remove_key_slot(&self, id: KeyId) -> Result<()> {
         match self {
-            Self::Local(folder, here) => Ok(here.remove_key_slot(folder, id)?),
+            Self::Local(folder, here, _) => Ok(here.remove_key_slot(folder, id)?),
             Self::Remote(there) => there.remove_key_slot(id),
         }
     }
@@ -186,8 +196,8 @@ impl DomainRepository {
     /// The names of its snapshots, oldest first; none if there is no repository yet.
     pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotRef>> {
         match self {
-            Self::Local(folder, _) if server_contract::config(folder)?.is_none() => Ok(Vec::new()),
-            Self::Local(folder, here) => Ok(here.snapshots(folder)?),
+            Self::Local(folder, ..) if server_contract::config(folder)?.is_none() => Ok(Vec::new()),
+            Self::Local(folder, here, _) => Ok(here.snapshots(folder)?),
             Self::Remote(there) => there.snapshot_names(),
         }
     }
@@ -198,7 +208,7 @@ impl DomainRepository {
         names: &[SnapshotRef],
     ) -> Result<Vec<repository::Result<ReceivedSnapshot>>> {
         match self {
-            Self::Local(folder, here) => Ok(here.received(folder, names)?),
+            Self::Local(folder, here, _) => Ok(here.received(folder, names)?),
             Self::Remote(there) => there.received(names),
         }
     }
@@ -206,7 +216,7 @@ impl DomainRepository {
     /// Lets snapshots expire.
     pub(crate) fn expire(&self, ids: &[SnapshotId], now: Reading) -> Result<Expired> {
         match self {
-            Self::Local(folder, here) => Ok(here.expire(folder, ids, now)?),
+            Self::Local(folder, here, _) => Ok(here.expire(folder, ids, now)?),
             Self::Remote(there) => there.expire(ids, now),
         }
     }
@@ -216,7 +226,7 @@ impl DomainRepository {
         &self,
     ) -> Result<Vec<std::result::Result<StoredSnapshot, SnapshotRef>>> {
         let (folder, here) = match self {
-            Self::Local(folder, here) => (folder, here),
+            Self::Local(folder, here, _) => (folder, here),
             Self::Remote(there) => return there.snapshots(),
         };
         if server_contract::config(folder)?.is_none() {

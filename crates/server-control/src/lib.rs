@@ -19,6 +19,7 @@ mod commands;
 mod domain_keys;
 mod domain_locks;
 mod domain_repository;
+mod domain_uses;
 mod domains;
 mod enroll;
 mod error;
@@ -84,6 +85,7 @@ use retention::Retention;
 use scheduler::Scheduler;
 use server_contract::Repositories;
 use server_contract::folder::Folder;
+use server_contract::moving::DomainMover;
 use server_contract::upkeep::DomainUpkeep;
 use server_identity::ServerIdentity;
 use sites::Sites;
@@ -199,9 +201,9 @@ impl Control {
         self.repositories.write_through(repositories);
     }
 
-    /// From now on `worker` keeps up the domains on this server.
-    pub fn set_upkeep(&self, worker: Arc<dyn DomainUpkeep>) {
-        self.upkeep.work_with(worker);
+    /// From now on `worker` keeps up the domains on this server, and `mover` moves them.
+    pub fn set_upkeep(&self, worker: Arc<dyn DomainUpkeep>, mover: Arc<dyn DomainMover>) {
+        self.upkeep.work_with(worker, mover);
     }
 
     /// The server listens at `listen`: its certificate names this address too, and the file `address` in its folder

@@ -4,8 +4,10 @@
 //! that lies in two, or in none, is used by nobody until an administrator has put that right.
 
 mod choice;
+mod moves;
 mod read_only;
 
+pub(crate) use moves::PlannedMove;
 pub(crate) use read_only::ReadOnly;
 
 use crate::error::{missing, refused};
@@ -18,6 +20,7 @@ use catalog::domains::Domain;
 use catalog::pools::Pool;
 use server_contract::access_control::Refusal;
 use server_contract::folder::Folder;
+use server_contract::moving::finished;
 use server_contract::pool::{MAIN, NAME_TAKEN};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,8 +123,13 @@ fn agrees<'a>(
                 "the domain '{domain}' lies in two pools: {own_named} and {}",
                 named(other, &path)
             ),
-            "Find out which of them is the right one, and move the other one out of its pool."
-                .to_owned(),
+            format!(
+                "If all of it is in '{pool}', this removes the other one: icecore server pool move {domain} {pool}. Else find out which of them is the right one, and move the other one out of its pool."
+            ),
+        ),
+        (false, Some(_)) if finished(own).exists() => (
+            format!("the domain '{domain}' was being moved to the pool {own_named}"),
+            format!("Finish that: icecore server pool move {domain} {pool}"),
         ),
         (false, Some((other, path))) => (
             format!(

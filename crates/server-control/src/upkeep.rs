@@ -5,6 +5,7 @@
 //! a domain. A server that was killed starts its jobs again: what they did stays done.
 
 mod due;
+mod moving;
 mod run;
 
 use crate::domain_repository::DomainRepositories;
@@ -12,6 +13,7 @@ use crate::error::missing;
 use crate::jobs::Jobs;
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
+use crate::pools::Pools;
 use crate::retention::Retention;
 use crate::{Error, Result};
 use api::Name;
@@ -21,6 +23,7 @@ use catalog::upkeep::{NewUpkeepJob, OpenUpkeepJob, UpkeepSettlement};
 use catalog::{By, Catalog};
 use due::{Line, lines, upkeeps};
 use parking_lot::{Mutex, RwLock};
+use server_contract::moving::DomainMover;
 use server_contract::upkeep::DomainUpkeep as Worker;
 use site::UpkeepTask;
 use std::collections::BTreeMap;
@@ -43,8 +46,13 @@ pub(crate) struct Upkeep {
     clock: Arc<MachineClock>,
     /// Who does it; nobody on a server without a data plane.
     worker: RwLock<Option<Arc<dyn Worker>>>,
+    /// Who moves domains.
+    mover: RwLock<Option<Arc<dyn DomainMover>>>,
+    pools: Pools,
     /// The domains in which a job runs, with their storage servers.
     busy: Mutex<Domains>,
+    /// The domain that is being moved.
+    moving: Mutex<Option<String>>,
     /// One tick at a time.
     ticking: Mutex<()>,
     looked_secs: Mutex<i64>,
@@ -60,15 +68,19 @@ impl Upkeep {
             retention,
             clock: parts.clock.clone(),
             worker: RwLock::default(),
+            mover: RwLock::default(),
+            pools: Pools::of(parts),
             busy: Mutex::default(),
+            moving: Mutex::default(),
             ticking: Mutex::default(),
             looked_secs: Mutex::new(i64::MIN / 2),
         }
     }
 
-    /// From now on `worker` does what is due.
-    pub(crate) fn work_with(&self, worker: Arc<dyn Worker>) {
+    /// From now on `worker` does what is due, and `mover` moves domains.
+    pub(crate) fn work_with(&self, worker: Arc<dyn Worker>, mover: Arc<dyn DomainMover>) {
         *self.worker.write() = Some(worker);
+        *self.mover.write() = Some(mover);
     }
 
     /// Queues what is due at `now_secs`, and starts jobs. A failure is logged, and what was not done is done the next
@@ -139,7 +151,7 @@ impl Upkeep {
             let (id, domain) = (open.job.id, open.wanted.domain.clone());
             if open.wanted.until.is_some_and(|until| until <= now_secs) {
                 self.miss(id, now_secs)?;
-            } else if let Some(why) = self.wait_of(&domain, domains.get(&domain)) {
+            } else if let Some(why) = self.wait_of(&open.wanted, domains.get(&domain)) {
                 waits.insert(id, why);
             } else {
                 let storage = domains.get(&domain).cloned().flatten();
@@ -151,10 +163,15 @@ impl Upkeep {
     }
 
     /// Why a job of a domain that lies there cannot start now.
-    fn wait_of(&self, domain: &str, storage: Option<&Option<Name>>) -> Option<String> {
-        let busy = self.busy.lock();
-        if busy.contains_key(domain) {
+    fn wait_of(&self, wanted: &NewUpkeepJob, storage: Option<&Option<Name>>) -> Option<String> {
+        let (domain, busy, moving) = (&wanted.domain, self.busy.lock(), self.moving.lock());
+        if busy.contains_key(domain) || moving.as_ref() == Some(domain) {
             return Some(format!("waits for another job of the domain {domain}"));
+        }
+        // A move may wait for long until nobody uses its domain, and keeps no upkeep of others waiting.
+        if wanted.to.is_some() {
+            let why = |moving| format!("waits until the domain {moving} is moved");
+            return moving.as_ref().map(why);
         }
         let storage = storage.and_then(Option::as_ref);
         let there = busy.values().filter(|other| other.as_ref() == storage).count();
@@ -181,19 +198,34 @@ impl Upkeep {
         if !self.catalog.start_upkeep_job(now_secs, open.job.id)? {
             return Ok(());
         }
-        self.busy.lock().insert(open.wanted.domain.clone(), storage);
+        let wanted = open.wanted.clone();
+        self.begins(&wanted, storage);
         self.jobs.upkeep_runs(open.job.clone());
-        let (this, domain) = (self.clone(), open.wanted.domain.clone());
+        let this = self.clone();
         let run = move || {
             run::run(&this, &*worker, &open);
-            this.busy.lock().remove(&open.wanted.domain);
+            this.ends(&open.wanted);
         };
         let thread = std::thread::Builder::new().name("upkeep".to_owned()).spawn(run);
         thread.map(drop).map_err(|source| {
             // The job waits again after the next start of the server.
-            self.busy.lock().remove(&domain);
+            self.ends(&wanted);
             server_contract::Error::File { path: "a thread for upkeep".into(), source }.into()
         })
+    }
+
+    fn begins(&self, wanted: &NewUpkeepJob, storage: Option<Name>) {
+        match wanted.to {
+            Some(_) => *self.moving.lock() = Some(wanted.domain.clone()),
+            None => drop(self.busy.lock().insert(wanted.domain.clone(), storage)),
+        }
+    }
+
+    fn ends(&self, wanted: &NewUpkeepJob) {
+        match wanted.to {
+            Some(_) => *self.moving.lock() = None,
+            None => drop(self.busy.lock().remove(&wanted.domain)),
+        }
     }
 
     /// Queues the tasks of an upkeep now: what was queued, and what has an open job already.

@@ -275,3 +275,6 @@ fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> UpkeepError 
     let path = path.display().to_string();
     move |error| UpkeepError::Failed(format!("cannot {what} {path}: {error}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         storage_servers::make_token, storage_servers::storage_servers, storage_servers::revoke,
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,
         storage_servers::forget, storage_servers::labels, storage_servers::heartbeat,
-        upkeep::status, upkeep::start, quotas::quotas,
+        upkeep::status, upkeep::start, upkeep::move_domain, quotas::quotas,
         pools::pools, pools::add, pools::set_state,
         server::status, server::audit
     ),

@@ -1,7 +1,7 @@
 //! One job of upkeep.
 
-use super::Upkeep;
 use super::due::upkeeps;
+use super::{Upkeep, moving};
 use crate::domain_repository::DomainRepository::{self, Local, Remote};
 use crate::jobs::Jobs;
 use crate::{Error, Result, SERVER, by, now_secs};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const TOLD_EVERY: Duration = Duration::from_millis(500);
 
 /// What came of a job.
-struct Came {
+pub(super) struct Came {
     state: JobState,
     cause: Option<JobCause>,
     error: Option<String>,
@@ -37,14 +37,19 @@ pub(super) fn run(upkeep: &Upkeep, worker: &dyn Worker, open: &OpenUpkeepJob) {
     let (id, wanted) = (open.job.id, &open.wanted);
     tracing::info!(job = id, task = wanted.task, domain = wanted.domain, "upkeep");
     let watch = JobWatch::new(&upkeep.jobs, id, wanted.until);
-    let came = before(upkeep, open).map(|before| {
-        let came = work(upkeep, worker, open, (&before, &watch));
-        came.unwrap_or_else(|error| Came::of_error(&error).after(&before))
-    });
+    let came = match &wanted.to {
+        Some(to) => moving::run(upkeep, open, to, &watch),
+        None => before(upkeep, open).map(|before| {
+            let came = work(upkeep, worker, open, (&before, &watch));
+            came.unwrap_or_else(|error| Came::of_error(&error).after(&before))
+        }),
+    };
     let came = came.unwrap_or_else(|error| Came::of_error(&error));
     watch.tell();
     let (progress, cancelled) = upkeep.jobs.upkeep_is_over(id).unwrap_or_default();
-    let came = if cancelled { came.cancelled() } else { came };
+    // A domain that was moved by then is.
+    let is_moved = wanted.to.is_some() && came.state == JobState::Complete;
+    let came = if cancelled && !is_moved { came.cancelled() } else { came };
     if let Err(error) = end(upkeep, open, &came, (&progress, cancelled)) {
         tracing::error!(%error, job = id, "cannot write the end of upkeep to the catalog");
     }
@@ -68,6 +73,9 @@ fn end(
         cancelled,
         report: &came.report,
     };
+    if open.wanted.to.is_some() {
+        return Ok(upkeep.catalog.end_job(job, ending)?);
+    }
     let (domain, task) = (open.wanted.domain.clone(), open.wanted.task.clone());
     let Came { state, position, damaged, alarm, .. } = came;
     let (state, position, damaged) = (*state, *position, *damaged);
@@ -108,10 +116,10 @@ fn work(
         return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
     };
     let end = match &place {
-        Local(folder, _) if server_contract::config(folder)?.is_none() => {
+        Local(folder, ..) if server_contract::config(folder)?.is_none() => {
             return Ok(Came { alarm: None, ..Came::done(String::new()) });
         }
-        Local(folder, _) => {
+        Local(folder, ..) => {
             may_work(upkeep, &wanted.domain, &work)?;
             carried_out(worker, folder, &work, watch)
         }
@@ -171,12 +179,12 @@ fn may_work(upkeep: &Upkeep, domain: &str, work: &UpkeepWork) -> Result<()> {
 }
 
 impl Came {
-    fn done(report: String) -> Self {
+    pub(super) fn done(report: String) -> Self {
         let (state, cause, error, alarm) = (JobState::Complete, None, None, None);
         Self { state, cause, error, report, position: 0, damaged: 0, alarm }
     }
 
-    fn failed(why: String) -> Self {
+    pub(super) fn failed(why: String) -> Self {
         Self { state: JobState::Failed, error: Some(why), ..Self::done(String::new()) }
     }
 
@@ -277,12 +285,12 @@ impl Came {
     }
 }
 
-fn json(report: &impl serde::Serialize) -> String {
+pub(super) fn json(report: &impl serde::Serialize) -> String {
     serde_json::to_string(report).unwrap_or_default()
 }
 
 /// Tells the progress of a job, and ends it when an administrator or its window does.
-struct JobWatch<'a> {
+pub(super) struct JobWatch<'a> {
     jobs: &'a Jobs,
     job: u64,
     until: Option<i64>,

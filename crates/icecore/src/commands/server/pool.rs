@@ -8,17 +8,18 @@ use crate::table::{Table, flexible, left, right};
 use crate::terminal::Paint;
 use crate::{escape, units};
 use api::Name;
-use api::pools::{NewPool, Pool, PoolState, Pools, SetPoolState};
+use api::pools::{MoveDomain, NewPool, Pool, PoolState, Pools, SetPoolState};
+use api::upkeep::StartedUpkeepJob;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Add pools to a server, and say what each is used for.
+/// Add pools to a server, say what each is used for, and move domains.
 ///
 /// A pool is a directory for the repositories of domains. The first one, `main`, lies in the directory of the server's
 /// files. A new domain goes to the pool with the most free bytes, or to the one that its token names.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool list\n  icecore server token web-01 --pool fast\n  icecore server pool state fast draining\n\nHow containers are written to it: icecore pool tune /mnt/fast"
+    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool list\n  icecore server token web-01 --pool fast\n  icecore server pool state main draining\n  icecore server pool move web-01 fast\n\nHow containers are written to it: icecore pool tune /mnt/fast"
 )]
 pub(crate) struct PoolArgs {
     #[command(subcommand)]
@@ -39,6 +40,7 @@ enum Action {
         name: Name,
     },
     State(SetState),
+    Move(Move),
 }
 
 /// Make a directory of the server a pool; or say where a pool is now, which is known by its superblock.
@@ -71,6 +73,28 @@ struct SetState {
     state: State,
 }
 
+/// Move a domain to another pool, while nodes use it.
+///
+/// A job copies the domain beside backups and restores, and compares each file. When nothing runs in the domain, it is
+/// closed for as long as the rest takes, mostly seconds; nodes that come meanwhile wait. Then the directory in the old
+/// pool is removed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server pool move web-01 fast\n  icecore server pool move web-01 main --interrupt\n\nA move that was interrupted, also by a power cut, is resumed by the server, or with the same command. To end one: icecore server cancel JOB"
+)]
+struct Move {
+    /// The domain.
+    #[arg(id = "of", value_name = "DOMAIN")]
+    domain: Name,
+    /// The pool.
+    #[arg(value_name = "POOL")]
+    pool: Name,
+    /// End what runs in the domain, instead of waiting until nothing does. Backups start again by themselves and send
+    /// what is missing.
+    #[arg(long)]
+    interrupt: bool,
+}
+
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum State {
     /// Everything.
@@ -95,6 +119,7 @@ impl PoolArgs {
             Action::List => list(reach, context),
             Action::Show { name } => show(name, reach, context),
             Action::State(state) => state.run(reach, context),
+            Action::Move(way) => way.run(reach, context),
         }
     }
 }
@@ -117,6 +142,20 @@ impl SetState {
         };
         let path = format!("/pools/{}/state", self.name);
         shown(&reach.post(&path, &SetPoolState { state })?, context)
+    }
+}
+
+impl Move {
+    fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let wanted = MoveDomain { pool: self.pool.clone(), interrupt: self.interrupt };
+        let started: StartedUpkeepJob =
+            reach.post(&format!("/domains/{}/move", self.domain), &wanted)?;
+        let job = started.job.unwrap_or_default();
+        context.out.line(&format!(
+            "Job {job} moves the domain {} to the pool {}. How it goes: icecore server jobs --watch",
+            self.domain, self.pool
+        ))?;
+        context.out.summary(Code::Complete, &started)
     }
 }
 

@@ -5,8 +5,9 @@ use crate::http::topics::Topic;
 use crate::http::who::Admin;
 use crate::upkeep::Upkeep;
 use crate::{by, now_secs};
-use api::Failure;
-use api::upkeep::{StartUpkeep, StartedUpkeep, UpkeepStatus};
+use api::pools::MoveDomain;
+use api::upkeep::{StartUpkeep, StartedUpkeep, StartedUpkeepJob, UpkeepStatus};
+use api::{Failure, Name};
 use axum::extract::State;
 
 /// Shows each task of upkeep in each domain: when it is due, how it went, and alarms.
@@ -28,4 +29,19 @@ pub(crate) async fn start(
     Body(how): Body<StartUpkeep>,
 ) -> Answer<StartedUpkeep> {
     work(upkeep, move |upkeep| upkeep.start(by(Admin::WHO), &name, &how)).await
+}
+
+/// Moves a domain of this server to another pool, as a job. Nodes use the domain meanwhile, but for a short time at the
+/// end.
+#[utoipa::path(post, path = "/api/v1/domains/{domain}/move", tag = "pools",
+    params(("domain" = Name, Path, description = "The domain.")), request_body = MoveDomain,
+    security(("admin" = [])),
+    responses((status = 200, body = StartedUpkeepJob), (status = "4XX", body = Failure)))]
+pub(crate) async fn move_domain(
+    State(upkeep): Topic<Upkeep>,
+    _: Admin,
+    At(domain): At<Name>,
+    Body(wanted): Body<MoveDomain>,
+) -> Answer<StartedUpkeepJob> {
+    work(upkeep, move |upkeep| upkeep.start_move(by(Admin::WHO), &domain, &wanted)).await
 }

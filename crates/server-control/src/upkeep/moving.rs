@@ -1,0 +1,104 @@
+//! Jobs that move a domain to another pool.
+
+use super::Upkeep;
+use super::run::{Came, JobWatch, json};
+use crate::error::{missing, parse_name};
+use crate::pools::PlannedMove;
+use crate::{Error, Result, SERVER, by};
+use api::Name;
+use api::pools::MoveDomain;
+use api::upkeep::{MoveReport, StartedUpkeepJob};
+use catalog::By;
+use catalog::upkeep::{MoveTo, NewUpkeepJob, OpenUpkeepJob};
+use server_contract::moving::{MoveControl, MoveRequest};
+
+/// The task of these jobs, and in whose name they are queued.
+const TASK: &str = "move";
+
+impl Upkeep {
+    /// Queues a job that moves a domain, if that is possible as it is now.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::Catalog`]; [`Error::Usage`] when one is queued already.
+    pub(crate) fn start_move(
+        &self,
+        by: By<'_>,
+        domain: &Name,
+        wanted: &MoveDomain,
+    ) -> Result<StartedUpkeepJob> {
+        let known = self.catalog.domain(domain)?.ok_or_else(|| missing("domain", domain))?;
+        self.pools.plan_move(&known, &wanted.pool)?;
+        let new = NewUpkeepJob {
+            upkeep: TASK.to_owned(),
+            schedule: None,
+            domain: domain.to_string(),
+            task: TASK.to_owned(),
+            until: None,
+            to: Some(MoveTo { pool: wanted.pool.clone(), interrupt: wanted.interrupt }),
+        };
+        let job = self.catalog.queue_upkeep(by, std::slice::from_ref(&new))?.into_iter().next();
+        let job = job.flatten().ok_or_else(|| {
+            Error::Usage(format!(
+                "a job that moves the domain '{domain}' waits or runs already: icecore server jobs"
+            ))
+        })?;
+        self.jobs.have_changed();
+        Ok(StartedUpkeepJob { domain: new.domain, task: new.task, job: Some(job) })
+    }
+}
+
+/// What the mover may do to the control plane.
+struct Control<'a> {
+    upkeep: &'a Upkeep,
+    domain: &'a Name,
+    planned: &'a PlannedMove,
+}
+
+impl MoveControl for Control<'_> {
+    fn is_free(&self) -> bool {
+        self.upkeep.repositories.uses().close(self.domain)
+    }
+
+    fn reopen(&self) {
+        self.upkeep.repositories.uses().reopen(self.domain);
+    }
+
+    fn switch(&self) -> std::result::Result<(), String> {
+        let PlannedMove { from_pool, to_pool, .. } = self.planned;
+        let catalog = &self.upkeep.catalog;
+        let moved =
+            catalog.move_domain(by(SERVER), self.domain, from_pool.as_ref(), to_pool.as_ref());
+        moved.map_err(|error| error.to_string())
+    }
+}
+
+/// Moves the domain of a job.
+pub(super) fn run(
+    upkeep: &Upkeep,
+    open: &OpenUpkeepJob,
+    to: &MoveTo,
+    watch: &JobWatch<'_>,
+) -> Result<Came> {
+    let name = parse_name(&open.wanted.domain)?;
+    let domain = upkeep.catalog.domain(&name)?.ok_or_else(|| missing("domain", &name))?;
+    let planned = upkeep.pools.plan_move(&domain, &to.pool)?;
+    let Some(mover) = upkeep.mover.read().clone() else {
+        return Ok(Came::failed("this server moves no domains".to_owned()));
+    };
+    let request = MoveRequest {
+        from: &planned.from,
+        to: &planned.to,
+        interrupt: to.interrupt,
+        is_switched: planned.is_switched,
+    };
+    let control = Control { upkeep, domain: &name, planned: &planned };
+    let moved = mover.move_domain(&request, &control, watch);
+    Ok(match moved {
+        Ok(moved) if moved.is_done => {
+            let (files, bytes, closed_ms) = (moved.files, moved.bytes, moved.closed_ms);
+            Came::done(json(&MoveReport { files, bytes, closed_ms }))
+        }
+        Ok(_) => Came::failed("it was told to end: the domain lies where it did".to_owned()),
+        Err(error) => Came::failed(error.to_string()),
+    })
+}

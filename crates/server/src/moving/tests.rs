@@ -1,0 +1,246 @@
+//! Moves that begin in any state in which an earlier one can have been killed.
+
+use super::*;
+use parking_lot::Mutex;
+use repository::lease::Lease;
+use repository::watch::Unwatched;
+use server_control::Control;
+use std::path::PathBuf;
+use stored::{files, page, reopened, store};
+
+/// Two pools with the domain `web` in the first, and a catalog that notes where it lies.
+struct Rig {
+    _place: tempfile::TempDir,
+    shared: Arc<Shared>,
+    from: PathBuf,
+    to: PathBuf,
+    /// What the catalog answers.
+    switch: Mutex<Result<(), String>>,
+    switched: Mutex<u32>,
+}
+
+type Result<T, E> = std::result::Result<T, E>;
+
+impl MoveControl for Rig {
+    fn is_free(&self) -> bool {
+        true
+    }
+
+    fn reopen(&self) {}
+
+    fn switch(&self) -> Result<(), String> {
+        assert!(finished(&self.to).exists() || !self.from.exists(), "it is whole by then");
+        *self.switched.lock() += 1;
+        self.switch.lock().clone()
+    }
+}
+
+impl Rig {
+    /// With three snapshots.
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let [from, to] = ["main", "fast"].map(|pool| place.path().join(pool).join("web"));
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let control = Control::open(&place.path().join("data"), &[]).unwrap();
+        let (switch, switched) = (Mutex::new(Ok(())), Mutex::default());
+        let rig = Self { shared: Shared::new(control), from, to, switch, switched, _place: place };
+        let (first, repository, lease) = stored::made();
+        drop((repository, lease));
+        fs::create_dir_all(rig.from.parent().unwrap()).unwrap();
+        copy_tree(first.path(), &rig.from);
+        (1..=3).for_each(|n| rig.back_up(n));
+        rig
+    }
+
+    fn back_up(&self, n: u16) {
+        let (repository, lease) = self.written(&self.from);
+        store(&repository, &lease, n, 3_000);
+    }
+
+    fn written(&self, folder: &Path) -> (Arc<Repository>, Arc<Lease>) {
+        let repository = reopened(folder);
+        let lease = repository.lease("test").unwrap();
+        (repository, lease)
+    }
+
+    fn request(&self, is_switched: bool) -> MoveRequest<'_> {
+        MoveRequest { from: &self.from, to: &self.to, interrupt: false, is_switched }
+    }
+
+    fn moved(&self, is_switched: bool) -> Result<Moved, UpkeepError> {
+        let mover = Mover(self.shared.clone());
+        mover.move_domain(&self.request(is_switched), self, &Unwatched)
+    }
+
+    /// All of it is in the second pool, and nothing else is left.
+    fn is_moved(&self, snapshots: u16) {
+        let repository = reopened(&self.to);
+        assert_eq!(repository.snapshots().unwrap().len(), usize::from(snapshots));
+        assert!((1..=snapshots).all(|n| repository.is_complete(page(n)).unwrap()));
+        let names = |pool: &Path| fs::read_dir(pool.parent().unwrap()).unwrap().count();
+        assert_eq!((names(&self.from), names(&self.to)), (0, 1));
+        assert!(self.shared.domains.open(&self.from).is_err(), "nobody makes it again");
+        assert!(self.shared.domains.open(&self.to).is_ok());
+    }
+
+    fn is_where_it_was(&self) {
+        assert!(self.shared.domains.open(&self.from).is_ok());
+        assert_eq!(fs::read_dir(self.to.parent().unwrap()).unwrap().count(), 0);
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+#[test]
+fn a_domain_moves_there_and_back() {
+    let rig = Rig::new();
+    let moved = rig.moved(false).unwrap();
+    assert!(moved.is_done && moved.files > 6 && moved.bytes > 9_000, "{moved:?}");
+    rig.is_moved(3);
+    let back = MoveRequest { from: &rig.to, to: &rig.from, ..rig.request(false) };
+    let control = Rig { to: rig.from.clone(), from: rig.to.clone(), ..Rig::new() };
+    assert!(Mover(rig.shared.clone()).move_domain(&back, &control, &Unwatched).unwrap().is_done);
+    rig.back_up(4);
+    assert_eq!(rig.shared.domains.open(&rig.from).unwrap().repository.snapshots().unwrap().len(), 4);
+    assert!(rig.shared.domains.open(&rig.to).is_err());
+}
+
+#[test]
+fn a_domain_in_which_nothing_was_ever_stored_moves_too() {
+    let rig = Rig::new();
+    fs::remove_dir_all(&rig.from).unwrap();
+    assert!(rig.moved(false).unwrap().is_done);
+    assert!(*rig.switched.lock() == 1 && !rig.to.exists());
+}
+
+#[test]
+fn a_copy_that_is_not_whole_is_gone_on_with() {
+    let rig = Rig::new();
+    copy_tree(&rig.from, &unfinished(&rig.to));
+    let last = files(&unfinished(&rig.to)).pop().unwrap();
+    fs::remove_file(&last).unwrap();
+    fs::write(last.with_extension("ice.new"), "torn").unwrap();
+    fs::write(unfinished(&rig.to).join("containers/00000000/00000000ff.ice"), "removed").unwrap();
+    let moved = rig.moved(false).unwrap();
+    assert!(moved.bytes < 8_000, "what is there is not copied again: {moved:?}");
+    rig.is_moved(3);
+}
+
+#[test]
+fn a_copy_that_was_whole_before_the_catalog_knew_takes_what_came_since() {
+    let rig = Rig::new();
+    copy_tree(&rig.from, &finished(&rig.to));
+    rig.back_up(4);
+    rig.moved(false).unwrap();
+    rig.is_moved(4);
+}
+
+#[test]
+fn one_that_was_killed_behind_the_change_of_the_catalog_is_finished() {
+    for step in 0..4 {
+        let rig = Rig::new();
+        let copy = if step == 0 { finished(&rig.to) } else { rig.to.clone() };
+        copy_tree(&rig.from, &copy);
+        if step > 1 {
+            fs::rename(&rig.from, leftover(&rig.from)).unwrap();
+        }
+        if step > 2 {
+            fs::remove_file(leftover(&rig.from).join("config")).unwrap();
+        }
+        assert!(rig.moved(true).unwrap().is_done, "step {step}");
+        assert_eq!(*rig.switched.lock(), 0);
+        rig.is_moved(3);
+    }
+}
+
+#[test]
+fn what_is_in_the_first_pool_only_is_never_removed() {
+    let rig = Rig::new();
+    copy_tree(&rig.from, &rig.to);
+    rig.back_up(4);
+    let error = rig.moved(true).unwrap_err();
+    assert!(matches!(&error, UpkeepError::Doubt(why) if why.contains("both stay")), "{error}");
+    assert!(reopened(&rig.from).is_complete(page(4)).unwrap() && rig.to.exists());
+}
+
+#[test]
+fn without_the_catalog_it_stays_where_it_was_and_the_next_move_goes_on() {
+    let rig = Rig::new();
+    *rig.switch.lock() = Err("the database is away".to_owned());
+    let error = rig.moved(false).unwrap_err();
+    assert!(error.to_string().contains("the database is away"), "{error}");
+    assert!(rig.shared.domains.open(&rig.from).is_ok());
+    rig.back_up(4);
+    *rig.switch.lock() = Ok(());
+    rig.moved(false).unwrap();
+    rig.is_moved(4);
+}
+
+/// Ends a move at its `n`-th question.
+struct Ends(Mutex<u32>);
+
+impl Watch for Ends {
+    fn moved(&self, _: u64) {}
+
+    fn goes_on(&self) -> bool {
+        let mut left = self.0.lock();
+        *left = left.saturating_sub(1);
+        *left > 0
+    }
+
+    fn stage(&self, _: &str) {}
+}
+
+#[test]
+fn one_that_is_told_to_end_leaves_nothing_behind() {
+    let rig = Rig::new();
+    let mover = Mover(rig.shared.clone());
+    for questions in 1.. {
+        let moved = mover.move_domain(&rig.request(false), &rig, &Ends(Mutex::new(questions)));
+        if moved.unwrap().is_done {
+            assert!(questions > 10, "only {questions}");
+            return rig.is_moved(3);
+        }
+        rig.is_where_it_was();
+    }
+}
+
+#[test]
+fn who_uses_the_domain_is_waited_for() {
+    let rig = Rig::new();
+    let used = rig.shared.domains.open(&rig.from).unwrap();
+    let (begun, held_for) = (Instant::now(), Duration::from_millis(700));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(held_for);
+            assert!(rig.from.exists());
+            drop(used);
+        });
+        assert!(rig.moved(false).unwrap().is_done);
+    });
+    assert!(begun.elapsed() >= held_for);
+    rig.is_moved(3);
+}
+
+#[test]
+fn a_domain_that_fits_nowhere_is_not_begun_with() {
+    let rig = Rig::new();
+    let tmpfs = rig.to.parent().unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=8k", "tmpfs"])
+        .arg(tmpfs)
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        testkit::skip("needs root to mount a small file system");
+        return;
+    }
+    let refused = rig.moved(false);
+    let left = fs::read_dir(unfinished(&rig.to)).map(Iterator::count);
+    assert!(std::process::Command::new("umount").arg(tmpfs).status().unwrap().success());
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("bytes free") && why.contains("icecore server pool list"), "{why}");
+    assert_eq!(left.unwrap(), 0, "nothing was copied");
+    assert!(rig.shared.domains.open(&rig.from).is_ok());
+}
