@@ -108,7 +108,8 @@ impl Hub {
     /// The connections that have the domain in `folder` open.
     fn in_domain(&self, folder: &Path) -> Vec<Arc<ConnectionHandle>> {
         let mut all = self.all();
-        let is_there = |access: &Option<Access>| access.as_ref().is_some_and(|it| it.path == folder);
+        let is_there =
+            |access: &Option<Access>| access.as_ref().is_some_and(|it| it.path == folder);
         all.retain(|handle| is_there(&handle.access.lock()));
         all
     }

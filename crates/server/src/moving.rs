@@ -70,7 +70,10 @@ struct Way<'a> {
 impl Way<'_> {
     fn run(mut self) -> Result<Moved> {
         let MoveRequest { from, to, .. } = *self.request;
-        [from, to].iter().try_for_each(|at| pool::verify(at)).map_err(|error| of_engine(error.into()))?;
+        [from, to]
+            .iter()
+            .try_for_each(|at| pool::verify(at))
+            .map_err(|error| of_engine(error.into()))?;
         // A domain may have been moved away from there before.
         self.shared.domains.reopen(to);
         if !self.is_switched {

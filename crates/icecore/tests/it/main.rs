@@ -9,6 +9,7 @@ mod classes;
 mod client_options;
 mod copying;
 mod declaring;
+mod domain_moves;
 mod exit_codes;
 mod figures;
 mod forgetting;

@@ -6,16 +6,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn backup(site: &Site, name: &str) -> Ran {
+pub(crate) fn backup(site: &Site, name: &str) -> Ran {
     site.node(name, &["backup", &site.folder("source")])
 }
 
-fn restores(site: &Site, name: &str) {
+pub(crate) fn restores(site: &Site, name: &str) {
     site.restores(name, &[]);
     fs::remove_dir_all(site.machine.path(&format!("restored-{name}"))).unwrap();
 }
 
-fn add(site: &Site, pool: &str) -> PathBuf {
+pub(crate) fn add(site: &Site, pool: &str) -> PathBuf {
     let disk = site.machine.path(&format!("disk-{pool}"));
     fs::create_dir(&disk).unwrap();
     site.govern(&["pool", "add", pool, disk.to_str().unwrap()]).ends(0);

@@ -90,7 +90,9 @@ impl Rig {
 }
 
 fn copy_tree(from: &Path, to: &Path) {
-    assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success()
+    );
 }
 
 #[test]
@@ -103,7 +105,10 @@ fn a_domain_moves_there_and_back() {
     let control = Rig { to: rig.from.clone(), from: rig.to.clone(), ..Rig::new() };
     assert!(Mover(rig.shared.clone()).move_domain(&back, &control, &Unwatched).unwrap().is_done);
     rig.back_up(4);
-    assert_eq!(rig.shared.domains.open(&rig.from).unwrap().repository.snapshots().unwrap().len(), 4);
+    assert_eq!(
+        rig.shared.domains.open(&rig.from).unwrap().repository.snapshots().unwrap().len(),
+        4
+    );
     assert!(rig.shared.domains.open(&rig.to).is_err());
 }
 

@@ -1,0 +1,193 @@
+//! Domains that move from pool to pool, as one types it, while nodes use them.
+
+use crate::server_pools::{add, backup, restores};
+use crate::storage_servers::Site;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A server with the pool `fast` beside the first one, and the node `web`, of which something is stored in that.
+struct Pools {
+    site: Site,
+    main: PathBuf,
+    fast: PathBuf,
+}
+
+impl Pools {
+    fn new(more: &[&str]) -> Self {
+        let site = Site::new();
+        let fast = add(&site, "fast").join("domains");
+        let main = site.machine.path("data/pool/domains");
+        site.enroll_in("web", &[&["--pool", "main"], more].concat());
+        backup(&site, "web").ends(0);
+        Self { site, main, fast }
+    }
+
+    /// Starts a move, and returns its job.
+    fn start(&self, words: &[&str]) -> u64 {
+        let words = [&["pool", "move", "web"], words, &["--json"]].concat();
+        self.site.govern(&words).ends(0).last()["job"].as_u64().unwrap()
+    }
+
+    fn job(&self, id: u64) -> Value {
+        self.site.govern(&["jobs", &id.to_string(), "--json"]).ends(0).lines()[0].clone()
+    }
+
+    /// The job when it has ended.
+    fn ended(&self, id: u64) -> Value {
+        let is_over =
+            |job: &Value| !["queued", "running"].contains(&job["state"].as_str().unwrap());
+        self.site.wait_for("the end of the move", |_| is_over(&self.job(id)));
+        self.job(id)
+    }
+
+    fn moves_to(&self, pool: &str) -> Value {
+        let job = self.ended(self.start(&[pool]));
+        assert_eq!(job["state"], "complete", "{job}");
+        job
+    }
+
+    fn is_in(&self, pool: &str) {
+        let [here, there] =
+            if pool == "fast" { [&self.fast, &self.main] } else { [&self.main, &self.fast] };
+        assert!(here.join("web/config").exists() && !there.join("web").exists());
+        let left = |pool: &PathBuf| {
+            let names =
+                fs::read_dir(pool).into_iter().flatten().map(|name| name.unwrap().file_name());
+            names.filter(|name| name.to_string_lossy().starts_with('.')).count()
+        };
+        assert_eq!((left(here), left(there)), (0, 0), "nothing is left beside it");
+        let domains = self.site.govern(&["domains", "--json"]).ends(0).lines();
+        let web = domains.iter().find(|domain| domain["name"] == "web").unwrap();
+        assert_eq!(web["pool"], pool);
+    }
+
+    /// The snapshots that the node sees.
+    fn snapshots(&self) -> usize {
+        let listed = self.site.node("web", &["snapshots", "--json"]).ends(0).lines();
+        listed.iter().filter(|line| line["message_type"] == "snapshot").count()
+    }
+}
+
+#[test]
+fn a_domain_moves_with_all_that_is_in_it_and_goes_on() {
+    for keys in ["managed", "client"] {
+        let mut pools = Pools::new(&["--keys", keys]);
+        let _agent = pools.site.start_agent("web");
+        pools.site.machine.write("more", b"more");
+        backup(&pools.site, "web").ends(0);
+        let job = pools.moves_to("fast");
+        let report: Value = serde_json::from_str(job["report"].as_str().unwrap()).unwrap();
+        assert!(report["files"].as_u64() > Some(10), "{job}");
+        pools.is_in("fast");
+        assert_eq!(pools.snapshots(), 2);
+        restores(&pools.site, "web");
+        backup(&pools.site, "web").ends(0);
+        pools.site.govern(&["check", "web"]).ends(0);
+        pools.site.server = None;
+        pools.site.start_server();
+        assert_eq!(pools.snapshots(), 3);
+        let again = pools.site.govern(&["pool", "move", "web", "fast"]).ends(13);
+        assert!(again.stderr.contains("lies in the pool 'fast' already"), "{}", again.stderr);
+        pools.moves_to("main");
+        pools.is_in("main");
+        restores(&pools.site, "web");
+        let audit = pools.site.govern(&["audit"]).ends(0).text();
+        assert!(audit.contains("from main to fast") && audit.contains("from fast to main"));
+    }
+}
+
+#[test]
+fn a_move_waits_for_a_backup_that_runs() {
+    let pools = Pools::new(&[]);
+    let mut running = pools.site.begin_backup("web");
+    let job = pools.start(&["fast"]);
+    pools.site.wait_for("the wait", |_| {
+        pools.job(job)["progress"]["stage"]
+            .as_str()
+            .is_some_and(|stage| stage.starts_with("wait for"))
+    });
+    assert!(pools.main.join("web").exists());
+    let words = ["pool", "move", "web", "fast"];
+    assert!(pools.site.govern(&words).ends(2).stderr.contains("waits or runs already"));
+    assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
+    assert_eq!(pools.ended(job)["state"], "complete");
+    pools.is_in("fast");
+    restores(&pools.site, "web");
+}
+
+#[test]
+fn a_move_that_interrupts_ends_a_backup_which_begins_again_by_itself() {
+    let pools = Pools::new(&[]);
+    let mut running = pools.site.begin_backup("web");
+    let job = pools.start(&["fast", "--interrupt"]);
+    assert_eq!(pools.ended(job)["state"], "complete");
+    assert!(running.0.try_wait().unwrap().is_none(), "it goes on: {}", pools.site.said("web"));
+    pools.is_in("fast");
+    assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
+    assert!(pools.site.said("web").contains("data that is already stored is not sent again"));
+    assert_eq!(pools.snapshots(), 2);
+    restores(&pools.site, "web");
+}
+
+#[test]
+fn a_move_that_waits_can_be_cancelled() {
+    let pools = Pools::new(&[]);
+    let mut running = pools.site.begin_backup("web");
+    let job = pools.start(&["fast"]);
+    pools.site.wait_for("the wait", |_| {
+        pools.job(job)["progress"]["stage"]
+            .as_str()
+            .is_some_and(|stage| stage.starts_with("wait for"))
+    });
+    pools.site.govern(&["cancel", &job.to_string()]).ends(0);
+    assert_eq!(pools.ended(job)["state"], "cancelled");
+    assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
+    pools.is_in("main");
+    restores(&pools.site, "web");
+}
+
+#[test]
+fn what_cannot_be_moved_is_refused_and_the_hint_helps() {
+    let pools = Pools::new(&[]);
+    let refused = |words: &[&str], code: i32| pools.site.govern(words).ends(code).stderr;
+    for words in [["web", "none"], ["none", "fast"]] {
+        let text = refused(&[&["pool", "move"][..], &words].concat(), 1);
+        assert!(text.contains("none"), "{text}");
+    }
+    pools.site.enroll("away", &[]);
+    assert!(refused(&["pool", "move", "away", "fast"], 13).contains("storage server 'disk'"));
+    pools.site.govern(&["pool", "state", "fast", "draining"]).ends(0);
+    let text = refused(&["pool", "move", "web", "fast"], 13);
+    assert!(text.contains("takes no domains"), "{text}");
+    assert!(text.contains("icecore server pool state fast online"), "{text}");
+    pools.site.govern(&["pool", "state", "fast", "online"]).ends(0);
+    pools.site.govern(&["pool", "state", "main", "read-only"]).ends(0);
+    let text = refused(&["pool", "move", "web", "fast"], 13);
+    assert!(text.contains("icecore server pool state main draining"), "{text}");
+    pools.site.govern(&["pool", "state", "main", "draining"]).ends(0);
+    pools.moves_to("fast");
+    pools.is_in("fast");
+}
+
+#[test]
+fn a_server_that_is_killed_at_any_moment_of_a_move_finishes_it() {
+    let mut pools = Pools::new(&[]);
+    pools.site.machine.write("much", &testkit::noise(5, 24 << 20));
+    backup(&pools.site, "web").ends(0);
+    let mut to = "fast";
+    for round in 0..8 {
+        let job = pools.start(&[to]);
+        std::thread::sleep(Duration::from_millis(40 + 35 * round));
+        // Dropped is killed.
+        pools.site.server = None;
+        pools.site.start_server();
+        let ended = pools.ended(job);
+        assert_eq!(ended["state"], "complete", "round {round}: {ended}");
+        pools.is_in(to);
+        restores(&pools.site, "web");
+        to = if to == "fast" { "main" } else { "fast" };
+    }
+    pools.site.govern(&["check", "web"]).ends(0);
+}
