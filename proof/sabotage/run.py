@@ -50,6 +50,38 @@ SABOTAGES = {
         "crates/server-control/src/pools.rs", "let mut also = others.filter(|(_, path)| path.exists());",
         "let mut also = others.filter(|(_, path)| path.exists()).take(0);",
         test("server-control", "a_domain_that_lies_in_two_pools")),
+    "what a move writes is durable": (
+        "crates/repository/src/moving.rs", "written.and_then(|()| to.sync()).and_then", "written.and_then",
+        test("simulation", "a_repository_that_moves")),
+    "what a move writes is compared": (
+        "crates/repository/src/moving.rs", "if self.sum_of(name)? != (length, sum) {",
+        "if self.sum_of(name)? != (length, sum) && false {",
+        test("repository", "what_reads_differently")),
+    "a move removes what the source does not have any more": (
+        "crates/repository/src/moving.rs", "there.difference(names).try_for_each(",
+        "there.difference(names).take(0).try_for_each(",
+        test("repository", "what_comes_and_goes_beside")),
+    "nobody opens a domain that is being moved": (
+        "crates/server-data/src/domains.rs", "        self.is_open(folder)?;\n        if let Some(domain)",
+        "        if let Some(domain)",
+        test("server", "a_domain_moves_there_and_back")),
+    "who uses a domain is waited for before it moves": (
+        "crates/server-data/src/lib.rs", "!self.domains.is_in_use(folder)", "true",
+        test("server", "who_uses_the_domain")),
+    "what is in one pool only is not removed": (
+        "crates/server/src/moving.rs", "if let Some(name) = lacks(&*source, &target).map_err(of_engine)? {",
+        "if let Some(name) = lacks(&*source, &target).map_err(of_engine)?.filter(|_| false) {",
+        test("server", "what_is_in_the_first_pool_only")),
+    "a copy that was whole before the catalog knew is none": (
+        "crates/server/src/moving.rs", "        if finished(to).exists() {\n", "        if finished(to).exists() && false {\n",
+        test("server", "a_copy_that_was_whole_before")),
+    "the control plane reads no domain that is being moved": (
+        "crates/server-control/src/domain_uses.rs", "if state.closed.contains(domain) {",
+        "if state.closed.contains(domain) && false {",
+        test("server-control", "a_domain_is_free_when_all_have_left")),
+    "a move runs where the domain lies": (
+        "crates/catalog/src/domains.rs", " AND COALESCE(pool, '') = $2 AND", " AND $2 = $2 AND",
+        test("catalog", "a_domain_is_read_back")),
     "an unknown use is not zero": (
         "crates/server-contract/src/uses.rs",
         "None => Err(Exceeded::Unknown { quota: allowance.quota.clone(), domain: domain.clone() }),",

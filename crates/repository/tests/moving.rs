@@ -1,4 +1,4 @@
-//! Moves: the target is what the source was, whatever happened on the way.
+//! Moves: the target is what the source was, whatever happened on the copy.
 
 use repository::lease::Lease;
 use repository::local::LocalStorage;
@@ -37,9 +37,9 @@ fn local(folder: &Path) -> Arc<dyn Storage> {
 }
 
 fn moved(source: &Repository, lease: &Lease, target: &dyn Storage) -> repository::Result<Moved> {
-    let way = Move::new(source, target, &Unwatched);
-    way.beside()?;
-    way.rest(lease)
+    let copy = Move::new(source, target, &Unwatched);
+    copy.beside()?;
+    copy.rest(lease)
 }
 
 #[test]
@@ -65,14 +65,14 @@ fn what_comes_and_goes_beside_it_comes_and_goes() {
     let names: Vec<_> = (1..=3).map(|n| store(&source, &lease, n, 70_000)).collect();
     let second = tempfile::tempdir().unwrap();
     let target = local(second.path());
-    let way = Move::new(&source, &*target, &Unwatched);
-    assert!(way.beside().unwrap().files > 0);
-    assert_eq!(way.beside().unwrap(), Moved::default(), "nothing is copied twice");
+    let copy = Move::new(&source, &*target, &Unwatched);
+    assert!(copy.beside().unwrap().files > 0);
+    assert_eq!(copy.beside().unwrap(), Moved::default(), "nothing is copied twice");
     assert_eq!(lacks(&*local(first.path()), &*target).unwrap().as_deref(), Some("README"));
     source.forget(&lease, &names[..1], &session_record(), &tombstone()).unwrap();
     reclaim::run(&source, &lease, OPTIONS, None).unwrap();
     store(&source, &lease, 4, 70_000);
-    way.rest(&lease).unwrap();
+    copy.rest(&lease).unwrap();
     assert_eq!(content(second.path()), content(first.path()));
     assert_eq!(lacks(&*local(first.path()), &*target).unwrap(), None);
 }
@@ -159,6 +159,6 @@ fn who_lost_the_lease_moves_nothing_more() {
     // As a network file system does it: the lock is given to another one.
     std::fs::remove_file(first.path().join("lock")).unwrap();
     let _other = reopened(first.path()).lease("another").unwrap();
-    let way = Move::new(&source, &*target, &Unwatched);
-    assert!(matches!(way.rest(&lease), Err(Error::LeaseLost { .. })));
+    let copy = Move::new(&source, &*target, &Unwatched);
+    assert!(matches!(copy.rest(&lease), Err(Error::LeaseLost { .. })));
 }

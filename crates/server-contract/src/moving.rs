@@ -20,6 +20,8 @@ pub struct MoveRequest<'a> {
     pub from: &'a Path,
     /// Its directory in the other pool.
     pub to: &'a Path,
+    /// What its directory would be in all others: moves to there that were given up may have left something.
+    pub others: &'a [PathBuf],
     /// What runs in the domain is ended, instead of waited for.
     pub interrupt: bool,
     /// An earlier move was killed when the catalog named the other pool already.

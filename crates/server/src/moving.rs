@@ -19,7 +19,7 @@ use server_contract::upkeep::UpkeepError;
 use server_data::Shared;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,15 +49,15 @@ impl DomainMover for Mover {
         watch: &dyn Watch,
     ) -> Result<Moved> {
         pace::step_back();
-        let (shared, moved) = (&*self.0, Moved::default());
-        let mut way = Way { shared, request, control, watch, moved, is_switched: false };
-        way.is_switched = request.is_switched;
-        way.run()
+        let (shared, moved, is_switched) = (&*self.0, Moved::default(), request.is_switched);
+        let mut attempt = Attempt { shared, request, control, watch, moved, is_switched };
+        let done = attempt.run();
+        done.map_err(|error| attempt.with_what_stays(error))
     }
 }
 
 /// One move.
-struct Way<'a> {
+struct Attempt<'a> {
     shared: &'a Shared,
     request: &'a MoveRequest<'a>,
     control: &'a dyn MoveControl,
@@ -67,8 +67,8 @@ struct Way<'a> {
     is_switched: bool,
 }
 
-impl Way<'_> {
-    fn run(mut self) -> Result<Moved> {
+impl Attempt<'_> {
+    fn run(&mut self) -> Result<Moved> {
         let MoveRequest { from, to, .. } = *self.request;
         [from, to]
             .iter()
@@ -99,9 +99,14 @@ impl Way<'_> {
         Ok(Moved { is_done: true, ..self.moved })
     }
 
-    /// A copy that was whole before the catalog named its pool is not any more: others may have written since.
+    /// A copy that was whole before the catalog named its pool is not any more: others may have written since. Copies
+    /// in pools to which it does not move go.
     fn take_up_again(&self) -> Result<()> {
-        let to = self.request.to;
+        let MoveRequest { from, to, others, .. } = *self.request;
+        for other in others.iter().map(PathBuf::as_path).chain([from]) {
+            remove(&unfinished(other))?;
+            remove(&finished(other))?;
+        }
         if finished(to).exists() {
             remove(&unfinished(to))?;
             rename(&finished(to), &unfinished(to))?;
@@ -234,8 +239,22 @@ impl Way<'_> {
         Ok(())
     }
 
+    /// Says where a copy that is not whole stays.
+    fn with_what_stays(&self, error: UpkeepError) -> UpkeepError {
+        let copy = unfinished(self.request.to);
+        match error {
+            UpkeepError::Failed(why) if !self.is_switched && copy.exists() => {
+                UpkeepError::Failed(format!(
+                    "{why}. What was copied stays in {}: the next move goes on with it",
+                    copy.display()
+                ))
+            }
+            other => other,
+        }
+    }
+
     /// Nothing was changed, and nothing is left of it.
-    fn cancelled(self) -> Result<Moved> {
+    fn cancelled(&self) -> Result<Moved> {
         if !self.is_switched {
             remove(&unfinished(self.request.to))?;
             remove(&finished(self.request.to))?;

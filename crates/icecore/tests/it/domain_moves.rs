@@ -1,10 +1,12 @@
 //! Domains that move from pool to pool, as one types it, while nodes use them.
 
+use crate::machine::ended;
 use crate::server_pools::{add, backup, restores};
-use crate::storage_servers::Site;
+use crate::storage_servers::{Running, Site};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A server with the pool `fast` beside the first one, and the node `web`, of which something is stored in that.
@@ -129,6 +131,31 @@ fn a_move_that_interrupts_ends_a_backup_which_begins_again_by_itself() {
     assert!(pools.site.said("web").contains("data that is already stored is not sent again"));
     assert_eq!(pools.snapshots(), 2);
     restores(&pools.site, "web");
+}
+
+#[test]
+fn a_restore_goes_on_behind_a_move_that_interrupts_it() {
+    let pools = Pools::new(&[]);
+    pools.site.machine.write("much", &testkit::noise(5, 16 << 20));
+    backup(&pools.site, "web").ends(0);
+    pools.site.govern(&["limit", "add", "--node", "web", "--down", "4M"]).ends(0);
+    let target = pools.site.folder("slowly");
+    let mut command =
+        pools.site.node_command("web", &["restore", "latest", "--target", &target, "--json"]);
+    let mut restore = Running(command.stdout(Stdio::null()).spawn().unwrap());
+    pools.site.wait_for("the restore", |site| {
+        let jobs = site.govern(&["sessions", "--json"]).ends(0).lines();
+        jobs.iter().any(|job| job["kind"] == "restore")
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    let job = pools.start(&["fast", "--interrupt"]);
+    assert_eq!(pools.ended(job)["state"], "complete");
+    assert!(restore.0.try_wait().unwrap().is_none(), "it goes on");
+    pools.is_in("fast");
+    assert!(restore.0.wait().unwrap().success());
+    let source = pools.site.folder("source");
+    let same = ended(Command::new("diff").args(["-r", &format!("{target}{source}"), &source]));
+    assert_eq!(same.code, 0, "{}", same.text());
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(crate) struct PlannedMove {
     /// The directory of the domain in each.
     pub(crate) from: PathBuf,
     pub(crate) to: PathBuf,
+    /// What its directory would be in all others that may be looked into.
+    pub(crate) others: Vec<PathBuf>,
     /// An earlier move was killed when the catalog named the other pool already.
     pub(crate) is_switched: bool,
 }
@@ -48,7 +50,7 @@ impl Pools {
         let source = named(&current).ok_or_else(|| missing("pool", &current))?;
         gives_it(source)?;
         let from = self.place_of(domain)?.folder;
-        Ok(self.planned((&current, from), (to, domain), false))
+        Ok(self.planned(&pools, (&current, from), (to, domain), false))
     }
 
     /// What is left to be done of a move to the pool in which the catalog has the domain.
@@ -58,7 +60,7 @@ impl Pools {
         for pool in others {
             let from = self.folder.domain(of_folder(&pool.name), &domain.name);
             if from.exists() || leftover(&from).exists() {
-                return Ok(self.planned((&pool.name, from), (to, domain), true));
+                return Ok(self.planned(pools, (&pool.name, from), (to, domain), true));
             }
         }
         let message = format!("the domain '{}' lies in the pool '{to}' already", domain.name);
@@ -67,13 +69,19 @@ impl Pools {
 
     fn planned(
         &self,
+        pools: &[Pool],
         (source, from): (&Name, PathBuf),
         (target, domain): (&Name, &Domain),
         is_switched: bool,
     ) -> PlannedMove {
-        let to = self.folder.domain(of_folder(target), &domain.name);
+        let at = |name| self.folder.domain(of_folder(name), &domain.name);
+        let is_other = |pool: &&Pool| {
+            pool.state != PoolState::Offline && ![source, target].contains(&&pool.name)
+        };
+        let others = pools.iter().filter(is_other).map(|pool| at(&pool.name)).collect();
+        let to = at(target);
         let (from_pool, to_pool) = (of_folder(source).cloned(), of_folder(target).cloned());
-        PlannedMove { from_pool, to_pool, from, to, is_switched }
+        PlannedMove { from_pool, to_pool, from, to, others, is_switched }
     }
 }
 

@@ -88,6 +88,7 @@ pub(super) fn run(
     let request = MoveRequest {
         from: &planned.from,
         to: &planned.to,
+        others: &planned.others,
         interrupt: to.interrupt,
         is_switched: planned.is_switched,
     };

@@ -30,6 +30,7 @@ impl MoveControl for Rig {
 
     fn switch(&self) -> Result<(), String> {
         assert!(finished(&self.to).exists() || !self.from.exists(), "it is whole by then");
+        assert!(self.shared.domains.open(&self.from).is_err(), "nobody uses it meanwhile");
         *self.switched.lock() += 1;
         self.switch.lock().clone()
     }
@@ -64,7 +65,7 @@ impl Rig {
     }
 
     fn request(&self, is_switched: bool) -> MoveRequest<'_> {
-        MoveRequest { from: &self.from, to: &self.to, interrupt: false, is_switched }
+        MoveRequest { from: &self.from, to: &self.to, others: &[], interrupt: false, is_switched }
     }
 
     fn moved(&self, is_switched: bool) -> Result<Moved, UpkeepError> {
@@ -134,6 +135,20 @@ fn a_copy_that_is_not_whole_is_gone_on_with() {
 }
 
 #[test]
+fn what_a_move_to_another_pool_left_goes() {
+    let rig = Rig::new();
+    let third = rig.to.parent().unwrap().with_file_name("third").join("web");
+    fs::create_dir(third.parent().unwrap()).unwrap();
+    for left in [unfinished(&third), finished(&third), unfinished(&rig.from), finished(&rig.from)] {
+        copy_tree(&rig.from, &left);
+    }
+    let request = MoveRequest { others: std::slice::from_ref(&third), ..rig.request(false) };
+    assert!(Mover(rig.shared.clone()).move_domain(&request, &rig, &Unwatched).unwrap().is_done);
+    rig.is_moved(3);
+    assert_eq!(fs::read_dir(third.parent().unwrap()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_copy_that_was_whole_before_the_catalog_knew_takes_what_came_since() {
     let rig = Rig::new();
     copy_tree(&rig.from, &finished(&rig.to));
@@ -176,6 +191,7 @@ fn without_the_catalog_it_stays_where_it_was_and_the_next_move_goes_on() {
     *rig.switch.lock() = Err("the database is away".to_owned());
     let error = rig.moved(false).unwrap_err();
     assert!(error.to_string().contains("the database is away"), "{error}");
+    assert!(finished(&rig.to).exists());
     assert!(rig.shared.domains.open(&rig.from).is_ok());
     rig.back_up(4);
     *rig.switch.lock() = Ok(());

@@ -119,7 +119,7 @@ impl PoolArgs {
             Action::List => list(reach, context),
             Action::Show { name } => show(name, reach, context),
             Action::State(state) => state.run(reach, context),
-            Action::Move(way) => way.run(reach, context),
+            Action::Move(wanted) => wanted.run(reach, context),
         }
     }
 }

@@ -31,7 +31,7 @@ pub fn a_repository_that_moves(bed: &mut TestBed) {
 
 fn move_to(running: &WriterProcess, target: &Arc<Disk>) -> Result<()> {
     let storage = target.process();
-    let way = Move::new(&running.repository, &storage, &Unwatched);
-    way.beside()?;
-    way.rest(&running.lease).map(|_| ())
+    let copy = Move::new(&running.repository, &storage, &Unwatched);
+    copy.beside()?;
+    copy.rest(&running.lease).map(|_| ())
 }
