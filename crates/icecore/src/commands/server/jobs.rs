@@ -101,7 +101,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
     /// Only jobs of this kind.
-    #[arg(long, value_name = "KIND", value_parser = ["backup", "restore", "reclaim", "check"])]
+    #[arg(long, value_name = "KIND", value_parser = ["backup", "restore", "expire", "copy", "reclaim", "check", "move"])]
     kind: Option<String>,
     /// Only jobs in this state.
     #[arg(long, value_name = "STATE", value_parser = ["queued", "suspended", "running", "complete", "partial", "failed", "cancelled", "missed", "lost"])]
