@@ -50,6 +50,10 @@ SABOTAGES = {
         "crates/server-control/src/pools.rs", "let mut also = others.filter(|(_, path)| path.exists());",
         "let mut also = others.filter(|(_, path)| path.exists()).take(0);",
         test("server-control", "a_domain_that_lies_in_two_pools")),
+    "sessions follow what is healed": (
+        "crates/repository/src/copy/heal.rs", "    repository.pins.lock().follow(&whole, &written.map(ContainerNo).collect());\n",
+        "    let _ = written;\n",
+        test("repository", "a_session_goes_on_to_rely")),
     "what a move writes is durable": (
         "crates/repository/src/moving.rs", "written.and_then(|()| to.sync()).and_then", "written.and_then",
         test("simulation", "a_repository_that_moves")),

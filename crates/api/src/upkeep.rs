@@ -118,6 +118,9 @@ pub struct CheckReport {
     pub position: u64,
     /// Whether everything that was to be read was.
     pub is_done: bool,
+    /// Containers and snapshots that were damaged and are whole again, from a copy.
+    #[serde(default)]
+    pub healed: u64,
 }
 
 /// What a copy did: the report of its job.
@@ -182,6 +185,9 @@ pub enum UpkeepWork {
         position: u64,
         /// The most bytes to read in a second; no limit when missing.
         bytes_per_sec: Option<u64>,
+        /// Directories with a copy of the domain, from which damage is healed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        copies: Vec<String>,
     },
 }
 

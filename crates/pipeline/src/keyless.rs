@@ -11,12 +11,14 @@ use format::record;
 use ids::{ContainerNo, KeyId, RecordLocation, SnapshotId};
 use repository::Repository;
 use repository::check::{ContainerDamage, containers_in_index, open_container};
+use repository::copy::heal_containers;
 use repository::lease::{Lease, LeasePurpose};
 use repository::reclaim::{self, ReclaimOptions, ReclaimOutcome};
 use repository::watch::{Unwatched, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Damages that are listed; all are counted.
 const TOLD_MAX: usize = 100;
@@ -73,6 +75,8 @@ pub struct PartReport {
     pub position: u64,
     /// Whether the whole part was read.
     pub is_done: bool,
+    /// The containers in which something is damaged, or that are gone.
+    pub damaged: BTreeSet<ContainerNo>,
 }
 
 /// Which containers a check reads.
@@ -99,16 +103,47 @@ pub fn scrub_part(repository: &Repository, part: Part, watch: &dyn Watch) -> Res
     let all = containers(repository)?;
     let left: Vec<_> = all.iter().copied().filter(|number| number.0 > part.after).collect();
     let wanted = part.percent.map_or(left.len(), |percent| share(all.len(), percent));
-    let mut position = part.after;
+    let (mut position, mut damaged) = (part.after, BTreeSet::new());
     for number in left.iter().take(wanted) {
         if !watch.goes_on() {
-            return Ok(PartReport { report, position, is_done: false });
+            return Ok(PartReport { report, position, is_done: false, damaged });
         }
+        let before = report.damaged;
         container(repository, *number, &mut report, watch)?;
+        damaged.extend((report.damaged > before).then_some(*number));
         position = number.0;
     }
     let is_last = wanted >= left.len();
-    Ok(PartReport { report, position: if is_last { 0 } else { position }, is_done: true })
+    let position = if is_last { 0 } else { position };
+    Ok(PartReport { report, position, is_done: true, damaged })
+}
+
+/// Heals what a check of a part found damaged from `copies`, beside sessions, and looks at that again: what is damaged
+/// afterwards, and how many containers and snapshots were healed.
+///
+/// # Errors
+/// As [`heal_containers`].
+pub fn heal_part(
+    repository: &Arc<Repository>,
+    lease: &Arc<Lease>,
+    copies: &[Arc<Repository>],
+    found: PartReport,
+    watch: &dyn Watch,
+) -> Result<(PartReport, u64)> {
+    let done = heal_containers(repository, lease, copies, found.damaged.clone(), watch)?;
+    let healed = (done.containers.len() + done.snapshots.len()) as u64;
+    let (mut report, mut damaged) = (ScrubReport::default(), BTreeSet::new());
+    structure(repository, &mut report, watch)?;
+    history(repository, &mut report)?;
+    let there = containers(repository)?;
+    for number in found.damaged.intersection(&there) {
+        let before = report.damaged;
+        container(repository, *number, &mut report, watch)?;
+        damaged.extend((report.damaged > before).then_some(*number));
+    }
+    let ScrubReport { damaged: count, damages, .. } = report;
+    let report = ScrubReport { damaged: count, damages, ..found.report };
+    Ok((PartReport { report, damaged, ..found }, healed))
 }
 
 /// So many of `count`, and at least one.

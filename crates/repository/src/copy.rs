@@ -20,7 +20,7 @@ use crate::snapshots::SnapshotRef;
 use crate::watch::Watch;
 use crate::{Error, Repository, Result};
 use batch::{Batch, Copied};
-pub use heal::{HealOutcome, heal};
+pub use heal::{HealOutcome, heal, heal_containers};
 use ids::{ObjectId, SnapshotId};
 pub use records::GoodRecord;
 use rustc_hash::FxHashSet;

@@ -189,6 +189,15 @@ impl Pins {
         self.sessions.values().any(|session| session.containers.contains(&container))
     }
 
+    /// What lay in `gone` lies in `others` now: who relies on any of the former relies on all of the latter.
+    pub(crate) fn follow(&mut self, gone: &[ContainerNo], others: &BTreeSet<ContainerNo>) {
+        for pinned in self.sessions.values_mut() {
+            if gone.iter().any(|number| pinned.containers.contains(number)) {
+                pinned.containers.extend(others);
+            }
+        }
+    }
+
     /// Takes a condemnation back: nothing was deleted.
     pub(crate) fn pardon(&mut self, containers: &[ContainerNo]) {
         containers.iter().for_each(|number| {
@@ -219,6 +228,18 @@ mod tests {
         assert!(!pins.pin(session, TWO), "what is condemned is not promised");
         pins.end(session, true);
         assert_eq!(pins.condemn(&[ONE]), [ONE]);
+    }
+
+    #[test]
+    fn who_relies_on_what_was_moved_relies_on_where_it_is() {
+        let mut pins = Pins::default();
+        let (one, two) = (pins.begin(None), pins.begin(None));
+        assert!(pins.pin(one, ONE));
+        pins.follow(&[ONE], &BTreeSet::from([TWO]));
+        assert_eq!(pins.condemn(&[TWO]), []);
+        pins.end(one, true);
+        assert_eq!(pins.condemn(&[TWO]), [TWO], "nobody else relied on it");
+        pins.end(two, true);
     }
 
     #[test]

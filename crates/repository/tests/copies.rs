@@ -302,3 +302,25 @@ fn what_is_damaged_or_gone_is_healed_from_a_copy_and_the_rest_stays() {
     assert_eq!(ids.len(), 6, "as a rebuild finds it");
     assert!((2..=6).all(|n| rebuilt.is_complete(page(n)).unwrap()));
 }
+
+#[test]
+fn a_session_goes_on_to_rely_on_what_is_healed_beside_it() {
+    let (first, source, lease) = made();
+    let names: Vec<_> = (1..=3).map(|n| store(&source, &lease, n, 2_000)).collect();
+    let (_second, target, target_lease) = second();
+    copied(&source, (&target, &target_lease), &names, &Unwatched);
+    damage(first.path(), 2);
+    let session = source.begin(&lease, None, session_record()).unwrap();
+    for id in [chunk(2), page(2)] {
+        assert!(session.is_stored(&id).unwrap(), "nobody has read it yet");
+    }
+    let broken = [ContainerNo(2)].into();
+    let healed = copy::heal_containers(&source, &lease, &[target], broken, &Unwatched).unwrap();
+    assert_eq!((healed.containers.len(), healed.lost_objects), (1, 0), "{healed:?}");
+    source.forget(&lease, &names[1..2], &session_record(), &tombstone()).unwrap();
+    reclaim::run(&source, &lease, OPTIONS, None).unwrap();
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(2), sequence)).unwrap();
+    drop((source, lease));
+    assert!(has_all(first.path(), &[1, 2, 3]));
+}

@@ -15,13 +15,15 @@ pub struct ReclaimRequest {
 
 /// How to check.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CheckRequest {
+pub struct CheckRequest<'a> {
     /// Share of the containers to read, in percent; all without one.
     pub sample_percent: Option<f64>,
     /// The container after which reading begins; 0 for the first.
     pub position: u64,
     /// The most bytes to read in a second; `None` for no limit.
     pub bytes_per_sec: Option<u64>,
+    /// Directories with a copy of the domain, from which damage is healed.
+    pub copies: &'a [String],
 }
 
 /// How to copy.
@@ -73,14 +75,14 @@ pub trait DomainUpkeep: Send + Sync {
         watch: &dyn Watch,
     ) -> Result<CopyReport, UpkeepError>;
 
-    /// Reads what is stored, and looks for damage, which is reported and not returned.
+    /// Reads what is stored, and looks for damage, which is healed from a copy, or else reported and not returned.
     ///
     /// # Errors
     /// [`UpkeepError`], when the storage is unreachable.
     fn check(
         &self,
         folder: &Path,
-        request: &CheckRequest,
+        request: &CheckRequest<'_>,
         watch: &dyn Watch,
     ) -> Result<CheckReport, UpkeepError>;
 }
@@ -101,8 +103,8 @@ pub fn carried_out(
             let request = CopyRequest { to: Path::new(to), domain, bytes_per_sec };
             worker.copy(folder, &request, watch).map(UpkeepEnd::Copied)
         }
-        UpkeepWork::Check { sample_percent, position, bytes_per_sec } => {
-            let request = CheckRequest { sample_percent, position, bytes_per_sec };
+        UpkeepWork::Check { sample_percent, position, bytes_per_sec, ref copies } => {
+            let request = CheckRequest { sample_percent, position, bytes_per_sec, copies };
             worker.check(folder, &request, watch).map(UpkeepEnd::Checked)
         }
     };

@@ -2,6 +2,7 @@
 //! key, but what it needs (signatures of snapshots and of what was forgotten) lies above both planes.
 
 mod copies;
+mod healing;
 pub(crate) mod pace;
 
 use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
@@ -55,14 +56,18 @@ impl DomainUpkeep for Worker {
     fn check(
         &self,
         folder: &Path,
-        request: &CheckRequest,
+        request: &CheckRequest<'_>,
         watch: &dyn Watch,
     ) -> Result<CheckReport, UpkeepError> {
         pace::step_back();
         let domain = self.0.open(folder).map_err(of_engine)?;
         let pace = Pace::new(watch, request.bytes_per_sec);
         let part = Part { after: request.position, percent: request.sample_percent };
-        keyless::scrub_part(&domain.repository, part, &pace).map(checked).map_err(failed)
+        let found = keyless::scrub_part(&domain.repository, part, &pace).map_err(failed)?;
+        if found.report.damaged == 0 {
+            return Ok(checked(found, 0));
+        }
+        healing::healed(&domain, request.copies, found, &pace)
     }
 }
 
@@ -81,8 +86,8 @@ fn reclaimed(done: &ReclaimOutcome) -> ReclaimReport {
     }
 }
 
-fn checked(done: PartReport) -> CheckReport {
-    let PartReport { report, position, is_done } = done;
+fn checked(done: PartReport, healed: u64) -> CheckReport {
+    let PartReport { report, position, is_done, .. } = done;
     CheckReport {
         snapshots: report.snapshots,
         containers_read: report.containers,
@@ -92,6 +97,7 @@ fn checked(done: PartReport) -> CheckReport {
         damages: report.damages,
         position,
         is_done,
+        healed,
     }
 }
 

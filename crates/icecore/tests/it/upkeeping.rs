@@ -134,6 +134,65 @@ fn a_server_reclaims_and_checks_a_domain_while_a_node_backs_up_to_it() {
     site.restores_exactly("back");
 }
 
+/// The files of the containers of the domain `web`, the largest first.
+fn containers(site: &Site) -> Vec<PathBuf> {
+    let shard = site.machine.path("data/pool/domains/web/containers/00000000");
+    let files = std::fs::read_dir(shard).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|it| it == "ice")).collect();
+    files.sort_by_key(|file| std::cmp::Reverse(std::fs::metadata(file).unwrap().len()));
+    files
+}
+
+#[test]
+fn a_check_heals_from_the_copy_that_the_server_keeps() {
+    let site = Site::new();
+    for (seed, length) in [(1, 6 << 20), (2, 3 << 20)] {
+        site.back_up(&noise(seed, length));
+    }
+    let second = site.machine.path("second");
+    std::fs::create_dir(&second).unwrap();
+    std::fs::write(second.join("icecore-copies"), "").unwrap();
+    let (tasks, to) = ("tasks=[\"copy\"]", format!("to={}", second.display()));
+    let words = ["upkeep", "create", "second", "--set", tasks, "--set", &to, "--yes"];
+    govern(&site.machine, &words).ends(0);
+    site.started(&["upkeep", "start", "second", "--json"]);
+    let [damaged, gone] = containers(&site).try_into().unwrap();
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    bytes[3 << 20] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    std::fs::remove_file(gone).unwrap();
+    let mut backup = site.open_backup();
+    let words = ["upkeep", "create", "all", "--set", "tasks=[\"check\"]", "--yes"];
+    govern(&site.machine, &words).ends(0);
+    let check = || site.started(&["upkeep", "start", "all", "--json"]);
+    let job = check();
+    assert_eq!(job["state"], "complete", "{job}");
+    assert_eq!(
+        (&report(&job)["healed"], &report(&job)["damaged"]),
+        (&2.into(), &0.into()),
+        "{job}"
+    );
+    let alarm = || {
+        let rows = govern(&site.machine, &["upkeep", "status", "--json"]).ends(0).lines();
+        rows.iter().find(|row| row["task"] == "check").unwrap()["alarm"].clone()
+    };
+    assert!(alarm().as_str().unwrap().contains("healed from a copy"), "{}", alarm());
+    drop(backup.stdin.take());
+    assert!(backup.wait().unwrap().success());
+    govern(&site.machine, &["check", "web"]).ends(0);
+    let (target, snapshot) = (site.machine.path("out"), site.machine.source());
+    let snapshot = format!("latest:{}", snapshot.display());
+    site.run(&["restore", &snapshot, "--target", target.to_str().unwrap()]).ends(0);
+    assert_eq!(std::fs::read(target.join("noise")).unwrap(), noise(2, 3 << 20));
+    // Two rounds over everything without damage, and the alarm ends.
+    for _ in 0..2 {
+        assert!(alarm().is_string());
+        assert_eq!(report(&check())["healed"], 0);
+    }
+    assert_eq!(alarm(), Value::Null);
+}
+
 #[test]
 fn a_server_copies_a_domain_to_a_second_place_while_a_node_backs_up_to_it() {
     let site = Site::new();

@@ -18,6 +18,7 @@ use ids::{ContainerNo, ObjectId, RecordLocation};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What was healed.
 #[derive(Clone, Debug, Default)]
@@ -49,18 +50,36 @@ pub fn heal(
     copies: &[Arc<Repository>],
     watch: &dyn Watch,
 ) -> Result<HealOutcome> {
-    let only = repository.reclaiming.try_lock();
-    if only.is_none() {
+    let listed = repository.current_containers()?.into_iter().filter(|file| file.finished);
+    let mut numbers: BTreeSet<_> = listed.map(|file| file.number).collect();
+    numbers.extend(containers_in_index(repository)?);
+    heal_containers(repository, lease, copies, numbers, watch)
+}
+
+/// The same of these containers and of all snapshots, beside sessions: of the others nothing is read.
+///
+/// # Errors
+/// As for [`heal`].
+pub fn heal_containers(
+    repository: &Arc<Repository>,
+    lease: &Arc<Lease>,
+    copies: &[Arc<Repository>],
+    numbers: BTreeSet<ContainerNo>,
+    watch: &dyn Watch,
+) -> Result<HealOutcome> {
+    let alone = repository.reclaiming.try_lock();
+    if alone.is_none() {
         return Err(Error::InUse { holder: "a reclaim of this process".into() });
     }
     let mut outcome = HealOutcome::default();
     heal_snapshots(repository, lease, copies, &mut outcome)?;
-    let mut broken = find_broken(repository, watch)?;
+    let mut broken = find_broken(repository, numbers, watch)?;
     if broken.is_empty() || !watch.goes_on() {
         return Ok(outcome);
     }
     find_lost(repository, &mut broken)?;
     let lost: Vec<_> = broken.values().flat_map(|it| it.lost.iter().copied()).collect();
+    let first = repository.next_container.load(Ordering::Relaxed);
     let session = repository.begin_copy(lease);
     let found = take_from_copies(&session, copies, lost)?;
     let is_whole = |it: &Broken| it.lost.iter().all(|prefix| found.contains(prefix));
@@ -71,6 +90,9 @@ pub fn heal(
     }
     store_manifests(repository, &session, &broken)?;
     session.commit_copied(&[], 0)?;
+    // Sessions that were told of what lay there go on to rely on it; a reclaim would take it for nobody's.
+    let written = first..repository.next_container.load(Ordering::Relaxed);
+    repository.pins.lock().follow(&whole, &written.map(ContainerNo).collect());
     for number in whole {
         lease.verify()?;
         repository.storage.remove(&container::name(number))?;
@@ -118,14 +140,12 @@ fn replace(repository: &Repository, name: SnapshotRef, bytes: &[u8]) -> Result<(
     Ok(())
 }
 
-/// The containers in which anything is damaged, and those that are gone.
+/// Those of `numbers` in which anything is damaged, or that are gone.
 fn find_broken(
     repository: &Repository,
+    numbers: BTreeSet<ContainerNo>,
     watch: &dyn Watch,
 ) -> Result<BTreeMap<ContainerNo, Broken>> {
-    let listed = repository.current_containers()?.into_iter().filter(|file| file.finished);
-    let mut numbers: BTreeSet<_> = listed.map(|file| file.number).collect();
-    numbers.extend(containers_in_index(repository)?);
     let (mut broken, mut records) = (BTreeMap::new(), RecordReader::new(repository));
     for number in numbers {
         if !watch.goes_on() {

@@ -174,7 +174,8 @@ mod tests {
         let (place, others) = (("127.0.0.1".to_owned(), closed.port()), Default::default());
         let others = (others, Arc::new(Direct) as Arc<dyn server_contract::Repositories>);
         let there = RemoteDomain::new(&parts.issuer, place, (&disk, &web), others).unwrap();
-        let work = UpkeepWork::Check { sample_percent: None, position: 0, bytes_per_sec: None };
+        let (sample_percent, bytes_per_sec, copies) = Default::default();
+        let work = UpkeepWork::Check { sample_percent, position: 0, bytes_per_sec, copies };
         let patience = Duration::from_millis(1_500);
         let begun = Instant::now();
         let failed = there.upkeep_with(patience, 1, &work, &Unwatched).unwrap_err();

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
 use server_contract::upkeep::{DomainUpkeep as Worker, carried_out};
-use site::UpkeepTask;
+use site::{Site, UpkeepTask};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,8 @@ fn work(
     if wanted.task == UpkeepTask::Expire.name() {
         return expired(upkeep, &wanted.domain);
     }
-    let Some(work) = work_of(&part.upkeep, wanted, before.position) else {
+    let copies = copies_of(&site, &wanted.domain);
+    let Some(work) = work_of(&part.upkeep, wanted, before.position, copies) else {
         return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
     };
     let end = match &place {
@@ -120,8 +121,7 @@ fn work(
             return Ok(Came { alarm: None, ..Came::done(String::new()) });
         }
         Local(folder, ..) => {
-            may_work(upkeep, &wanted.domain, &work)?;
-            carried_out(worker, folder, &work, watch)
+            carried_out(worker, folder, &permitted(upkeep, &wanted.domain, work)?, watch)
         }
         Remote(there) => there.upkeep(open.job.id, &work, watch)?,
     };
@@ -141,7 +141,19 @@ fn expired(upkeep: &Upkeep, domain: &str) -> Result<Came> {
     })
 }
 
-fn work_of(upkeep: &site::Upkeep, wanted: &NewUpkeepJob, position: u64) -> Option<UpkeepWork> {
+/// Where copies of a domain lie by what the site declares.
+fn copies_of(site: &Site, domain: &str) -> Vec<String> {
+    let copying = site.upkeeps.values().filter(|it| it.tasks.contains(&UpkeepTask::Copy));
+    let covering = copying.filter(|it| it.covers(domain));
+    covering.filter_map(|it| Some(format!("{}/{domain}", it.to.as_ref()?))).collect()
+}
+
+fn work_of(
+    upkeep: &site::Upkeep,
+    wanted: &NewUpkeepJob,
+    position: u64,
+    copies: Vec<String>,
+) -> Option<UpkeepWork> {
     let bytes_per_sec = upkeep.throttle.map(|rate| rate.0);
     Some(match UpkeepTask::from_name(&wanted.task)? {
         UpkeepTask::Expire => return None,
@@ -155,7 +167,7 @@ fn work_of(upkeep: &site::Upkeep, wanted: &NewUpkeepJob, position: u64) -> Optio
         }
         UpkeepTask::Check => {
             let sample_percent = upkeep.sample.map(|share| share.value());
-            UpkeepWork::Check { sample_percent, position, bytes_per_sec }
+            UpkeepWork::Check { sample_percent, position, bytes_per_sec, copies }
         }
     })
 }
@@ -167,14 +179,17 @@ fn place(upkeep: &Upkeep, domain: &str) -> Result<Option<DomainRepository>> {
     known.map(|known| upkeep.repositories.of(&known)).transpose()
 }
 
-/// Nothing is freed in a pool that is read-only.
-fn may_work(upkeep: &Upkeep, domain: &str, work: &UpkeepWork) -> Result<()> {
+/// What of the work may be done: in a pool that is read-only nothing is freed, and nothing healed.
+fn permitted(upkeep: &Upkeep, domain: &str, work: UpkeepWork) -> Result<UpkeepWork> {
     let known = upkeep.catalog.domain(&crate::error::parse_name(domain)?)?;
     let place = known.map(|known| upkeep.repositories.place_of(&known)).transpose()?;
     let read_only = place.and_then(|place| place.read_only);
-    match read_only.filter(|_| matches!(work, UpkeepWork::Reclaim { .. })) {
-        Some(refusal) => Err(refusal.into()),
-        None => Ok(()),
+    match (read_only, work) {
+        (Some(refusal), UpkeepWork::Reclaim { .. }) => Err(refusal.into()),
+        (Some(_), UpkeepWork::Check { sample_percent, position, bytes_per_sec, .. }) => {
+            Ok(UpkeepWork::Check { sample_percent, position, bytes_per_sec, copies: Vec::new() })
+        }
+        (_, work) => Ok(work),
     }
 }
 
@@ -275,6 +290,17 @@ impl Came {
             let (state, error, alarm) = (JobState::Failed, Some(what), Some(alarm));
             return Self { state, error, damaged, alarm, ..came };
         }
+        if report.healed > 0 {
+            let alarm = format!(
+                "{} damaged and healed from a copy: the disk of the pool may be failing. To check all of it: {closer}",
+                many(report.healed)
+            );
+            return Self {
+                damaged: damaged.saturating_add(report.healed),
+                alarm: Some(alarm),
+                ..came
+            };
+        }
         match (report.position, before.damaged) {
             // The last container was read, and none since the first was damaged.
             (0, 0) => came,
@@ -283,6 +309,12 @@ impl Came {
             _ => Self { damaged, alarm: before.alarm.clone(), ..came },
         }
     }
+}
+
+fn many(healed: u64) -> String {
+    let words =
+        if healed == 1 { "container or snapshot was" } else { "containers or snapshots were" };
+    format!("{healed} {words}")
 }
 
 pub(super) fn json(report: &impl serde::Serialize) -> String {
