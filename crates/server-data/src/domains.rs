@@ -17,14 +17,17 @@ use repository::received::ReceivedSnapshot;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use server_contract::{Expired, Repositories, pool};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// Who holds the lease, for people.
 const HOLDER: &str = "the server";
 
+/// So long a directory stays closed from which a repository was moved.
+const CLOSED_FOR: Duration = Duration::from_secs(300);
 /// Who has a repository that is closed, for people.
 const MOVER: &str = "the server, which moves the domain to another pool";
 
@@ -32,8 +35,8 @@ const MOVER: &str = "the server, which moves the domain to another pool";
 #[derive(Default)]
 pub struct Domains {
     slots: Mutex<FxHashMap<PathBuf, Arc<DomainSlot>>>,
-    /// Directories whose repositories are being moved, or were: nobody opens them.
-    closed: Mutex<FxHashSet<PathBuf>>,
+    /// Directories whose repositories are being moved, or were until when: nobody opens them.
+    closed: Mutex<FxHashMap<PathBuf, Option<Instant>>>,
     /// Signs that snapshots expired.
     receipts: Option<Arc<Receipts>>,
 }
@@ -67,7 +70,13 @@ impl Domains {
 
     /// Nobody opens the repository in `folder` from now on.
     pub fn close(&self, folder: &Path) {
-        self.closed.lock().insert(folder.to_owned());
+        self.closed.lock().insert(folder.to_owned(), None);
+    }
+
+    /// It lies elsewhere now. Who looked its place up before must not make another one there; nobody takes so long to
+    /// open it.
+    pub fn moved_away(&self, folder: &Path) {
+        self.closed.lock().insert(folder.to_owned(), Instant::now().checked_add(CLOSED_FOR));
     }
 
     /// It may be opened again.
@@ -77,7 +86,9 @@ impl Domains {
 
     /// Whether nobody opens it.
     pub fn is_closed(&self, folder: &Path) -> bool {
-        self.closed.lock().contains(folder)
+        let mut closed = self.closed.lock();
+        closed.retain(|_, until| until.is_none_or(|until| Instant::now() < until));
+        closed.contains_key(folder)
     }
 
     /// Whether somebody has it open, or opens it at this moment.

@@ -28,7 +28,8 @@ const HOLDER: &str = "the server, which moves the domain";
 /// How often it looks whether something still runs in the domain.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Those who use the domain have so long to leave when it is closed; else it is opened again for a while.
-const LEAVE_WITHIN: Duration = Duration::from_secs(30);
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+const OPEN_FOR: Duration = Duration::from_secs(60);
 const LEFT_EVERY: Duration = Duration::from_millis(50);
 /// Passes beside the sessions end with one that copied less.
 const LITTLE_BYTES: u64 = 256 << 20;
@@ -87,8 +88,9 @@ impl Attempt<'_> {
         }
         let begun = Instant::now();
         let done = self.while_closed();
-        if !self.is_switched {
-            self.shared.domains.reopen(from);
+        match self.is_switched {
+            true => self.shared.domains.moved_away(from),
+            false => self.shared.domains.reopen(from),
         }
         self.control.reopen();
         self.moved.closed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -103,7 +105,8 @@ impl Attempt<'_> {
     /// in pools to which it does not move go.
     fn take_up_again(&self) -> Result<()> {
         let MoveRequest { from, to, others, .. } = *self.request;
-        for other in others.iter().map(PathBuf::as_path).chain([from]) {
+        let others = others.iter().map(PathBuf::as_path).chain([from]);
+        for other in others.filter(|_| from.exists()) {
             remove(&unfinished(other))?;
             remove(&finished(other))?;
         }
@@ -152,10 +155,14 @@ impl Attempt<'_> {
     /// Waits until nobody uses the domain, and lets nobody begin to; `false` if it was told to end.
     fn close(&mut self) -> Result<bool> {
         let (from, domains) = (self.request.from, &self.shared.domains);
-        let mut copied = Instant::now();
-        while self.watch.goes_on() {
+        let (mut copied, mut opened) = (Instant::now(), None::<Instant>);
+        // Behind the change of the catalog there is no way back.
+        while self.is_switched || self.watch.goes_on() {
             let busy = self.shared.busy_in(from);
-            if busy == 0 || self.request.interrupt {
+            let is_open = opened.is_some_and(|opened| opened.elapsed() < OPEN_FOR);
+            if is_open {
+                self.watch.stage("wait for those that read the domain");
+            } else if busy == 0 || self.request.interrupt {
                 domains.close(from);
                 self.watch.stage("close");
                 if self.is_left() {
@@ -163,6 +170,7 @@ impl Attempt<'_> {
                 }
                 domains.reopen(from);
                 self.control.reopen();
+                opened = Some(Instant::now());
             } else {
                 self.watch.stage(&format!("wait for {busy} that use the domain"));
             }

@@ -103,7 +103,8 @@ fn a_domain_moves_there_and_back() {
     assert!(moved.is_done && moved.files > 6 && moved.bytes > 9_000, "{moved:?}");
     rig.is_moved(3);
     let back = MoveRequest { from: &rig.to, to: &rig.from, ..rig.request(false) };
-    let control = Rig { to: rig.from.clone(), from: rig.to.clone(), ..Rig::new() };
+    let (to, from, shared) = (rig.from.clone(), rig.to.clone(), rig.shared.clone());
+    let control = Rig { to, from, shared, ..Rig::new() };
     assert!(Mover(rig.shared.clone()).move_domain(&back, &control, &Unwatched).unwrap().is_done);
     rig.back_up(4);
     assert_eq!(
