@@ -44,6 +44,17 @@ impl Pools {
         self.job(id)
     }
 
+    /// A backup, and a move that waits until it ends.
+    fn wait_for_a_backup(&self) -> (Running, u64) {
+        let running = self.site.begin_backup("web");
+        let job = self.start(&["fast"]);
+        self.site.wait_for("the wait", |_| {
+            let stage = self.job(job)["progress"]["stage"].clone();
+            stage.as_str().is_some_and(|stage| stage.starts_with("wait for"))
+        });
+        (running, job)
+    }
+
     fn moves_to(&self, pool: &str) -> Value {
         let job = self.ended(self.start(&[pool]));
         assert_eq!(job["state"], "complete", "{job}");
@@ -103,13 +114,7 @@ fn a_domain_moves_with_all_that_is_in_it_and_goes_on() {
 #[test]
 fn a_move_waits_for_a_backup_that_runs() {
     let pools = Pools::new(&[]);
-    let mut running = pools.site.begin_backup("web");
-    let job = pools.start(&["fast"]);
-    pools.site.wait_for("the wait", |_| {
-        pools.job(job)["progress"]["stage"]
-            .as_str()
-            .is_some_and(|stage| stage.starts_with("wait for"))
-    });
+    let (mut running, job) = pools.wait_for_a_backup();
     assert!(pools.main.join("web").exists());
     let words = ["pool", "move", "web", "fast"];
     assert!(pools.site.govern(&words).ends(2).stderr.contains("waits or runs already"));
@@ -161,13 +166,7 @@ fn a_restore_goes_on_behind_a_move_that_interrupts_it() {
 #[test]
 fn a_move_that_waits_can_be_cancelled() {
     let pools = Pools::new(&[]);
-    let mut running = pools.site.begin_backup("web");
-    let job = pools.start(&["fast"]);
-    pools.site.wait_for("the wait", |_| {
-        pools.job(job)["progress"]["stage"]
-            .as_str()
-            .is_some_and(|stage| stage.starts_with("wait for"))
-    });
+    let (mut running, job) = pools.wait_for_a_backup();
     pools.site.govern(&["cancel", &job.to_string()]).ends(0);
     assert_eq!(pools.ended(job)["state"], "cancelled");
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));

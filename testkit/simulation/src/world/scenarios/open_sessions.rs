@@ -114,11 +114,7 @@ pub fn a_session_that_begins_while_reclaim_gives_up(bed: &mut TestBed) {
 pub fn a_reclaim_beside_another(bed: &mut TestBed) {
     bed.set_container_bytes(1_000);
     let Some(running) = bed.start() else { return };
-    for number in 0..4 {
-        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
-    }
-    let names = bed.live_snapshots();
-    bed.must_succeed("to forget", bed.forget(&running, &[names[0], names[2]]));
+    bed.keep_two_of_four(&running);
     let other = |beside: &WriterProcess, shared: &Shared| {
         Task::Reclaim(0.0).advance(beside, shared).map(|_| ())
     };
@@ -132,11 +128,7 @@ pub fn a_reclaim_beside_another(bed: &mut TestBed) {
 pub fn a_reclaim_that_ends_between_its_stages(bed: &mut TestBed) {
     bed.set_container_bytes(1_000);
     let Some(running) = bed.start() else { return };
-    for number in 0..4 {
-        bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
-    }
-    let names = bed.live_snapshots();
-    bed.must_succeed("to forget", bed.forget(&running, &[names[0], names[2]]));
+    bed.keep_two_of_four(&running);
     let fault = if bed.step.is_multiple_of(2) { Fault::Kill } else { Fault::PowerCut };
     bed.disk().arm(Faults::after(60 + bed.step * 2, fault));
     let _ = bed.reclaim(&running);
@@ -148,6 +140,15 @@ pub fn a_reclaim_that_ends_between_its_stages(bed: &mut TestBed) {
 }
 
 impl TestBed {
+    /// Four backups, two of which are forgotten.
+    fn keep_two_of_four(&self, running: &WriterProcess) {
+        for number in 0..4 {
+            self.must_succeed("a backup", self.backup(running, 500 * number + self.step));
+        }
+        let names = self.live_snapshots();
+        self.must_succeed("to forget", self.forget(running, &[names[0], names[2]]));
+    }
+
     /// A backup of tree `number` that is to stay open, not begun.
     pub(super) fn begin(&self, number: u64, running: &WriterProcess) -> Task {
         self.shared.backup_of(running, Self::tree(number), None)
