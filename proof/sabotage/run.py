@@ -55,11 +55,11 @@ SABOTAGES = {
         "    let _ = written;\n",
         test("repository", "a_session_goes_on_to_rely")),
     "what a move writes is durable": (
-        "crates/repository/src/moving.rs", "written.and_then(|()| to.sync()).and_then", "written.and_then",
+        "crates/repository/src/moving.rs", "written.and_then(|()| to.sync()).map_err", "written.map_err",
         test("simulation", "a_repository_that_moves")),
     "what a move writes is compared": (
-        "crates/repository/src/moving.rs", "if self.sum_of(name)? != (length, sum) {",
-        "if self.sum_of(name)? != (length, sum) && false {",
+        "crates/repository/src/moving.rs", "if self.sum_of(&part)? != (length, sum) {",
+        "if self.sum_of(&part)? != (length, sum) && false {",
         test("repository", "what_reads_differently")),
     "a move removes what the source does not have any more": (
         "crates/repository/src/moving.rs", "there.difference(names).try_for_each(",

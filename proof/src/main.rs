@@ -119,8 +119,9 @@ cargo proof upkeep [OPTIONS]  a server that reclaims and checks a domain while n
     --nodes N       nodes that back up at the same time (default 12; the rate is not judged of fewer)
     --seconds S     time of rest and time of upkeep together (default 240)
     --binary PATH   the icecore to test (default target/release/icecore)
-cargo proof sabotage [SEEDS]  switch off one guard after the other: a scenario or a seed must fail each time
-                              (needs --features sabotage)
+cargo proof sabotage [SEEDS]  switch off each guard in a process of its own: a scenario or a seed must fail
+                              each time (needs --features sabotage)
+    --only NAME     only this one (after SEEDS)
 ";
 
 fn main() -> ExitCode {

@@ -108,9 +108,8 @@ pub fn scrub_part(repository: &Repository, part: Part, watch: &dyn Watch) -> Res
         if !watch.goes_on() {
             return Ok(PartReport { report, position, is_done: false, damaged });
         }
-        let before = report.damaged;
-        container(repository, *number, &mut report, watch)?;
-        damaged.extend((report.damaged > before).then_some(*number));
+        let is_damaged = container(repository, *number, &mut report, watch)?;
+        damaged.extend(is_damaged.then_some(*number));
         position = number.0;
     }
     let is_last = wanted >= left.len();
@@ -137,9 +136,8 @@ pub fn heal_part(
     history(repository, &mut report)?;
     let there = containers(repository)?;
     for number in found.damaged.intersection(&there) {
-        let before = report.damaged;
-        container(repository, *number, &mut report, watch)?;
-        damaged.extend((report.damaged > before).then_some(*number));
+        let is_damaged = container(repository, *number, &mut report, watch)?;
+        damaged.extend(is_damaged.then_some(*number));
     }
     let ScrubReport { damaged: count, damages, .. } = report;
     let report = ScrubReport { damaged: count, damages, ..found.report };
@@ -201,18 +199,20 @@ fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
     Ok(())
 }
 
+/// Reads a container; whether anything is wrong with it.
 fn container(
     repository: &Repository,
     number: ContainerNo,
     report: &mut ScrubReport,
     watch: &dyn Watch,
-) -> Result<()> {
+) -> Result<bool> {
+    let before = report.damaged;
     let mut damages: Vec<ContainerDamage> = Vec::new();
     let opened = open_container(repository, number, &mut damages)?;
     for damage in damages {
         report.damage(format!("container {}: {}", number.0, damage.reason));
     }
-    let Some(opened) = opened else { return Ok(()) };
+    let Some(opened) = opened else { return Ok(report.damaged > before) };
     report.containers += 1;
     let mut bytes = Vec::new();
     for row in &opened.rows {
@@ -230,7 +230,7 @@ fn container(
             }
         }
     }
-    Ok(())
+    Ok(report.damaged > before)
 }
 
 /// Frees the space that no snapshot needs. Containers that are partly unused are copied record by

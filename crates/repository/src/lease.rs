@@ -10,7 +10,7 @@ use ids::ContainerNo;
 use std::sync::Arc;
 
 pub(crate) const LOCK: &str = "lock";
-const NAME: &str = "lease";
+pub(crate) const NAME: &str = "lease";
 const BYTES_MAX: usize = 4096;
 /// Runs that the holder of one lease writes before their numbers reach those of the next: 2^16.
 const RUNS_BITS: u32 = 16;

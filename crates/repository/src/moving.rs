@@ -5,10 +5,13 @@
 //! they added, and all that is replaced. The caller lets nobody write to the source any more, and decides when the
 //! target counts.
 
-use crate::lease::Lease;
+use crate::lease::{self, Lease};
 use crate::storage::{FileReader, PUT_SUFFIX, Storage, StorageError, StorageResult};
 use crate::watch::Watch;
-use crate::{Error, Repository, Result, container, keys, reserve, snapshots};
+use crate::{
+    Error, Repository, Result, config, container, copies, keys, lock_file, readme, receipts,
+    reserve, snapshots,
+};
 use format::wire::Checksum;
 use std::collections::BTreeSet;
 
@@ -17,12 +20,19 @@ const RUN: &str = "index/run-";
 /// The directories that are in each repository, besides that of containers.
 const DIRECTORIES: [&str; 3] = [INDEX, keys::DIRECTORY, snapshots::DIRECTORY];
 /// What the target makes for itself: its lock, its reserve, and what its readers read.
-const OF_ITS_OWN: [&str; 4] = [crate::lease::LOCK, reserve::DIRECTORY, "readers", "io"];
+const OF_ITS_OWN: [&str; 4] = [lease::LOCK, reserve::DIRECTORY, "readers", "io"];
 /// Files that may be there, of which a list that is stale may know nothing.
-const MAY_BE_THERE: [&str; 7] =
-    ["README", "config", "config.copy", "copied", "lease", "lock-clock", "receipts"];
+const MAY_BE_THERE: [&str; 7] = [
+    config::NAMES[0],
+    config::NAMES[1],
+    copies::NAME,
+    lease::NAME,
+    lock_file::NAME,
+    readme::NAME,
+    receipts::NAME,
+];
 /// What each writer replaces.
-const REPLACED: [&str; 2] = ["lease", "lock-clock"];
+const REPLACED: [&str; 2] = [lease::NAME, lock_file::NAME];
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// What was copied.
@@ -105,7 +115,7 @@ impl<'a> Move<'a> {
                 Err(error) if error.is_not_found() => continue,
                 from => from?.length()?,
             };
-            if !self.has(&name, length).map_err(|error| self.at_target(error))? {
+            if !self.has(&name, length)? {
                 left = left.saturating_add(length);
             }
         }
@@ -119,35 +129,34 @@ impl<'a> Move<'a> {
     /// Copies one file, unless it never changes and is there.
     fn file(&self, name: &str, from: &dyn FileReader, moved: &mut Moved) -> Result<()> {
         let length = from.length()?;
-        if is_written_once(name) && self.has(name, length).map_err(|error| self.at_target(error))? {
+        if is_written_once(name) && self.has(name, length)? {
             return Ok(());
         }
-        let sum = self.write(name, from, length)?;
-        if self.sum_of(name)? != (length, sum) {
+        let part = format!("{name}{PUT_SUFFIX}");
+        let sum = self.write(&part, from, length)?;
+        // Before it has its name: what has it and is of its length counts as copied.
+        if self.sum_of(&part)? != (length, sum) {
             let what = format!("{}/{name}", self.target.describe());
             return Err(Error::damaged(&what, format::Error::Checksum { what: "copy" }));
         }
+        self.target.replace(&part, name).map_err(|error| self.at_target(error))?;
         moved.files += 1;
         moved.bytes += length;
         Ok(())
     }
 
-    fn has(&self, name: &str, length: u64) -> StorageResult<bool> {
-        match self.target.open(name) {
-            Err(error) if error.is_not_found() => Ok(false),
-            there => Ok(there?.length()? == length),
-        }
+    fn has(&self, name: &str, length: u64) -> Result<bool> {
+        has(self.target, name, length).map_err(|error| self.at_target(error))
     }
 
-    /// Durably writes `name`, and returns the checksum of what was read.
-    fn write(&self, name: &str, from: &dyn FileReader, length: u64) -> Result<[u8; 16]> {
-        let part = format!("{name}{PUT_SUFFIX}");
+    /// Writes and syncs the file `part`, and returns the checksum of what was read.
+    fn write(&self, part: &str, from: &dyn FileReader, length: u64) -> Result<[u8; 16]> {
         let begin = || {
-            if let Some((directory, _)) = name.rsplit_once('/') {
+            if let Some((directory, _)) = part.rsplit_once('/') {
                 self.target.create_directory(directory)?;
             }
-            self.target.remove(&part)?;
-            self.target.create(&part)
+            self.target.remove(part)?;
+            self.target.create(part)
         };
         let mut to = begin().map_err(|error| self.at_target(error))?;
         let mut written = Ok(());
@@ -155,8 +164,8 @@ impl<'a> Move<'a> {
             written = std::mem::replace(&mut written, Ok(())).and_then(|()| to.append(&[bytes]));
             self.watch.moved(bytes.len() as u64);
         })?;
-        let end = written.and_then(|()| to.sync()).and_then(|()| self.target.replace(&part, name));
-        end.map(|()| sum).map_err(|error| self.at_target(error))
+        written.and_then(|()| to.sync()).map_err(|error| self.at_target(error))?;
+        Ok(sum)
     }
 
     /// Length and checksum of what the target has.
@@ -201,16 +210,19 @@ pub fn lacks(source: &dyn Storage, target: &dyn Storage) -> Result<Option<String
     let mut names = files(source, |directory| source.list(directory))?;
     names.retain(|name| parent(name) != INDEX && !REPLACED.contains(&&**name));
     for name in names {
-        let length = source.open(&name)?.length()?;
-        let is_there = match target.open(&name) {
-            Err(error) if error.is_not_found() => false,
-            there => there?.length()? == length,
-        };
-        if !is_there {
+        if !has(target, &name, source.open(&name)?.length()?)? {
             return Ok(Some(name));
         }
     }
     Ok(None)
+}
+
+/// Whether `target` has a file of this name and length.
+fn has(target: &dyn Storage, name: &str, length: u64) -> StorageResult<bool> {
+    match target.open(name) {
+        Err(error) if error.is_not_found() => Ok(false),
+        there => Ok(there?.length()? == length),
+    }
 }
 
 /// The files of a repository that are not leftovers.

@@ -133,21 +133,24 @@ fn one_that_is_told_to_end_says_that_it_is_not_done() {
 
 #[test]
 fn what_reads_differently_from_what_was_written_is_damage() {
-    let (_first, source, lease) = made();
+    let (first, source, lease) = made();
     store(&source, &lease, 1, 3_000);
     let second = tempfile::tempdir().unwrap();
     let path = second.path().to_owned();
     let rots = Before::each(local(second.path()), move |verb, name| {
-        if verb == "replace" && name.ends_with(".ice") {
-            let part = path.join(format!("{name}.new"));
-            let mut bytes = std::fs::read(&part).unwrap();
+        // It is opened to be compared.
+        if verb == "open" && name.ends_with(".ice.new") {
+            let mut bytes = std::fs::read(path.join(name)).unwrap();
             bytes[700] ^= 1;
-            std::fs::write(part, bytes).unwrap();
+            std::fs::write(path.join(name), bytes).unwrap();
         }
         Ok(())
     });
     let error = Move::new(&source, &*rots, &Unwatched).beside().unwrap_err();
     assert!(matches!(&error, Error::Damaged { name, .. } if name.ends_with(".ice")), "{error}");
+    assert!(files(second.path()).iter().all(|file| file.extension().unwrap() == "new"));
+    moved(&source, &lease, &*local(second.path())).unwrap();
+    assert_eq!(content(second.path()), content(first.path()), "the next move copies it again");
 }
 
 #[test]

@@ -138,8 +138,10 @@ impl Attempt<'_> {
         let domain = self.shared.domains.open(from).map_err(of_engine)?;
         let target = self.target()?;
         let copy = Move::new(&domain.repository, &target, self.watch);
-        if is_first {
-            has_room(&copy, &target)?;
+        if is_first && let Err(error) = has_room(&copy, &target) {
+            // What an earlier move copied stays.
+            let _ = fs::remove_dir(unfinished(self.request.to));
+            return Err(error);
         }
         let done = copy.beside().map_err(of_engine)?;
         self.moved.files += done.files;
@@ -161,7 +163,7 @@ impl Attempt<'_> {
             let busy = self.shared.busy_in(from);
             let is_open = opened.is_some_and(|opened| opened.elapsed() < OPEN_FOR);
             if is_open {
-                self.watch.stage("wait for those that read the domain");
+                self.watch.stage("wait for what reads the domain");
             } else if busy == 0 || self.request.interrupt {
                 domains.close(from);
                 self.watch.stage("close");
@@ -172,7 +174,7 @@ impl Attempt<'_> {
                 self.control.reopen();
                 opened = Some(Instant::now());
             } else {
-                self.watch.stage(&format!("wait for {busy} that use the domain"));
+                self.watch.stage(&format!("wait for what runs in the domain: {busy}"));
             }
             if !self.is_switched && copied.elapsed() > AGAIN_EVERY {
                 self.pass(false)?;
