@@ -34,7 +34,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke fuzz-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists bench-buckets prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed storages prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists bench-buckets prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed storages prove price
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -52,7 +52,7 @@ demo: ## show every command once, on real files
 	ICECORE="$(FAST)" demo/run
 
 # Longer checks are in `nightly`. What takes seconds comes first. The last step fails when anything was skipped.
-STEPS := setup no-skips fmt-check test-bench deny lint unit second-reader guides rigs-smoke fuzz-smoke skips
+STEPS := setup no-skips fmt-check test-bench deny lint unit second-reader guides rigs-smoke skips
 test: ## run everything that CI runs, and print how long each step took (ALLOW_SKIP=1 accepts skipped tests)
 	@.ci/steps $(STEPS)
 
@@ -106,9 +106,6 @@ guides: tested ## every command that the documents show is one that the program 
 # disconnects, many nodes. `prove` runs the long ones.
 rigs-smoke: tested
 	@.ci/rigs $(PROOF) $(TESTED)
-
-fuzz-smoke:
-	@AT_ONCE=3 .ci/fuzz 3
 
 package: ## build a static tarball, a .deb, their SBOM and checksums, in target/packages
 	@packaging/setup

@@ -1,18 +1,3 @@
-//! List pages, and sets of extended attributes that are chunks: whatever decodes is encoded and decoded to the same.
 #![no_main]
 
-use format::{list, xattrs};
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Ok(set) = xattrs::decode(bytes) {
-        assert_eq!(xattrs::decode(&xattrs::encode(&set)), Ok(set));
-    }
-    let Some((refs, payload)) = icecore_fuzz::page(bytes) else {
-        return;
-    };
-    let Ok(segments) = list::decode(&refs, payload) else {
-        return;
-    };
-    let page = list::encode(&segments);
-    assert_eq!(list::decode(&page.refs, &page.payload), Ok(segments));
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzzed::list::fuzz(bytes));

@@ -33,6 +33,10 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "payloads end where their record does": (
+        "crates/format/src/record.rs",
+        "plain.len().checked_sub(table).ok_or(Error::Truncated { what })?", "plain.len() - table",
+        test("fuzzed", "every_target_takes")),
     "a receipt lies in the container of its manifest": (
         "crates/repository/src/session.rs", "            && kind != RecordKind::Manifest\n", "",
         test("simulation", "a_receipt_at_the_end")),
