@@ -33,6 +33,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a server reads from copies what a domain has lost": (
+        "crates/server-data/src/request_handler/open_domain.rs", "access.copies.iter().map", "access.copies.iter().take(0).map",
+        test("icecore", "a_restore_reads_what_the_domain_has_lost")),
     "payloads end where their record does": (
         "crates/format/src/record.rs",
         "plain.len().checked_sub(table).ok_or(Error::Truncated { what })?", "plain.len() - table",
@@ -123,7 +126,7 @@ SABOTAGES = {
         "crates/pipeline/src/copy.rs", "if target.config() == source.config() {", "if true {",
         test("icecore", "another_repository_and_the_same_place")),
     "what the first place has lost is read from a copy": (
-        "crates/pipeline/src/fallback.rs", "match self.fetch_from_copies(id, buffer) {",
+        "crates/repository/src/fallback.rs", "match self.fetch_from_copies(id, buffer) {",
         "match self.fetch_from_copies(id, buffer).filter(|_| false) {",
         test("icecore", "what_the_first_place_has_lost")),
     "reclaim makes durable that containers are gone": (

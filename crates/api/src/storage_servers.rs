@@ -5,6 +5,7 @@ use crate::domains::Settings;
 use crate::jobs::{JobState, Progress};
 use crate::quotas::{DomainQuota, DomainUse};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use utoipa::ToSchema;
 
 /// Requests an enrollment token for a storage server.
@@ -200,6 +201,10 @@ pub struct AccessReply {
     /// Id of the key with which it signs, hex; missing when any key is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Directories of the storage server in which copies of the domain lie.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub copies: Vec<PathBuf>,
     /// Settings of the domain's repository.
     #[serde(flatten)]
     pub settings: Settings,

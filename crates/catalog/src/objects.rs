@@ -101,6 +101,16 @@ impl Catalog {
         })
     }
 
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn objects_of(&self, kind: &str) -> Result<Vec<Object>> {
+        let select = "SELECT kind, name, version, changed, body FROM objects
+             WHERE kind = $1 ORDER BY name";
+        self.look(|look| look.rows(select, values![kind], object))
+    }
+
     /// One object, if it exists.
     ///
     /// # Errors

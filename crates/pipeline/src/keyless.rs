@@ -129,6 +129,7 @@ pub fn heal_part(
     found: PartReport,
     watch: &dyn Watch,
 ) -> Result<(PartReport, u64)> {
+    copies.iter().for_each(|copy| copy.verify_with(crypto::is_signed));
     let done = heal_containers(repository, lease, copies, found.damaged.clone(), watch)?;
     let healed = (done.containers.len() + done.snapshots.len()) as u64;
     let (mut report, mut damaged) = (ScrubReport::default(), BTreeSet::new());

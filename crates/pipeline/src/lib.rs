@@ -14,7 +14,6 @@ mod dedup;
 pub mod effective_time;
 pub mod environment;
 mod error;
-pub mod fallback;
 mod key_list;
 pub mod keyless;
 pub mod keyring;

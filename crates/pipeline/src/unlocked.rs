@@ -10,6 +10,7 @@ use crypto::{
 };
 use ids::{KeyEpoch, KeyId};
 use repository::Repository;
+use repository::fallback::{Copy, WithCopies};
 use repository::lease::{Lease, LeasePurpose};
 use repository::storage::Storage;
 use seal::Opener;
@@ -118,14 +119,20 @@ impl UnlockedRepository {
         Ok(Self::assemble(repository, slot, keys))
     }
 
-    /// Unlocks the local repository `local`, which is read through `store`.
-    pub(crate) fn open_local_store(
-        store: Arc<dyn Store>,
-        local: Arc<Repository>,
+    /// Unlocks `repository`; what it has lost is read from `copies`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with_copies(
+        repository: Repository,
+        copies: Vec<Copy>,
         secret: SlotSecret<'_>,
-    ) -> Result<Self> {
-        let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret)?;
-        Ok(Self::with_store(store, Some(local), slot, keys))
+    ) -> Result<(Self, Arc<WithCopies>)> {
+        repository.verify_with(crypto::is_signed);
+        let repository = Arc::new(repository);
+        let with = Arc::new(WithCopies::new(repository.clone(), copies));
+        let (slot, keys) = Self::unlock(with.config(), Store::key_slots(&*with)?, secret)?;
+        Ok((Self::with_store(with.clone(), Some(repository), slot, keys), with))
     }
 
     /// Unlocks a repository that a server holds.

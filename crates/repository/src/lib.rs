@@ -16,6 +16,7 @@ pub mod copy;
 mod duplicated_file;
 mod error;
 pub mod expiries;
+pub mod fallback;
 pub mod guard;
 pub mod index;
 pub mod keys;

@@ -54,6 +54,8 @@ pub struct Access {
     pub settings: Option<Settings>,
     /// Why nothing may be written now, whatever the node may do: the state of its pool.
     pub read_only: Option<Refusal>,
+    /// Directories in which copies of the domain lie: what its repository has lost is read there.
+    pub copies: Vec<PathBuf>,
 }
 
 /// A node of a domain, and the key with which it signs there.
@@ -230,6 +232,9 @@ pub trait AccessControl: Send + Sync {
     fn labels(&self, _job: JobNo) -> Result<Labels, Refusal> {
         Ok(Labels::default())
     }
+
+    /// `records` of `domain` were read from its copy in `place` for `node`, because the repository had lost them.
+    fn was_read_from_copy(&self, _node: &Node, _domain: &str, _place: &str, _records: u64) {}
 
     /// Whether the cancellation of the job was requested.
     fn is_cancelled(&self, job: JobNo) -> bool;

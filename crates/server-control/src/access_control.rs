@@ -1,6 +1,6 @@
 //! The control plane's implementation of access control.
 
-use crate::{Control, Error, now_secs};
+use crate::{Control, Error, SERVER, by, now_secs};
 use api::commands::{CommandState, CommandUpdate, NodeCommand};
 use server_contract::access_control::{
     Access, AccessControl, ForgetQuery, JobEnd, JobNo, JobStatus, Labels, Node, Peer, Refusal,
@@ -72,6 +72,13 @@ impl AccessControl for Control {
             tracing::error!(%error, job, "cannot say what the policy of a job promises");
         }
         job
+    }
+
+    fn was_read_from_copy(&self, node: &Node, domain: &str, place: &str, records: u64) {
+        let detail = format!("{records} from {place} for {}", node.name);
+        if let Err(error) = self.catalog.audit_note(by(SERVER), "copy.read", domain, &detail) {
+            tracing::error!(%error, domain, "cannot note that a copy was read");
+        }
     }
 
     fn job_is_at(&self, job: JobNo, status: &JobStatus) {

@@ -16,6 +16,7 @@ mod attempt_limiter;
 pub mod catalog_location;
 mod certificate_issuer;
 mod commands;
+mod copies;
 mod domain_keys;
 mod domain_locks;
 mod domain_repository;

@@ -1,5 +1,6 @@
 //! What a node may do with which domain. It only reads the catalog.
 
+use crate::copies::known_copies;
 use crate::domain_repository::DomainRepositories;
 use crate::error::{missing, parse_name, refused};
 use crate::pools::DomainFolder;
@@ -58,6 +59,7 @@ impl Permissions {
             key: node.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
             settings: Some(domain.settings),
             read_only,
+            copies: known_copies(&self.catalog, node.domain.as_str())?,
             path,
         })
     }
@@ -67,8 +69,9 @@ impl Permissions {
         let (may_write, may_read, may_init) = (false, true, false);
         let known = self.catalog.domain(domain)?.ok_or_else(|| missing("domain", domain))?;
         let (path, read_only) = self.place(&known)?;
+        let copies = known_copies(&self.catalog, domain.as_str())?;
         let (domain, key, settings) = (domain.to_string(), None, None);
-        Ok(Access { domain, path, may_write, may_read, may_init, key, settings, read_only })
+        Ok(Access { domain, path, may_write, may_read, may_init, key, settings, read_only, copies })
     }
 
     /// The folder of a domain, and why nothing may be written there. Of one on a storage server only that one knows.

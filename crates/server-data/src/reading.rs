@@ -7,26 +7,33 @@ use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use protocol::Packet;
 use protocol::limits::{SLOTS_MAX, SNAPSHOTS_MAX};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
+use repository::fallback::WithCopies;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
 use server_contract::access_control::Access;
 
 /// Answers a read request. A node that may only write gets enough to build on its last backup.
-pub(super) fn answer(domain: &Domain, access: &Access, packet: &Packet) -> Packet {
+/// What the repository of the domain has lost is read from its copies.
+pub(super) fn answer(
+    domain: &Domain,
+    with_copies: &WithCopies,
+    access: &Access,
+    packet: &Packet,
+) -> Packet {
     let repository = &*domain.repository;
     let answer = match packet {
         Packet::GetNewest { source } => newest(repository, source),
         Packet::ListSlots { after } => slots(repository, access, *after),
         _ if !access.may_read => return faults::not_allowed("this node may not read"),
         Packet::ListSnapshots { after } => list(repository, *after),
-        Packet::GetSnapshot { name } => snapshot(repository, *name),
+        Packet::GetSnapshot { name } => snapshot(with_copies, *name),
         Packet::Locate { ids } => {
-            repository.locate(ids).map(|locations| Packet::Locations { locations })
+            with_copies.locate(ids).map(|locations| Packet::Locations { locations })
         }
-        Packet::Read { location } => read(repository, *location),
-        Packet::Fetch { id } => fetch(repository, id),
-        Packet::GetKeys { container, healed } => keys(repository, *container, *healed),
-        Packet::Heal { location } => Ok(heal(repository, *location)),
+        Packet::Read { location } => read(with_copies, *location),
+        Packet::Fetch { id } => fetch(with_copies, id),
+        Packet::GetKeys { container, healed } => keys(with_copies, *container, *healed),
+        Packet::Heal { location } => Ok(heal(with_copies, *location)),
         _ => return faults::not_allowed("this request is not supported"),
     };
     answer.unwrap_or_else(|error| faults::of_engine(&error))
@@ -51,7 +58,7 @@ fn list(repository: &Repository, after: u64) -> Result<Packet> {
     Ok(Packet::SnapshotList { names, more: later.next().is_some() })
 }
 
-fn snapshot(repository: &Repository, name: SnapshotName) -> Result<Packet> {
+fn snapshot(repository: &WithCopies, name: SnapshotName) -> Result<Packet> {
     let stored = repository.snapshot(SnapshotRef { sequence: name.sequence, id: name.id })?;
     Ok(Packet::Snapshot { name, file: stored.to_bytes() })
 }
@@ -82,7 +89,7 @@ fn may_see(access: &Access, id: KeyId, slot: &[u8]) -> bool {
     }
 }
 
-fn read(repository: &Repository, location: RecordLocation) -> Result<Packet> {
+fn read(repository: &WithCopies, location: RecordLocation) -> Result<Packet> {
     if location.length as usize > RECORD_BYTES_MAX {
         let reason = format::Error::Invalid { what: "length of a record" };
         return Err(Error::damaged("the request", reason));
@@ -92,13 +99,13 @@ fn read(repository: &Repository, location: RecordLocation) -> Result<Packet> {
     Ok(Packet::Record { location, record })
 }
 
-fn fetch(repository: &Repository, id: &ObjectId) -> Result<Packet> {
+fn fetch(repository: &WithCopies, id: &ObjectId) -> Result<Packet> {
     let mut record = Vec::new();
     let location = repository.fetch(id, &mut record)?;
     Ok(Packet::Record { location, record })
 }
 
-fn heal(repository: &Repository, location: RecordLocation) -> Packet {
+fn heal(repository: &WithCopies, location: RecordLocation) -> Packet {
     let mut record = Vec::new();
     match repository.heal(location, &mut record) {
         true => Packet::Record { location, record },
@@ -106,7 +113,7 @@ fn heal(repository: &Repository, location: RecordLocation) -> Packet {
     }
 }
 
-fn keys(repository: &Repository, container: ContainerNo, healed: bool) -> Result<Packet> {
+fn keys(repository: &WithCopies, container: ContainerNo, healed: bool) -> Result<Packet> {
     let mut keys = repository.session_keys(container, healed)?;
     keys.dedup();
     keys.truncate(protocol::limits::KEYS_MAX);

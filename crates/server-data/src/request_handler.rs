@@ -1,6 +1,7 @@
 //! Handles the requests of a connection. Runs on blocking threads: it reads and writes disks.
 
 mod job;
+mod open_domain;
 mod opening;
 mod writing;
 
@@ -10,6 +11,7 @@ use super::session::{Session, StreamAttachment};
 use super::upkeep::Asked;
 use super::{Shared, expiry, faults, reading};
 use job::ReadCounters;
+use open_domain::{OpenDomain, no_repository};
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
 use protocol::state::State;
@@ -30,7 +32,7 @@ pub(super) struct RequestHandler {
     pub(super) state: State,
     /// The version that both ends use.
     version: u16,
-    open: Option<(Access, Option<Arc<Domain>>)>,
+    open: Option<OpenDomain>,
     session: Option<(Arc<Session>, StreamAttachment)>,
     /// A job without a session: a restore.
     job: Option<JobNo>,
@@ -149,10 +151,9 @@ impl RequestHandler {
 
     /// The open domain, which has a repository.
     fn with_repository(&self) -> Result<(&Access, &Arc<Domain>), Packet> {
-        match &self.open {
-            Some((access, Some(domain))) => Ok((access, domain)),
-            _ => Err(fault(Code::NoRepository, "the domain has no repository yet", "", &[])),
-        }
+        let open = self.open.as_ref().ok_or_else(no_repository)?;
+        let (domain, _) = open.repository()?;
+        Ok((&open.access, domain))
     }
 
     /// Does what only the control server may request.
@@ -195,8 +196,9 @@ impl RequestHandler {
     }
 
     fn read(&mut self, packet: &Packet) -> Answer {
-        let (access, domain) = self.with_repository()?;
-        let answer = reading::answer(domain, access, packet);
+        let open = self.open.as_ref().ok_or_else(no_repository)?;
+        let (domain, with_copies) = open.repository()?;
+        let answer = reading::answer(domain, with_copies, &open.access, packet);
         if let Packet::Record { record, .. } = &answer {
             self.note_read(record.len());
         }

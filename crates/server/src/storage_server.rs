@@ -231,6 +231,7 @@ impl StorageServer {
             key: given.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
             settings: Some(given.settings),
             read_only: None,
+            copies: given.copies,
         })
     }
 
@@ -242,8 +243,8 @@ impl StorageServer {
         let path = self.folder.domain(None, &domain);
         let (may_write, may_read, may_init) = (false, true, true);
         let domain = domain.to_string();
-        let (key, settings, read_only) = Default::default();
-        Ok(Access { domain, path, may_write, may_read, may_init, key, settings, read_only })
+        let (key, settings, read_only, copies) = Default::default();
+        Ok(Access { domain, path, may_write, may_read, may_init, key, settings, read_only, copies })
     }
 }
 

@@ -206,9 +206,8 @@ fn a_job_whose_storage_server_is_away_can_be_canceled_and_says_why() {
     assert_eq!(job["state"], "cancelled", "{job}");
 }
 
-#[test]
-fn a_domain_that_is_lost_comes_back_from_the_copy_that_its_storage_server_made() {
-    let mut rig = Rig::new();
+/// The storage server has made a copy of the domain in `second`.
+fn copied(rig: &Rig) -> PathBuf {
     let second = rig.0.machine.path("second");
     std::fs::create_dir(&second).unwrap();
     std::fs::write(second.join("icecore-copies"), "").unwrap();
@@ -216,6 +215,21 @@ fn a_domain_that_is_lost_comes_back_from_the_copy_that_its_storage_server_made()
     rig.0.govern(&["upkeep", "create", "second", "--set", tasks, "--set", &to, "--yes"]).ends(0);
     let job = rig.ended(rig.begin("second", "copy"));
     assert_eq!((job["state"].as_str(), &report(&job)["snapshots"]), (Some("complete"), &2.into()));
+    second
+}
+
+#[test]
+fn what_a_storage_server_has_lost_is_read_from_the_copy_that_it_made() {
+    let rig = Rig::new();
+    copied(&rig);
+    rig.containers().iter().for_each(|container| std::fs::remove_file(container).unwrap());
+    rig.0.restores("web", &[]);
+}
+
+#[test]
+fn a_domain_that_is_lost_comes_back_from_the_copy_that_its_storage_server_made() {
+    let mut rig = Rig::new();
+    let second = copied(&rig);
     rig.0.storage.as_mut().unwrap().kill();
     std::fs::remove_dir_all(rig.folder("")).unwrap();
     // Nobody needs a key for it.

@@ -144,24 +144,63 @@ fn containers(site: &Site) -> Vec<PathBuf> {
     files
 }
 
+/// The server keeps a copy of its domains, and has made it.
+fn copied(site: &Site) {
+    let second = site.machine.path("second");
+    std::fs::create_dir(&second).unwrap();
+    std::fs::write(second.join("icecore-copies"), "").unwrap();
+    declare_copies(site);
+    site.started(&["upkeep", "start", "second", "--json"]);
+}
+
+fn declare_copies(site: &Site) {
+    let to = format!("to={}", site.machine.path("second").display());
+    let words = ["upkeep", "create", "second", "--set", "tasks=[\"copy\"]", "--set", &to, "--yes"];
+    govern(&site.machine, &words).ends(0);
+}
+
+/// Of the two containers of the domain, one is damaged in its middle and the other is gone.
+fn lose(site: &Site) {
+    let [damaged, gone] = containers(site).try_into().unwrap();
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    bytes[3 << 20] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    std::fs::remove_file(gone).unwrap();
+}
+
+#[test]
+fn a_restore_reads_what_the_domain_has_lost_from_the_copy_that_the_server_keeps() {
+    let site = Site::new();
+    for (name, seed, length) in [("first", 1, 6 << 20), ("second", 2, 3 << 20)] {
+        site.machine.write(name, &noise(seed, length));
+        site.run(&["backup", site.machine.source().to_str().unwrap()]).ends(0);
+    }
+    copied(&site);
+    lose(&site);
+    let target = site.machine.path("without");
+    let restore = |target: &str| {
+        let snapshot = format!("latest:{}", site.machine.source().display());
+        site.run(&["restore", &snapshot, "--target", target])
+    };
+    // Without a word of a copy it is lost, and said to be.
+    govern(&site.machine, &["upkeep", "remove", "second", "--yes"]).ends(0);
+    assert_ne!(restore(target.to_str().unwrap()).code, 0);
+    declare_copies(&site);
+    site.restores_exactly("back");
+    let audit = govern(&site.machine, &["audit", "--json"]).ends(0).lines();
+    let read = audit.iter().find(|entry| entry["action"] == "copy.read").expect("an entry");
+    assert_eq!(read["subject"], "web");
+    assert!(read["detail"].as_str().unwrap().ends_with("/second/web for web"), "{read}");
+}
+
 #[test]
 fn a_check_heals_from_the_copy_that_the_server_keeps() {
     let site = Site::new();
     for (seed, length) in [(1, 6 << 20), (2, 3 << 20)] {
         site.back_up(&noise(seed, length));
     }
-    let second = site.machine.path("second");
-    std::fs::create_dir(&second).unwrap();
-    std::fs::write(second.join("icecore-copies"), "").unwrap();
-    let (tasks, to) = ("tasks=[\"copy\"]", format!("to={}", second.display()));
-    let words = ["upkeep", "create", "second", "--set", tasks, "--set", &to, "--yes"];
-    govern(&site.machine, &words).ends(0);
-    site.started(&["upkeep", "start", "second", "--json"]);
-    let [damaged, gone] = containers(&site).try_into().unwrap();
-    let mut bytes = std::fs::read(&damaged).unwrap();
-    bytes[3 << 20] ^= 1;
-    std::fs::write(&damaged, bytes).unwrap();
-    std::fs::remove_file(gone).unwrap();
+    copied(&site);
+    lose(&site);
     let mut backup = site.open_backup();
     let words = ["upkeep", "create", "all", "--set", "tasks=[\"check\"]", "--yes"];
     govern(&site.machine, &words).ends(0);
@@ -199,9 +238,7 @@ fn a_server_copies_a_domain_to_a_second_place_while_a_node_backs_up_to_it() {
     site.back_up(&noise(1, 6 << 20));
     let second = site.machine.path("second");
     std::fs::create_dir(&second).unwrap();
-    let (tasks, to) = ("tasks=[\"copy\"]", format!("to={}", second.display()));
-    let words = ["upkeep", "create", "second", "--set", tasks, "--set", &to, "--yes"];
-    govern(&site.machine, &words).ends(0);
+    declare_copies(&site);
     let copy = || site.started(&["upkeep", "start", "second", "--json"]);
     let alarm = || {
         let rows = govern(&site.machine, &["upkeep", "status", "--json"]).ends(0).lines();

@@ -31,6 +31,7 @@ pub(super) fn run(
     if copies.is_empty() {
         return Ok(());
     }
+    copies.iter().for_each(|copy| copy.verify_with(crypto::is_signed));
     let healed = heal(local, &lease, copies, &Watched(progress))?;
     progress.check()?;
     for (number, objects) in healed.containers {

@@ -73,7 +73,8 @@ impl StorageServerRequests {
         let (may_write, may_read, may_init) = (access.may_write, access.may_read, access.may_init);
         let key = access.key.map(|key| KeyId(key).to_string());
         let settings = access.settings.unwrap_or_default();
-        Ok(AccessReply { domain, may_write, may_read, may_init, key, settings })
+        let copies = access.copies;
+        Ok(AccessReply { domain, may_write, may_read, may_init, key, copies, settings })
     }
 
     /// The job that a storage server names, if a heartbeat of the same run has told of it.

@@ -2,6 +2,7 @@
 
 use super::due::upkeeps;
 use super::{Upkeep, moving};
+use crate::copies::copies_of;
 use crate::domain_repository::DomainRepository::{self, Local, Remote};
 use crate::jobs::Jobs;
 use crate::{Error, Result, SERVER, by, now_secs};
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
 use server_contract::upkeep::{DomainUpkeep as Worker, carried_out};
-use site::{Site, UpkeepTask};
+use site::UpkeepTask;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -113,6 +114,7 @@ fn work(
         return expired(upkeep, &wanted.domain);
     }
     let copies = copies_of(&site, &wanted.domain);
+    let copies = copies.iter().map(|place| place.display().to_string()).collect();
     let Some(work) = work_of(&part.upkeep, wanted, before.position, copies) else {
         return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
     };
@@ -139,13 +141,6 @@ fn expired(upkeep: &Upkeep, domain: &str) -> Result<Came> {
         Some(why) => Came { state: JobState::Failed, error: Some(why), ..came },
         None => came,
     })
-}
-
-/// Where copies of a domain lie by what the site declares.
-fn copies_of(site: &Site, domain: &str) -> Vec<String> {
-    let copying = site.upkeeps.values().filter(|it| it.tasks.contains(&UpkeepTask::Copy));
-    let covering = copying.filter(|it| it.covers(domain));
-    covering.filter_map(|it| Some(format!("{}/{domain}", it.to.as_ref()?))).collect()
 }
 
 fn work_of(

@@ -4,6 +4,7 @@ use super::{Answer, RequestHandler};
 use protocol::Packet;
 use protocol::packet::Purpose;
 use protocol::state::State;
+use repository::fallback::CopyUse;
 use server_contract::access_control::{JobEnd, JobStatus};
 use std::sync::atomic::Ordering;
 
@@ -32,8 +33,8 @@ impl ReadCounters {
 
 impl RequestHandler {
     pub(super) fn job_begins(&mut self, kind: &str) {
-        let Some((access, _)) = &self.open else { return };
-        let (node, domain) = (&self.handle.node, &access.domain);
+        let Some(open) = &self.open else { return };
+        let (node, domain) = (&self.handle.node, &open.access.domain);
         let job = self.shared.access_control.job_begins(node, domain, kind, "");
         self.handle.job.store(job, Ordering::Relaxed);
         self.job = Some(job);
@@ -84,6 +85,7 @@ impl RequestHandler {
 
     /// The connection is gone. A session waits for its node; a restore does not.
     pub(crate) fn end(&mut self) {
+        self.tell_copies();
         if let Some((session, _)) = self.session.take() {
             session.detach();
         }
@@ -100,6 +102,24 @@ impl RequestHandler {
                 _ => (JobEnd::Lost, String::new()),
             };
             self.shared.access_control.job_ends(job, &end, &report);
+        }
+    }
+}
+
+impl RequestHandler {
+    /// Says which copies had to be read: the disk of the pool may be failing.
+    fn tell_copies(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let domain = open.access.domain.as_str();
+        for CopyUse { place, reads, problem } in open.copies_used() {
+            if let Some(problem) = problem {
+                tracing::warn!(domain, place, problem, "a copy cannot be used");
+            }
+            if reads > 0 {
+                tracing::warn!(domain, place, reads, "records were lost, and read from a copy");
+                let access_control = &self.shared.access_control;
+                access_control.was_read_from_copy(&self.handle.node, domain, &place, reads);
+            }
         }
     }
 }

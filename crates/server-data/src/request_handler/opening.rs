@@ -1,5 +1,6 @@
 //! Opening a domain: access, redirects, the keys of receipts, and the first settings.
 
+use super::open_domain::OpenDomain;
 use super::writing::is_writable;
 use super::{Answer, RequestHandler};
 use crate::faults;
@@ -79,7 +80,7 @@ impl RequestHandler {
             receipt_keys: self.receipt_keys(repository)?,
         };
         *self.handle.access.lock() = Some(access.clone());
-        self.open = Some((access, domain));
+        self.open = Some(OpenDomain::new(access, domain));
         Ok(packet)
     }
 
@@ -113,7 +114,9 @@ impl RequestHandler {
 
     /// Creates the repository of a domain with client-held keys.
     pub(super) fn init(&mut self, config: &PathBytes, keys: &Keys) -> Answer {
-        let Some((access, _)) = self.open.take() else { return Err(faults::no_session()) };
+        let Some(OpenDomain { access, .. }) = self.open.take() else {
+            return Err(faults::no_session());
+        };
         if !access.may_init {
             return Err(faults::not_allowed(
                 "this node may not create the repository of its domain",

@@ -1,5 +1,6 @@
 //! What changes a domain: write sessions and their streams, commits, and tombstones.
 
+use super::open_domain::OpenDomain;
 use super::{Answer, RequestHandler};
 use crate::forget::Tombstone;
 use crate::receipts::Receipts;
@@ -91,7 +92,7 @@ impl RequestHandler {
     pub(super) fn attach(&mut self, name: [u8; 16], secret: [u8; 16], stream: u8) -> Answer {
         let session = self.shared.sessions.find(name, secret, &self.handle.node.name);
         let session = session.ok_or_else(faults::no_session)?;
-        self.open = Some((session.access.clone(), Some(session.domain.clone())));
+        self.open = Some(OpenDomain::new(session.access.clone(), Some(session.domain.clone())));
         let applied = self.attach_stream(session, stream)?;
         Ok(Some(Packet::Attached { applied }))
     }

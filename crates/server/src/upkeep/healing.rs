@@ -2,9 +2,9 @@
 
 use super::{checked, failed};
 use api::upkeep::CheckReport;
-use pipeline::fallback::Copy;
 use pipeline::keyless::{self, PartReport};
 use repository::Repository;
+use repository::fallback::Copy;
 use repository::local::LocalStorage;
 use repository::storage::Storage;
 use repository::watch::Watch;

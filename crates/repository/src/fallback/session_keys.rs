@@ -1,9 +1,9 @@
 //! Session keys that a container of the first place has lost.
 
 use super::WithCopies;
+use crate::Repository;
 use format::record::{object_ids, split};
 use ids::{ContainerNo, ObjectId, SessionId};
-use repository::Repository;
 use std::collections::BTreeMap;
 
 /// So many objects of a session are looked for in copies until one has been sealed in the same session there.
@@ -16,13 +16,13 @@ impl WithCopies {
         &self,
         container: ContainerNo,
         healed: bool,
-    ) -> store::Result<Vec<Vec<u8>>> {
+    ) -> crate::Result<Vec<Vec<u8>>> {
         let here = self.first.session_keys(container, healed);
         if !healed {
-            return Ok(here?);
+            return here;
         }
         match (here, self.keys_of_copies(container)) {
-            (Err(error), elsewhere) if elsewhere.is_empty() => Err(error.into()),
+            (Err(error), elsewhere) if elsewhere.is_empty() => Err(error),
             (here, elsewhere) => Ok([here.unwrap_or_default(), elsewhere].concat()),
         }
     }
@@ -30,6 +30,9 @@ impl WithCopies {
     /// The session keys in copies of what lies in `container` of the first place.
     fn keys_of_copies(&self, container: ContainerNo) -> Vec<Vec<u8>> {
         let mut sessions: BTreeMap<SessionId, Vec<ObjectId>> = BTreeMap::new();
+        if self.copies.is_empty() {
+            return Vec::new();
+        }
         let Ok(reader) = self.first.container(container) else { return Vec::new() };
         // As far as it can be read: what is not found here stays without a key.
         let _ = reader.walk(|_, record| {
