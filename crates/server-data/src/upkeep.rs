@@ -241,12 +241,14 @@ mod tests {
 
         /// How a job of the domain `web` ends.
         fn ended(&self, job: JobNo, goes_on: bool) -> UpkeepEnd {
-            loop {
-                if let Some(end) = self.ask("web", job, goes_on).unwrap().end {
-                    return end;
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            let end = || self.ask("web", job, goes_on).unwrap().end;
+            comes_true("the end of a job", || end().is_some());
+            end().unwrap()
+        }
+
+        /// How many jobs have begun.
+        fn begun(&self) -> usize {
+            self.1.0.load(Ordering::SeqCst)
         }
 
         /// Nobody has asked for the job of the domain `web` for this long.
@@ -256,18 +258,27 @@ mod tests {
         }
     }
 
+    /// Waits until `is_so`, and not for ever.
+    fn comes_true(what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "no {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn a_job_is_begun_once_told_often_and_ended_when_it_is_not_wanted() {
         let rig = Rig::new();
         assert_eq!(rig.ask("web", 1, true).unwrap().end, None);
-        while rig.ask("web", 1, true).unwrap().bytes == 0 {}
+        comes_true("progress", || rig.ask("web", 1, true).unwrap().bytes > 0);
         let told = rig.ask("web", 1, true).unwrap();
         assert_eq!((told.stage.as_str(), told.bytes, told.end), ("copy", 7, None));
         assert!(rig.ask("web", 2, true).is_err(), "one in a domain");
         let done = UpkeepEnd::Reclaimed(ReclaimReport::default());
         assert_eq!(rig.ended(1, false), done);
         assert_eq!(rig.ended(1, true), done, "a reply that was lost is given again");
-        assert_eq!(rig.1.0.load(Ordering::SeqCst), 1);
+        assert_eq!(rig.begun(), 1);
         assert_eq!(rig.ask("web", 2, true).unwrap().end, None, "the next one begins");
         rig.ended(2, false);
     }
@@ -276,13 +287,13 @@ mod tests {
     fn a_job_for_which_nobody_asks_ends_and_begins_again_when_somebody_does() {
         let rig = Rig::new();
         rig.ask("web", 1, true).unwrap();
-        while rig.1.0.load(Ordering::SeqCst) == 0 {}
+        comes_true("job", || rig.begun() > 0);
         rig.unasked(ASKED_WITHIN + Duration::from_secs(1));
-        while !rig.0.all.lock()[Path::new("web")].has_ended() {}
+        comes_true("end of a job", || rig.0.all.lock()[Path::new("web")].has_ended());
         assert_eq!(rig.ask("web", 1, true).unwrap().end, None, "what is left is done");
-        while rig.1.0.load(Ordering::SeqCst) == 1 {}
+        comes_true("second job", || rig.begun() > 1);
         rig.ended(1, false);
-        assert_eq!(rig.1.0.load(Ordering::SeqCst), 2);
+        assert_eq!(rig.begun(), 2);
     }
 
     #[test]
