@@ -188,7 +188,7 @@ storages: ## run the tests of buckets on MinIO, too
 	PATH="$(PATH):/usr/local/go/bin:$(HOME)/go/bin"; command -v minio >/dev/null || go install github.com/minio/minio@$(MINIO)
 	ICECORE_TEST_S3=minio cargo test --package object-storage --test it
 
-prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss
+prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss; resumes if stopped
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)
 
 price: build ## measure what verifying, checksums, syncs and parity cost, into bench/results

@@ -1,5 +1,5 @@
-//! Runs all rigs, each for a part of the time, and prints one table of the results. With `--nightly`, a run that was
-//! stopped resumes after the last part that ended.
+//! Runs all rigs, each for a part of the time, and prints one table of the results. A run that was stopped resumes
+//! after the last part that ended. `--nightly` adds what takes hours more.
 
 mod record;
 
@@ -181,11 +181,8 @@ fn run(seconds: u64, binary: &str, is_nightly: bool) -> ExitCode {
     let more = if is_nightly { &NIGHTLY[..] } else { &[] };
     let parts = PARTS.iter().chain(more);
     let run = |part: &Part| outcome(part, (seconds * part.share / 100).max(1), binary);
-    let outcomes = match is_nightly {
-        true => resumed(parts, seconds, run),
-        false => Ok(parts.map(|part| run_and_print(part, run)).collect()),
-    };
-    match outcomes {
+    let record = if is_nightly { "nightly" } else { "prove" };
+    match resumed(parts, record, seconds, run) {
         Ok(outcomes) => ended(&outcomes),
         Err(error) => {
             eprintln!("all: {error}");
@@ -197,10 +194,11 @@ fn run(seconds: u64, binary: &str, is_nightly: bool) -> ExitCode {
 /// What the run that was stopped has done, and the rest; keeps the table in the target folder.
 fn resumed<'a>(
     parts: impl Iterator<Item = &'a Part>,
+    record: &str,
     seconds: u64,
     run: impl Fn(&Part) -> Outcome,
 ) -> Result<Vec<Outcome>, String> {
-    let mut record = Record::open(seconds)?;
+    let mut record = Record::open(record, seconds)?;
     let mut outcomes = Vec::new();
     for part in parts {
         let outcome = match record.outcome(part.name) {

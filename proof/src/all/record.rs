@@ -20,14 +20,14 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The record of a run of `seconds` at the commit that is checked out. What has uncommitted changes has no name by
+    /// The record `name` of a run of `seconds` at the commit that is checked out. What has uncommitted changes has no name by
     /// which its results could be told apart, so it starts from the beginning.
-    pub(super) fn open(seconds: u64) -> Result<Self, String> {
+    pub(super) fn open(name: &str, seconds: u64) -> Result<Self, String> {
         let commit = commit();
         if commit.is_none() {
             println!("== the sources have uncommitted changes: this run does not resume another");
         }
-        Self::at(options::target().join("nightly.jsonl"), commit.as_deref(), seconds)
+        Self::at(options::target().join(name).with_extension("jsonl"), commit.as_deref(), seconds)
     }
 
     fn at(path: PathBuf, commit: Option<&str>, seconds: u64) -> Result<Self, String> {
