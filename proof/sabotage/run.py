@@ -38,6 +38,10 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "no location makes a server allocate more than a record": (
+        "crates/repository/src/container/read.rs", "if location.length as usize > RECORD_BYTES_MAX {",
+        "if location.length as usize > RECORD_BYTES_MAX && false {",
+        test("repository", "a_location_of_any_length")),
     "a server reads from copies what a domain has lost": (
         "crates/server-data/src/request_handler/open_domain.rs", "access.copies.iter().map", "access.copies.iter().take(0).map",
         test("icecore", "a_restore_reads_what_the_domain_has_lost")),
@@ -112,8 +116,8 @@ SABOTAGES = {
         "still_there(repository, repository.roots_of_readers()?.into_iter().take(0).collect())?",
         test("repository", "a_reclaim_of_another_process_leaves")),
     "a reader that died pins nothing": (
-        "crates/repository/src/readers.rs", "            return Ok(Vec::new());\n        }\n        match read_small",
-        "        }\n        match read_small",
+        "crates/repository/src/readers.rs", "self.storage.try_lock(&format!(\"{name}{LOCK_SUFFIX}\"))? {\n            remove",
+        "self.storage.try_lock(&format!(\"{name}{LOCK_SUFFIX}\"))?.filter(|_| false) {\n            remove",
         test("repository", "a_reader_that_died")),
     "a record is verified before it is copied": (
         "crates/repository/src/copy/records.rs", "            return Err(at(reason));", "            let _ = reason;",
@@ -186,7 +190,7 @@ SABOTAGES = {
     "a cache is believed only for the state that it was filled from": (
         "crates/object-storage/src/cache.rs", "if !states.iter().any(|state| state.text() == known) {",
         "if known.is_empty() {",
-        test("icecore", "a_bucket_that_was_put_back")),
+        test("object-storage", "a_bucket_that_was_put_back")),
     "a short write goes on": (
         "crates/repository/src/storage.rs", "Ok(count) => written += count,",
         "Ok(_) => written = total,",

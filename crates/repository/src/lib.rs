@@ -18,6 +18,7 @@ mod error;
 pub mod expiries;
 pub mod fallback;
 pub mod guard;
+mod healed;
 pub mod index;
 pub mod keys;
 pub mod lease;

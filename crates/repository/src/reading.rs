@@ -40,7 +40,7 @@ impl Repository {
     /// Heals the record at `location`: from where it lies, if only what this machine keeps of it is damaged, or with the
     /// parity of its container. `false` when that was not possible or not needed.
     pub fn heal(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> bool {
-        if self.healed.lock().get(&location) == Some(&false) {
+        if self.healed.lock().is_hopeless(&location) {
             return false;
         }
         if self.is_good_afresh(location, buffer) {
@@ -48,7 +48,7 @@ impl Repository {
         }
         let is_healed =
             self.container(location.container).is_ok_and(|it| it.heal(location, buffer));
-        self.healed.lock().insert(location, is_healed);
+        self.healed.lock().note(location, is_healed);
         is_healed
     }
 
@@ -65,17 +65,12 @@ impl Repository {
 
     /// Records that the record at `location` was healed.
     pub fn note_healed(&self, location: RecordLocation) {
-        self.healed.lock().insert(location, true);
+        self.healed.lock().note(location, true);
     }
 
     /// Locations of the records that were healed so far, sorted.
     pub fn healed(&self) -> Vec<RecordLocation> {
-        self.healed
-            .lock()
-            .iter()
-            .filter(|(_, healed)| **healed)
-            .map(|(location, _)| *location)
-            .collect()
+        self.healed.lock().locations()
     }
 
     /// Finds and reads the record that holds `id`, even while reclaim moves it.

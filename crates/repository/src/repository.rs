@@ -5,6 +5,7 @@ use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container_numbers::ContainerNumbers;
 use crate::guard::{Guard, guarded};
+use crate::healed::Healed;
 use crate::index::Index;
 use crate::index::state::State;
 use crate::keys::Keys;
@@ -21,9 +22,9 @@ use crate::{Error, Result, container, keys, lease, readme, reserve};
 use clock::Tick;
 use format::container::Header;
 use format::record::SealedRecord;
-use ids::{ContainerNo, ObjectId, RecordLocation};
+use ids::{ContainerNo, ObjectId};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -53,7 +54,7 @@ pub struct Repository {
     pub(crate) open: Mutex<VecDeque<Arc<ContainerReader>>>,
     /// Records that were read from parity, and those that could not be: nobody tries them again
     /// for each of their chunks.
-    pub(crate) healed: Mutex<BTreeMap<RecordLocation, bool>>,
+    pub(crate) healed: Mutex<Healed>,
     pub(crate) sources: Sources,
     pub(crate) verifier: OnceLock<Verifier>,
     /// Held while the file of the lock clock changes.

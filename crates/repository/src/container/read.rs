@@ -7,6 +7,7 @@ use crate::parity::{HealedFile, ParitySection, locate};
 use crate::storage::{FileReader, Storage, StorageError};
 use crate::{Error, Result};
 use format::container::{self, HEADER_BYTES, Header, Row, TRAILER_BYTES};
+use format::limits::RECORD_BYTES_MAX;
 use format::record::{self, MAGIC};
 use ids::{ContainerNo, RecordLocation, RepositoryId};
 use std::sync::{Arc, OnceLock};
@@ -119,8 +120,13 @@ impl ContainerReader {
         }
     }
 
-    /// Reads the bytes at `location` into `buffer`.
+    /// Reads the bytes at `location` into `buffer`. No record is longer than the limit, whoever says so: a node that
+    /// reads names locations itself.
     pub fn read(&self, location: RecordLocation, buffer: &mut Vec<u8>) -> Result<()> {
+        if location.length as usize > RECORD_BYTES_MAX {
+            let reason = format::Error::Invalid { what: "length of a record" };
+            return Err(Error::damaged(&self.name, reason));
+        }
         buffer.clear();
         buffer.resize(location.length as usize, 0);
         self.fill(buffer, location.offset.into())
