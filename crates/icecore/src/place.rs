@@ -26,7 +26,7 @@ pub(crate) enum Reads {
 }
 
 /// The storage at `place`, which should exist. What is asked of a bucket is told by `out`.
-pub(crate) fn open(place: &Path, reads: Reads, out: &Out) -> Result<Arc<dyn Storage>> {
+pub(crate) fn open(place: &Path, reads: Reads, out: &Arc<Out>) -> Result<Arc<dyn Storage>> {
     match bucket(place)? {
         Some(location) => {
             let mut storage = open_bucket(&location, out)?;
@@ -42,7 +42,7 @@ pub(crate) fn open(place: &Path, reads: Reads, out: &Out) -> Result<Arc<dyn Stor
 }
 
 /// The storage at `place` for a new repository. A bucket has to exist, and to keep what is relied on.
-pub(crate) fn create(place: &Path, out: &Out) -> Result<Arc<dyn Storage>> {
+pub(crate) fn create(place: &Path, out: &Arc<Out>) -> Result<Arc<dyn Storage>> {
     let Some(location) = bucket(place)? else {
         let storage = LocalStorage::create(place).map_err(|error| {
             Failure::from(store::Error::from(error)).at(&place.display().to_string())
@@ -86,7 +86,7 @@ pub(crate) fn chunk_caches(place: &Path) -> Option<PathBuf> {
     is_bucket.then(cache_directory).flatten().map(|directory| directory.join("chunks"))
 }
 
-fn open_bucket(location: &Location, out: &Out) -> Result<ObjectStorage> {
+fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
     let variable = |name: &str| std::env::var(name).ok();
     let credentials = Credentials::find(variable).map_err(|reason| {
         let failure = Failure::new(crate::codes::Code::NotAllowed, format!("{location}: {reason}"));
@@ -98,6 +98,13 @@ fn open_bucket(location: &Location, out: &Out) -> Result<ObjectStorage> {
         connect(location, &Access::new(credentials)).map_err(|error| failed(error, location))?;
     out.tell_requests_of(client.requests());
     let mut storage = ObjectStorage::open(client).map_err(|error| failed(error, location))?;
+    let told = out.clone();
+    storage.tell_waits(Box::new(move |longest| {
+        told.note(&format!(
+            "the last writer did not say that it has ended. Waiting up to {} s to see whether it still runs",
+            longest.as_secs()
+        ));
+    }));
     if let Some(secs) = variable(QUIET_VARIABLE).and_then(|secs| secs.parse().ok()) {
         storage.take_over_after(Duration::from_secs(secs));
         storage.beat_every(Duration::from_secs(secs) / 12);

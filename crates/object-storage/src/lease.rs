@@ -107,8 +107,13 @@ pub(crate) fn read(client: &Client, lease: u64) -> StorageResult<Option<Bytes>> 
 }
 
 /// Whether the holder of `lease` is gone, as far as can be seen: it ran on this machine and does not run any more, or it
-/// has done nothing for `quiet`. Waits for as long as it takes to know.
-pub(crate) fn is_gone(client: &Client, lease: u64, quiet: Duration) -> StorageResult<bool> {
+/// has done nothing for `quiet`. Waits for as long as it takes to know, and says so with `waits` before.
+pub(crate) fn is_gone(
+    client: &Client,
+    lease: u64,
+    quiet: Duration,
+    waits: &dyn Fn(Duration),
+) -> StorageResult<bool> {
     let begun = Instant::now();
     let look = || client.get(&beat_name(lease)).map_or_else(absent, |bytes| Ok(Some(bytes)));
     let first = look()?;
@@ -119,6 +124,7 @@ pub(crate) fn is_gone(client: &Client, lease: u64, quiet: Duration) -> StorageRe
     if process.is_some_and(|process| process.is_dead()) {
         return Ok(true);
     }
+    waits(quiet);
     while begun.elapsed() < quiet {
         std::thread::sleep(LOOK_EVERY.min(quiet));
         if has_ended(client, lease)? {

@@ -34,7 +34,7 @@ pub use credentials::Credentials;
 pub use location::Location;
 pub use requests::{Asked, Requests};
 pub use staging::TEMPORARY;
-pub use storage::ObjectStorage;
+pub use storage::{ObjectStorage, Waits};
 
 /// Reads `bytes` as each kind of object that is decoded here; how many of them it is. For the fuzzer.
 pub fn decode_objects(bytes: &[u8]) -> usize {

@@ -21,7 +21,8 @@ impl ObjectStorage {
         let client = self.client();
         for _ in 0..TRIES {
             let leases = Leases::of(&self.look(LEASE)?.names);
-            if !leases.is_free() && !lease::is_gone(client, leases.last, self.quiet)? {
+            let is_gone = || lease::is_gone(client, leases.last, self.quiet, &*self.waits);
+            if !leases.is_free() && !is_gone()? {
                 return Ok(None);
             }
             let mine = leases.last + 1;

@@ -45,7 +45,12 @@ pub struct ObjectStorage {
     pub(crate) beat_every: Duration,
     /// So long is a look at the lease believed.
     pub(crate) checked_for: Duration,
+    /// Called before it waits for another writer, with the longest time.
+    pub(crate) waits: Waits,
 }
+
+/// Tells that a writer waits, and how long at most.
+pub type Waits = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// What the storage and the guard of its lease share.
 pub(crate) struct Shared {
@@ -123,6 +128,7 @@ impl ObjectStorage {
             quiet: lease::QUIET,
             beat_every: lease::BEAT_EVERY,
             checked_for: lease::CHECKED_FOR,
+            waits: Box::new(|_| {}),
         })
     }
 
@@ -138,6 +144,11 @@ impl ObjectStorage {
     /// has.
     pub fn keep_in(&mut self, directory: &Path) {
         self.shared.state.lock().cache = Some(Arc::new(Cache::new(directory)));
+    }
+
+    /// Calls `waits` before it waits to see whether another writer still runs.
+    pub fn tell_waits(&mut self, waits: Waits) {
+        self.waits = waits;
     }
 
     /// Takes a lease already when nothing was heard of its holder for `quiet`. For tests.

@@ -192,7 +192,10 @@ fn a_second_writer_is_refused_and_told_who_writes_and_one_that_sleeps_too_long_i
     let refused = bucket.backup();
     assert!(refused.code == 11 && refused.text().contains("in use by"), "{}", refused.text());
     sleeper.signal("-STOP");
-    let taken = bucket.backup().ends(0).last()["snapshot_id"].as_str().unwrap().to_owned();
+    let takes = bucket.backup().ends(0);
+    let said = format!("Waiting up to {QUIET_SECS} s");
+    assert!(takes.text().contains(&said), "{}", takes.text());
+    let taken = takes.last()["snapshot_id"].as_str().unwrap().to_owned();
     sleeper.signal("-CONT");
     drop(feed);
     let (code, text) = sleeper.ends();
