@@ -43,7 +43,7 @@ SABOTAGES = {
         "if location.length as usize > RECORD_BYTES_MAX && false {",
         test("repository", "a_location_of_any_length")),
     "a server reads from copies what a domain has lost": (
-        "crates/server-data/src/request_handler/open_domain.rs", "access.copies.iter().map", "access.copies.iter().take(0).map",
+        "crates/server-data/src/request_handler/open_domain.rs", "=> &access.copies[..],", "=> &access.copies[..0],",
         test("icecore", "a_restore_reads_what_the_domain_has_lost")),
     "payloads end where their record does": (
         "crates/format/src/record.rs",
@@ -184,8 +184,8 @@ SABOTAGES = {
         "        let _ = probe::race;\n        Ok(())\n",
         test("object-storage", "a_storage_that_lets_every_writer_win")),
     "a check reads the bucket alone": (
-        "crates/icecore/src/context.rs", "self.open_to_cancel(Purpose::Read, Reads::Fresh)",
-        "self.open_to_cancel(Purpose::Read, Reads::Cached)",
+        "crates/icecore/src/context.rs", "self.open_to_cancel(Purpose::Check, Reads::Fresh)",
+        "self.open_to_cancel(Purpose::Check, Reads::Cached)",
         test("icecore", "a_check_reads_the_bucket")),
     "a cache is believed only for the state that it was filled from": (
         "crates/object-storage/src/cache.rs", "if !states.iter().any(|state| state.text() == known) {",

@@ -342,7 +342,7 @@ impl Context {
 
     /// The same for a check: it has to see what the repository has.
     pub(crate) fn open_to_check(&self) -> Result<UnlockedRepository> {
-        self.open_to_cancel(Purpose::Read, Reads::Fresh)
+        self.open_to_cancel(Purpose::Check, Reads::Fresh)
     }
 
     fn open_to_cancel(&self, purpose: Purpose, reads: Reads) -> Result<UnlockedRepository> {

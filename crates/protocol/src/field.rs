@@ -142,12 +142,14 @@ purposes! {
     Backup = 1
     /// A restore.
     Restore = 2
-    /// Any other reading: lists, searches, checks.
+    /// Any other reading: lists, searches.
     Read = 3
     /// An agent that waits for node commands.
     Agent = 4
     /// A measurement of the network.
     Measure = 5
+    /// A check: it sees what the domain itself has, and no copies.
+    Check = 6
 }
 
 /// Name of a snapshot: its number and its id.

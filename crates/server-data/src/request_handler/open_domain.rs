@@ -3,6 +3,7 @@
 use crate::domains::Domain;
 use protocol::Packet;
 use protocol::fault::{Code, fault};
+use protocol::packet::Purpose;
 use repository::fallback::{Copy, CopyUse, WithCopies};
 use repository::local::LocalStorage;
 use repository::storage::Storage;
@@ -18,10 +19,14 @@ pub(super) struct OpenDomain {
 }
 
 impl OpenDomain {
-    /// `domain` as a node with this `access` uses it.
-    pub(super) fn new(access: Access, domain: Option<Arc<Domain>>) -> Self {
+    /// `domain` as a node with this `access` uses it for `purpose`; without one it is for a session.
+    pub(super) fn new(
+        access: Access,
+        domain: Option<Arc<Domain>>,
+        purpose: Option<Purpose>,
+    ) -> Self {
         let repository = domain.map(|domain| {
-            let copies = access.copies.iter().map(|place| copy(place)).collect();
+            let copies = places(&access, purpose).iter().map(|place| copy(place)).collect();
             let with_copies = WithCopies::new(domain.repository.clone(), copies);
             (domain, with_copies)
         });
@@ -40,6 +45,15 @@ impl OpenDomain {
     }
 }
 
+/// The copies that are read for `purpose`: none for a check, which has to see what is lost, and none for a backup, which has
+/// to store it again.
+fn places(access: &Access, purpose: Option<Purpose>) -> &[PathBuf] {
+    match purpose {
+        Some(Purpose::Restore | Purpose::Read) => &access.copies[..],
+        _ => &[],
+    }
+}
+
 pub(super) fn no_repository() -> Packet {
     fault(Code::NoRepository, "the domain has no repository yet", "", &[])
 }
@@ -52,4 +66,28 @@ fn copy(place: &Path) -> Copy {
         Err(error) => Err(error.to_string()),
     };
     Copy::new(place.display().to_string(), Box::new(open))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_read_for_restores_and_never_for_backups_and_checks() {
+        let access = Access {
+            domain: "web".to_owned(),
+            path: PathBuf::new(),
+            may_write: true,
+            may_read: true,
+            may_init: false,
+            key: None,
+            settings: None,
+            read_only: None,
+            copies: vec![PathBuf::from("/mnt/second/web")],
+        };
+        let read = |purpose| !places(&access, purpose).is_empty();
+        let all = Purpose::ALL.iter().filter(|purpose| read(Some(**purpose)));
+        assert_eq!(all.collect::<Vec<_>>(), [&Purpose::Restore, &Purpose::Read]);
+        assert!(!read(None), "a session");
+    }
 }

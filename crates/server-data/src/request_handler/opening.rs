@@ -33,7 +33,7 @@ impl RequestHandler {
             self.is_for(purpose);
             return Ok(Some(not_opened(&access)));
         }
-        let opened = self.opened(access)?;
+        let opened = self.opened(access, Some(purpose))?;
         self.is_for(purpose);
         if purpose == Purpose::Restore {
             self.job_begins("restore");
@@ -59,7 +59,11 @@ impl RequestHandler {
         Ok(place)
     }
 
-    pub(super) fn opened(&mut self, access: Access) -> Result<Packet, Packet> {
+    pub(super) fn opened(
+        &mut self,
+        access: Access,
+        purpose: Option<Purpose>,
+    ) -> Result<Packet, Packet> {
         let domain = match self.shared.domains.open(&access.path) {
             Ok(domain) => Some(domain),
             Err(error) if is_not_made(&error) => None,
@@ -80,7 +84,7 @@ impl RequestHandler {
             receipt_keys: self.receipt_keys(repository)?,
         };
         *self.handle.access.lock() = Some(access.clone());
-        self.open = Some(OpenDomain::new(access, domain));
+        self.open = Some(OpenDomain::new(access, domain, purpose));
         Ok(packet)
     }
 
@@ -136,7 +140,7 @@ impl RequestHandler {
         }
         let made = self.shared.domains.init(&access.path, config, keys);
         made.map_err(|error| faults::of_engine(&error))?;
-        self.opened(access).map(Some)
+        self.opened(access, None).map(Some)
     }
 }
 

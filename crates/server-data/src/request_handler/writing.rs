@@ -92,7 +92,8 @@ impl RequestHandler {
     pub(super) fn attach(&mut self, name: [u8; 16], secret: [u8; 16], stream: u8) -> Answer {
         let session = self.shared.sessions.find(name, secret, &self.handle.node.name);
         let session = session.ok_or_else(faults::no_session)?;
-        self.open = Some(OpenDomain::new(session.access.clone(), Some(session.domain.clone())));
+        self.open =
+            Some(OpenDomain::new(session.access.clone(), Some(session.domain.clone()), None));
         let applied = self.attach_stream(session, stream)?;
         Ok(Some(Packet::Attached { applied }))
     }
