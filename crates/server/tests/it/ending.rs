@@ -131,7 +131,8 @@ async fn a_certificate_that_ends_ends_who_waits_and_not_who_works() {
     assert!(lives(&mut lasting).await, "a connection with another certificate is none of this");
     let finish = Packet::Finish { is_complete: false, report: b"{}".to_vec() };
     for done in [&mut backup, &mut restore] {
-        assert!(matches!(done.ask(&finish).await, Packet::Done {}));
+        let answer = done.ask(&finish).await;
+        assert!(matches!(answer, Packet::Done {}), "{answer:?}");
         assert_eq!(done.is_left().await, Some(Code::Busy), "what it was for is done");
     }
 }
