@@ -454,7 +454,7 @@ SABOTAGES = {
         test("pipeline", "nothing_stays_in_the_cache")),
     "keys before the first record": (
         "crates/remote/src/prefetcher.rs", "            self.request_keys(stream, location.container)?;",
-        "            let _ = Self::send_for_keys;",
+        "            let _ = Self::request_keys;",
         test("remote", "records_are_asked_for_before_they_are_read")),
     "name of a page": (
         "crates/pipeline/src/pages.rs",
