@@ -363,9 +363,7 @@ impl Repository {
         )?;
         numbers.done();
         lease.verify()?;
-        snapshots::remove(&*self.storage, names)?;
-        // One that was gone already may be so by a removal that is not durable.
-        Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)
+        snapshots::remove(&*self.storage, names)
     }
 
     pub(crate) fn allocate_container(&self) -> ContainerNo {
