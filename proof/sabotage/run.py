@@ -591,8 +591,8 @@ SABOTAGES = {
         "crates/repository/src/repository.rs", "            writer.sync()", "            Ok(())",
         test("pipeline", "forget")),
     "sync of the folder after forgetting": (
-        "crates/repository/src/repository.rs",
-        "Ok(self.storage.sync_directory(snapshots::DIRECTORY)?)", "Ok(())",
+        "crates/repository/src/storage.rs",
+        "directories.iter().try_for_each(|name| self.sync_directory(name))", "Ok(drop(directories))",
         test("pipeline", "gone_already")),
     "lease before a container has its name": (
         "crates/repository/src/syncer.rs",
@@ -763,7 +763,7 @@ SABOTAGES = {
         "crates/pipeline/src/unlocked.rs",
         "Ok((info, keys)) if info.repository == config.repository => {",
         "Ok((info, keys)) => {",
-        test("pipeline", "a_slot_of_another_repository")),
+        test("pipeline", "certified_for_another_repository")),
     "certificate of a key slot": (
         "crates/pipeline/src/unlocked.rs", "    crypto::verify_slot_certificate(slot, root)?;\n",
         "    let _ = root;\n",
@@ -774,7 +774,7 @@ SABOTAGES = {
         test("repository", "what_a_reclaim_would_have_moved")),
     "room is kept for a full disk": (
         "crates/pipeline/src/unlocked.rs", "        writer.finish();\n", "",
-        test("icecore", "a_full_repository")),
+        test("pipeline", "every_backup_keeps_room")),
     "a lease to give space back uses that room": (
         "crates/repository/src/lease.rs", "LeasePurpose::Reclaim => reserve::with(&**storage, put)?,",
         "LeasePurpose::Reclaim => put()?,",

@@ -6,7 +6,7 @@ use crate::testkit::forge::{Forge, file};
 use crate::testkit::{CHEAP, Heard, PASSWORD, TestFolder, checked, rebuilt, snapshot};
 use crypto::{KeyMaterial, Role, SlotSecret};
 use format::record::RecordKind;
-use ids::{KeyId, ObjectId};
+use ids::{KeyId, ObjectId, RepositoryId};
 use pipeline::backup::{self, Progress};
 use pipeline::manifest::source_id;
 use pipeline::select::{self, SelectBy, SnapshotSelector};
@@ -37,6 +37,14 @@ impl Lab {
 
     fn slot(&self, id: KeyId) -> PathBuf {
         self.folder.repository().join(format!("keys/{id}"))
+    }
+
+    /// Stores a slot that the usual password opens; its id consists of bytes of this value.
+    fn add_slot(&self, material: &KeyMaterial, id: u8) {
+        let new = crypto::NewSlot::new(Role::Full, "evil", 0, ids::KeyEpoch(0));
+        let slot = crypto::create_slot(material, &new, PASSWORD, CHEAP, &mut filled_with(id));
+        let slot = slot.unwrap();
+        std::fs::write(self.slot(crypto::slot_info(&slot).unwrap().id), slot).unwrap();
     }
 
     fn lose_all_snapshots(&self) {
@@ -180,21 +188,34 @@ fn no_backup_builds_on_a_newest_snapshot_that_nobody_known_signed() {
 #[test]
 fn a_slot_with_keys_of_somebody_else_opens_nothing() {
     let lab = Lab::new();
-    let mut random = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = 5);
-    let mut material = KeyMaterial::generate(&mut random);
+    let mut material = KeyMaterial::generate(&mut filled_with(5));
     material.repository = lab.owner.local().unwrap().config().repository;
-    let slot = crypto::create_slot(
-        &material,
-        &crypto::NewSlot::new(Role::Full, "evil", 0, ids::KeyEpoch(0)),
-        PASSWORD,
-        CHEAP,
-        &mut random,
-    )
-    .unwrap();
-    let id = crypto::slot_info(&slot).unwrap().id;
+    // Whichever is met first: one comes before the slot of the owner, and one behind it.
+    lab.add_slot(&material, 0);
+    lab.add_slot(&material, 0xff);
+    let opened = UnlockedRepository::open(lab.folder.storage(), PASSWORD).unwrap();
+    assert_eq!(opened.slot.id, lab.owner.slot.id);
     std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
-    std::fs::write(lab.slot(id), slot).unwrap();
-    assert!(UnlockedRepository::open(lab.folder.storage(), PASSWORD).is_err());
+    let refused = UnlockedRepository::open(lab.folder.storage(), PASSWORD).err().unwrap();
+    assert!(matches!(refused, Error::Crypto(crypto::Error::BadSignature)), "{refused}");
+}
+
+/// Who has a full key can certify one; it must not make two repositories trust each other.
+#[test]
+fn a_slot_that_the_same_root_certified_for_another_repository_opens_nothing() {
+    let lab = Lab::new();
+    let mut material = lab.owner.keys.certifier.clone().unwrap();
+    material.repository = RepositoryId([9; 16]);
+    lab.add_slot(&material, 0);
+    let opened = UnlockedRepository::open(lab.folder.storage(), PASSWORD).unwrap();
+    assert_eq!(opened.slot.id, lab.owner.slot.id);
+    std::fs::remove_file(lab.slot(lab.owner.slot.id)).unwrap();
+    let refused = UnlockedRepository::open(lab.folder.storage(), PASSWORD).err().unwrap();
+    assert!(matches!(refused, Error::WrongKey), "{refused}");
+}
+
+fn filled_with(byte: u8) -> impl FnMut(&mut [u8]) {
+    move |bytes| bytes.fill(byte)
 }
 
 #[test]

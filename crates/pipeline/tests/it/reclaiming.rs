@@ -7,6 +7,7 @@ use format::record::RecordKind;
 use ids::ObjectId;
 use pipeline::UnlockedRepository;
 use pipeline::{Error, reclaim};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use store::SnapshotRef;
 
@@ -442,4 +443,16 @@ fn many_small_containers_are_put_together() {
     reclaimed(&lab.repository);
     assert!(lab.containers().len() < before, "{before} containers stay");
     lab.assert_all_restore();
+}
+
+/// Freeing space takes some first. What was used of it, or a crash removed, the next backup keeps again.
+#[test]
+fn every_backup_keeps_room_for_a_full_disk() {
+    let folder = TestFolder::new();
+    small_tree(&folder.source(), 1);
+    let repository = folder.init();
+    assert!(repository.local().unwrap().release_reserve().unwrap());
+    folder.backup(&repository);
+    let kept = std::fs::metadata(folder.repository().join("reserve/space")).unwrap();
+    assert!(kept.blocks() * 512 >= 4 << 20, "{kept:?}");
 }
