@@ -122,7 +122,7 @@ def jobs(catalog, arguments):
 
 
 def snapshots(catalog, server, arguments):
-    """Names in copies of the repository, and the same in the catalog: one each day."""
+    """Names in copies of the repository, and the same in the catalog: one each day. The server opens each of them."""
     each = max(arguments.snapshots // arguments.nodes, 1)
     first = server.data / "pool/domains" / node(0)
     known = next((first / "snapshots").iterdir()).name
@@ -131,8 +131,7 @@ def snapshots(catalog, server, arguments):
     rows, now = [], int(time.time())
     for at in range(1, arguments.nodes):
         folder = first.parent / node(at)
-        (folder / "snapshots").mkdir(parents=True, exist_ok=True)
-        shutil.copy(first / "config", folder / "config")
+        shutil.copytree(first, folder, ignore=shutil.ignore_patterns("reserve", known))
         for one in range(1, each + 1):
             name = f"{at:016x}{one:016x}"
             sequence = format(one, f"0{len(number)}x")
