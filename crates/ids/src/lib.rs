@@ -4,6 +4,12 @@
 
 use std::fmt;
 
+/// A byte as two digits.
+fn hex_digits(byte: u8) -> [u8; 2] {
+    let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+    [digit(byte >> 4), digit(byte & 15)]
+}
+
 macro_rules! byte_id {
     ($(#[$doc:meta])* $name:ident, $len:expr) => {
         $(#[$doc])*
@@ -23,11 +29,20 @@ macro_rules! byte_id {
             pub fn from_hex(text: &str) -> Option<Self> {
                 decode_hex(text).and_then(|bytes| Self::from_slice(&bytes))
             }
+
+            /// Whether the id, written as hex, begins with `text`.
+            pub fn begins_with(&self, text: &str) -> bool {
+                let digits = self.0.iter().flat_map(|byte| hex_digits(*byte));
+                text.len() <= 2 * $len && text.bytes().zip(digits).all(|(a, b)| a == b)
+            }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                let mut digits = [0; 2 * $len];
+                let pairs = digits.as_chunks_mut::<2>().0.iter_mut();
+                pairs.zip(&self.0).for_each(|(pair, byte)| *pair = hex_digits(*byte));
+                f.write_str(std::str::from_utf8(&digits).unwrap_or_default())
             }
         }
 
@@ -133,6 +148,17 @@ mod tests {
     fn hex_is_read_back() {
         let id = KeyId([0, 1, 0x7f, 0x80, 0xff, 5, 6, 7]);
         assert_eq!(KeyId::from_hex(&id.to_string()), Some(id));
+    }
+
+    #[test]
+    fn an_id_begins_with_its_first_digits_and_with_nothing_else() {
+        let id = KeyId([0, 1, 0x7f, 0x80, 0xff, 5, 6, 7]);
+        let text = "00017f80ff050607";
+        assert_eq!(id.to_string(), text);
+        (0..=text.len()).for_each(|end| assert!(id.begins_with(&text[..end])));
+        for other in ["1", "00017f8f", "00017f80ff0506070", "00017F"] {
+            assert!(!id.begins_with(other), "{other}");
+        }
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub fn resolve_id(
 
 fn find_by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotRef> {
     let names = repository.store.snapshots()?;
-    let mut fitting = names.into_iter().filter(|name| name.id.to_string().starts_with(prefix));
+    let mut fitting = names.into_iter().filter(|name| name.id.begins_with(prefix));
     let first = fitting.next().ok_or_else(|| Error::SnapshotNotFound(prefix.to_owned()))?;
     if fitting.next().is_some() {
         return Err(Error::Ambiguous(prefix.to_owned()));

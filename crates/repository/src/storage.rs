@@ -85,8 +85,8 @@ pub trait Storage: Send + Sync {
         self.remove(name)
     }
 
-    /// Durably removes several files. When it fails, some of them may be gone. Those that are gone already are durably so
-    /// afterwards: what removed them may not have been durable.
+    /// Durably removes several files. When it fails, some of them may be gone. Those that were gone before are durably
+    /// so afterwards: what removed them may not have been durable.
     fn remove_all(&self, names: &[String]) -> StorageResult<()> {
         names.iter().try_for_each(|name| self.unlink(name))?;
         let directory = |name: &String| name.rsplit_once('/').map_or(".", |(it, _)| it).to_owned();

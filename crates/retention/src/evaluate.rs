@@ -21,8 +21,9 @@ use crate::reason::{Period, Reason, Until, Why};
 use crate::versions;
 use clock::Reading;
 use jiff::tz::TimeZone;
+use rustc_hash::FxHashMap;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// All that decides besides the snapshots themselves.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +94,7 @@ impl Rules {
     /// What becomes of each of these snapshots, in their order, at a time. They must be all that
     /// exist of each series among them: what is newest shows only then.
     pub fn evaluate(&self, snapshots: &[Facts], now: Reading) -> Vec<Verdict> {
-        let mut all: HashMap<[&str; 4], Vec<usize>> = HashMap::new();
+        let mut all: FxHashMap<[&str; 4], Vec<usize>> = FxHashMap::default();
         for (at, one) in snapshots.iter().enumerate() {
             all.entry(one.series()).or_default().push(at);
         }

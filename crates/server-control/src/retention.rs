@@ -50,6 +50,8 @@ pub(crate) struct Retention {
     gate: Arc<Gate>,
     store: Arc<dyn SnapshotStore>,
     promised: PromisedLocks,
+    /// The rules of a site, made once: a thousand domains ask for them one after the other.
+    rules: Mutex<Option<(Arc<Stored>, Arc<Rules>)>>,
     /// Domains whose repositories have been read since they may have changed.
     read: Mutex<BTreeSet<Name>>,
     /// When all were to be read again, and when expiry last ran by itself, in seconds since 1970.
@@ -73,6 +75,7 @@ impl Retention {
             gate: parts.gate.clone(),
             store,
             promised: PromisedLocks::default(),
+            rules: Mutex::default(),
             read: Mutex::default(),
             read_at: AtomicI64::new(0),
             expired_at: AtomicI64::new(0),
@@ -128,10 +131,14 @@ impl Retention {
     ///
     /// # Errors
     /// [`Error::Object`], [`Error::Usage`] if they cannot be made: then nothing may expire.
-    fn rules(&self) -> Result<(Arc<Stored>, Rules)> {
+    fn rules(&self) -> Result<(Arc<Stored>, Arc<Rules>)> {
         let stored = self.sites.stored()?;
+        let mut made = self.rules.lock();
+        if let Some((of, rules)) = made.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &stored)) {
+            return Ok((of.clone(), rules.clone()));
+        }
         let rules = stored.site.rules(&zone).map_err(|error| Error::Usage(error.to_string()))?;
-        Ok((stored, rules))
+        Ok(made.insert((stored, Arc::new(rules))).clone())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::check::Zones;
 use crate::{RulesError, Site};
 use clock::Reading;
-use retention::{Facts, State, Verdict};
+use retention::{Facts, Rules, State, Verdict};
 use serde::Serialize;
 
 /// A snapshot with which something else happens.
@@ -31,30 +31,37 @@ pub enum EffectKind {
     Otherwise,
 }
 
-/// The snapshots with which something else happens after a change, those that go first. Each of
-/// `snapshots` is of the class of its receipt; they must be all that exist of each series among them.
-///
-/// # Errors
-/// [`RulesError`], if one of the sites does not fit together.
-pub fn effects(
-    (old, new): (&Site, &Site),
-    snapshots: &[Facts],
-    now: Reading,
-    zones: Zones<'_>,
-) -> Result<Vec<Effect>, RulesError> {
-    let verdicts = |site: &Site| {
-        let bound: Vec<Facts> = snapshots.iter().map(|one| site.bound(one.clone())).collect();
-        Ok::<_, RulesError>(site.rules(zones)?.evaluate(&bound, now))
-    };
-    let (before, after) = (verdicts(old)?, verdicts(new)?);
-    let both = before.into_iter().zip(after).enumerate();
-    let effect = |(at, (before, after)): (usize, (Verdict, Verdict))| {
-        let kind = kind(&before, &after)?;
-        Some(Effect { at, kind, before, after })
-    };
-    let mut all: Vec<Effect> = both.filter_map(effect).collect();
-    all.sort_by_key(|effect| effect.kind);
-    Ok(all)
+/// A change from one site to another, with the rules of both: made once for the snapshots of many domains.
+pub struct Effects<'a> {
+    old: (&'a Site, Rules),
+    new: (&'a Site, Rules),
+}
+
+impl<'a> Effects<'a> {
+    /// Of the change from `old` to `new`.
+    ///
+    /// # Errors
+    /// [`RulesError`], if one of the sites does not fit together.
+    pub fn new((old, new): (&'a Site, &'a Site), zones: Zones<'_>) -> Result<Self, RulesError> {
+        Ok(Self { old: (old, old.rules(zones)?), new: (new, new.rules(zones)?) })
+    }
+
+    /// The snapshots with which something else happens, those that go first. Each of `snapshots` is of the class of its
+    /// receipt; they must be all that exist of each series among them.
+    pub fn on(&self, snapshots: &[Facts], now: Reading) -> Vec<Effect> {
+        let verdicts = |(site, rules): &(&Site, Rules)| {
+            let bound: Vec<Facts> = snapshots.iter().map(|one| site.bound(one.clone())).collect();
+            rules.evaluate(&bound, now)
+        };
+        let both = verdicts(&self.old).into_iter().zip(verdicts(&self.new)).enumerate();
+        let effect = |(at, (before, after)): (usize, (Verdict, Verdict))| {
+            let kind = kind(&before, &after)?;
+            Some(Effect { at, kind, before, after })
+        };
+        let mut all: Vec<Effect> = both.filter_map(effect).collect();
+        all.sort_by_key(|effect| effect.kind);
+        all
+    }
 }
 
 fn kind(before: &Verdict, after: &Verdict) -> Option<EffectKind> {

@@ -32,7 +32,7 @@ mod upkeep;
 
 pub use body::BodyError;
 pub use check::{Known, LIST_MAX, PROBLEMS_MAX, Problem, TEXT_BYTES_MAX, Zones};
-pub use effects::{Effect, EffectKind, effects};
+pub use effects::{Effect, EffectKind, Effects};
 pub use group::Group;
 pub use hold::Hold;
 pub use kind::{Kind, KindError};

@@ -4,7 +4,7 @@ use clock::Reading;
 use ids::SnapshotId;
 use jiff::tz::TimeZone;
 use retention::{Facts, State};
-use site::{EffectKind, RulesError, Site, effects, file};
+use site::{EffectKind, Effects, RulesError, Site, file};
 use std::collections::BTreeSet;
 
 const NOW: i64 = 1_780_315_200;
@@ -93,7 +93,7 @@ fn policy(class: &str, keep: &str) -> String {
 fn found(old: &str, new: &str) -> Vec<(usize, EffectKind)> {
     let all = [snapshot(1, 3), snapshot(2, 2), snapshot(3, 1)];
     let (old, new) = (site(old), site(new));
-    let effects = effects((&old, &new), &all, Reading::certain(NOW), &zones).unwrap();
+    let effects = Effects::new((&old, &new), &zones).unwrap().on(&all, Reading::certain(NOW));
     effects.into_iter().map(|effect| (effect.at, effect.kind)).collect()
 }
 

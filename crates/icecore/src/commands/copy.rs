@@ -222,7 +222,7 @@ fn by_ids(
     let all = repository.snapshots().map_err(failed)?;
     let find = |text: &String| {
         let prefix = text.to_ascii_lowercase();
-        let mut fitting = all.iter().filter(|name| name.id.to_string().starts_with(&prefix));
+        let mut fitting = all.iter().filter(|name| name.id.begins_with(&prefix));
         match (fitting.next(), fitting.next()) {
             (Some(name), None) => Ok(*name),
             (None, _) => Err(context.failure(pipeline::Error::SnapshotNotFound(text.clone()))),

@@ -305,7 +305,7 @@ impl Forget {
         let all = repository.store.snapshots().map_err(|error| context.failure(error.into()))?;
         let mut plan = Plan::default();
         for text in &self.snapshots {
-            let is_meant = |name: &&SnapshotRef| name.id.to_string().starts_with(text.as_str());
+            let is_meant = |name: &&SnapshotRef| name.id.begins_with(text);
             let meant: Vec<_> = all.iter().filter(is_meant).copied().collect();
             // One that is gone without a word is forgotten by its whole id.
             let gone = SnapshotId::from_hex(text).map(|id| SnapshotRef { sequence: 0, id });

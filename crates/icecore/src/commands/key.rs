@@ -307,7 +307,7 @@ fn remove(
     wait: Wait,
 ) -> Result<Code> {
     let ids = repository.key_ids().map_err(|error| context.failure(error))?;
-    let is_meant = |id: &&KeyId| !prefix.is_empty() && id.to_string().starts_with(prefix);
+    let is_meant = |id: &&KeyId| !prefix.is_empty() && id.begins_with(prefix);
     let fitting: Vec<_> = ids.iter().filter(is_meant).collect();
     let hint = "All keys: icecore key list";
     let id = match fitting.as_slice() {

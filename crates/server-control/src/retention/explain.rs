@@ -66,7 +66,7 @@ impl Retention {
     /// As [`Retention::snapshots`]; [`Error::Usage`] if there is none, or several.
     pub(crate) fn snapshot(&self, id: &str) -> Result<RetainedSnapshot> {
         self.catch_up(None)?;
-        let may_be_meant = |facts: &Facts| facts.id.to_string().starts_with(id);
+        let may_be_meant = |facts: &Facts| facts.id.begins_with(id);
         let is_wanted = |_: &str, known: &[Facts]| known.iter().any(may_be_meant);
         let all = self.judged_where(self.clock.read()?, is_wanted)?;
         Ok(retained(by_id(&all, id)?))
@@ -148,23 +148,24 @@ impl Retention {
         is_wanted: impl Fn(&str, &[Facts]) -> bool,
     ) -> Result<Vec<Judged>> {
         let (stored, rules) = self.rules()?;
-        let domains = self.table.all()?.into_iter();
-        let domains: Vec<_> = domains.filter(|(name, known)| is_wanted(name, known)).collect();
-        let judge = |(name, known): &(String, Arc<Vec<Facts>>)| -> Vec<Judged> {
+        let domains = self.table.all()?;
+        let wanted = domains.iter().filter(|(name, known)| is_wanted(name, known));
+        let wanted: Vec<_> = wanted.collect();
+        let judge = |(name, known): &(&String, &Arc<Vec<Facts>>)| -> Vec<Judged> {
             let bound: Vec<_> = known.iter().map(|one| stored.site.bound(one.clone())).collect();
             let verdicts = rules.evaluate(&bound, now);
-            let judged = |(facts, verdict)| Judged { domain: name.clone(), facts, verdict };
+            let judged = |(facts, verdict)| Judged { domain: (*name).clone(), facts, verdict };
             bound.into_iter().zip(verdicts).map(judged).collect()
         };
-        let count: usize = domains.iter().map(|(_, known)| known.len()).sum();
+        let count: usize = wanted.iter().map(|(_, known)| known.len()).sum();
         if count < SHARED_FROM {
-            return Ok(domains.iter().flat_map(judge).collect());
+            return Ok(wanted.iter().flat_map(judge).collect());
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let part = domains.len().div_ceil(threads).max(1);
+        let part = wanted.len().div_ceil(threads).max(1);
         std::thread::scope(|scope| {
             let judge_all = |some: &[_]| some.iter().flat_map(judge).collect::<Vec<_>>();
-            let parts = domains.chunks(part).map(|some| scope.spawn(move || judge_all(some)));
+            let parts = wanted.chunks(part).map(|some| scope.spawn(move || judge_all(some)));
             let parts: Vec<_> = parts.collect();
             let ended = |part: std::thread::ScopedJoinHandle<'_, _>| {
                 part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -177,7 +178,7 @@ impl Retention {
 /// The one whose id begins so.
 pub(super) fn by_id<'a>(all: &'a [Judged], id: &str) -> Result<&'a Judged> {
     let shown: String = id.chars().take(2 * SnapshotId::LEN).collect();
-    let mut fitting = all.iter().filter(|one| one.facts.id.to_string().starts_with(id));
+    let mut fitting = all.iter().filter(|one| one.facts.id.begins_with(id));
     match (id.is_empty(), fitting.next(), fitting.next()) {
         (false, Some(one), None) => Ok(one),
         (false, Some(_), Some(_)) => {
@@ -204,5 +205,5 @@ fn are_wanted(filter: &SnapshotFilter, facts: &Facts) -> bool {
     let policy = if facts.policy.is_empty() { NO_POLICY } else { &facts.policy };
     has(&filter.node, &facts.node)
         && has(&filter.policy, policy)
-        && filter.id.as_deref().is_none_or(|id| facts.id.to_string().starts_with(id))
+        && filter.id.as_deref().is_none_or(|id| facts.id.begins_with(id))
 }

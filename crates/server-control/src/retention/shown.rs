@@ -7,7 +7,7 @@ use api::retention::{
     SnapshotState,
 };
 use clock::Reading;
-use site::{Effect, RulesError, Site, Zones};
+use site::{Effect, Effects, RulesError, Site, Zones};
 use std::collections::BTreeMap;
 
 /// Snapshots that the effects of a change name.
@@ -71,8 +71,9 @@ pub(crate) fn effects<'a>(
 ) -> Result<Option<SnapshotEffects>, RulesError> {
     let mut policies: BTreeMap<&str, PolicyEffects> = BTreeMap::new();
     let mut snapshots = Vec::new();
+    let change = Effects::new(sites, zones)?;
     for facts in domains {
-        for effect in site::effects(sites, facts, now, zones)? {
+        for effect in change.on(facts, now) {
             let of = &facts[effect.at];
             count(policies.entry(&of.policy).or_default(), effect.kind);
             snapshots.push((effect.kind, shown(of, &effect)));

@@ -38,8 +38,9 @@ impl Retention {
         let is_meant = |facts: &Facts| {
             facts.policy == policy && wanted.node.as_ref().is_none_or(|node| *node == facts.node)
         };
-        let known: Vec<_> = self.table.all()?.into_values().collect();
-        let known = known.iter().flat_map(|facts| facts.iter()).filter(|facts| is_meant(facts));
+        let domains = self.table.all()?;
+        let known = domains.values().flat_map(|facts| facts.iter());
+        let known = known.filter(|facts| is_meant(facts));
         let snapshots: Vec<_> = known.map(|facts| site.bound(facts.clone())).collect();
         let until_secs = now.secs.saturating_add(i64::from(days) * 86_400);
         let nodes = self.members(found, wanted.node.as_deref())?;

@@ -12,11 +12,11 @@ use std::sync::Arc;
 /// The snapshots of all domains. Only this server changes them, and only by this table.
 pub(crate) struct SnapshotTable {
     catalog: Arc<Catalog>,
-    read: Mutex<Option<Domains>>,
+    read: Mutex<Option<Arc<Domains>>>,
 }
 
 /// The facts of each domain. Policy and class are those of the receipts.
-type Domains = BTreeMap<String, Arc<Vec<Facts>>>;
+pub(crate) type Domains = BTreeMap<String, Arc<Vec<Facts>>>;
 
 impl SnapshotTable {
     /// Those of `catalog`.
@@ -28,7 +28,7 @@ impl SnapshotTable {
     ///
     /// # Errors
     /// [`crate::Error::Catalog`].
-    pub(crate) fn all(&self) -> Result<Domains> {
+    pub(crate) fn all(&self) -> Result<Arc<Domains>> {
         let mut read = self.read.lock();
         if let Some(known) = &*read {
             return Ok(known.clone());
@@ -39,7 +39,7 @@ impl SnapshotTable {
             domains.entry(known.domain).or_default().push(with_deletion(known.facts, &deleted));
         }
         let domains = domains.into_iter().map(|(domain, facts)| (domain, Arc::new(facts)));
-        Ok(read.insert(domains.collect()).clone())
+        Ok(read.insert(Arc::new(domains.collect())).clone())
     }
 
     /// Those of a domain.
@@ -47,7 +47,7 @@ impl SnapshotTable {
     /// # Errors
     /// [`crate::Error::Catalog`].
     pub(crate) fn of(&self, domain: &str) -> Result<Arc<Vec<Facts>>> {
-        Ok(self.all()?.remove(domain).unwrap_or_default())
+        Ok(self.all()?.get(domain).cloned().unwrap_or_default())
     }
 
     /// Notes what a repository has: see [`Catalog::note_snapshots`].
@@ -94,7 +94,7 @@ impl SnapshotTable {
         let deleted = self.catalog.deleted_sources()?;
         let facts = self.catalog.snapshots_of(domain)?.into_iter();
         let facts: Vec<_> = facts.map(|facts| with_deletion(facts, &deleted)).collect();
-        known.insert(domain.to_owned(), Arc::new(facts));
+        Arc::make_mut(&mut known).insert(domain.to_owned(), Arc::new(facts));
         *read = Some(known);
         Ok(())
     }

@@ -4,7 +4,7 @@ use crate::declared::{self, Declared};
 use crate::{Stored, World, YEARS};
 use clock::Reading;
 use retention::{Facts, Keep, State, Trashed, TrashedBy, Verdict};
-use site::{Effect, EffectKind, effects};
+use site::{Effect, EffectKind, Effects};
 use std::collections::BTreeSet;
 use testkit::calendar::{self, DAY};
 
@@ -187,7 +187,7 @@ impl World {
         let changed = self.declared.with_other_retention(&mut self.random);
         let (now, facts) = (self.now(), self.facts());
         let sites = (&self.declared.site, &changed.site);
-        let plan = effects(sites, &facts, now, &declared::zones).unwrap();
+        let plan = Effects::new(sites, &declared::zones).unwrap().on(&facts, now);
         let after = changed.rules().evaluate(&facts, now);
         let before = self.declared.rules().evaluate(&facts, now);
         for (at, (before, after)) in before.iter().zip(&after).enumerate() {
