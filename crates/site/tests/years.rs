@@ -2,6 +2,9 @@
 //! locks, holds, names, trash, changed retentions with their plan, expiry that is interrupted, machines that are off
 //! and clocks that are wrong. What rules and schedules decide is compared with what their words say, written down a
 //! second time. `ICECORE_MODEL_RUNS` sets how many runs there are.
+//!
+//! In some runs a real repository on a simulated disk gets the backups, loses what expires and reclaims the space,
+//! while power and processes fail: what is kept stays whole, and nothing stays that nobody needs.
 
 #[path = "years/declared.rs"]
 mod declared;
@@ -14,12 +17,15 @@ use clock::{Clock, Reading, Tick};
 use declared::Declared;
 use retention::Facts;
 use running::Runs;
+use simulation::world::kept::{KeptRepository, SnapshotRef};
 use std::collections::BTreeMap;
 use testkit::Random;
 use testkit::calendar::{self, DAY};
 
 const YEARS: i64 = 5;
 const NODES: [&str; 2] = ["db", "web"];
+/// In one of so many runs the repository is real: it takes ten times as long.
+const REPOSITORY_ONE_IN: u64 = 20;
 
 #[test]
 fn five_years_expire_nothing_early_keep_nothing_late_and_miss_nothing_silently() {
@@ -37,6 +43,7 @@ fn lives(seeds: &[u64]) -> Seen {
     let live = |seed: &u64| {
         let mut world = World::new(*seed);
         world.live();
+        world.the_repository_has_the_same();
         world.runs.values().for_each(|runs| runs.settle(*seed));
         world.seen()
     };
@@ -53,6 +60,7 @@ struct Seen {
     locked: usize,
     missed: usize,
     retried: usize,
+    reclaimed: usize,
 }
 
 impl Seen {
@@ -65,12 +73,14 @@ impl Seen {
             locked: self.locked + other.locked,
             missed: self.missed + other.missed,
             retried: self.retried + other.retried,
+            reclaimed: self.reclaimed + other.reclaimed,
         }
     }
 
     fn is_enough(&self) {
-        let Self { expired, came_back, predicted, doubts, locked, missed, retried } = *self;
-        let all = [expired, came_back, predicted, doubts, locked, missed, retried];
+        let Self { expired, came_back, predicted, doubts, locked, missed, retried, reclaimed } =
+            *self;
+        let all = [expired, came_back, predicted, doubts, locked, missed, retried, reclaimed];
         assert!(all.iter().all(|count| *count > 0), "the test sees nothing of a kind: {self:?}");
     }
 }
@@ -79,6 +89,8 @@ impl Seen {
 #[derive(Clone)]
 struct Stored {
     facts: Facts,
+    /// In the repository, if there is one.
+    name: Option<SnapshotRef>,
     /// Until when it was promised to stay, in the time of the world.
     promised_secs: i64,
     /// Since when it lies in the trash, in the time of the world.
@@ -101,6 +113,7 @@ struct World {
     starts: Vec<u64>,
     runs: BTreeMap<&'static str, Runs>,
     stored: Vec<Stored>,
+    repository: Option<KeptRepository>,
     number: u64,
     next_expiry_secs: i64,
     next_event_secs: i64,
@@ -127,6 +140,9 @@ impl World {
             starts: Vec::new(),
             runs: runs.into(),
             stored: Vec::new(),
+            repository: seed
+                .is_multiple_of(REPOSITORY_ONE_IN)
+                .then(|| KeptRepository::new(seed).unwrap()),
             number: 0,
             next_expiry_secs: begin + DAY,
             next_event_secs: begin + DAY,
@@ -222,11 +238,13 @@ impl World {
     /// As the server does when a backup ends: the lock of the class is given now and never again.
     fn receive(&mut self, node: &str, is_partial: bool, now: Reading) {
         self.number += 1;
+        let backed_up = self.repository.as_mut().map(KeptRepository::back_up).transpose();
+        let name = backed_up.unwrap_or_else(|why| panic!("seed {}: {why}", self.seed));
         let mut id = ids::SnapshotId([0; 16]);
         id.0[..8].copy_from_slice(&self.number.to_be_bytes());
         let lock = self.declared.class().immutable.map_or(0, clock::Span::signed_secs);
         let facts = Facts {
-            id,
+            id: name.map_or(id, |name| name.id),
             number: self.number,
             node: node.to_owned(),
             source: "main".to_owned(),
@@ -242,6 +260,6 @@ impl World {
             trashed: None,
         };
         let promised_secs = self.world_secs + lock;
-        self.stored.push(Stored { facts, promised_secs, trashed_secs: None });
+        self.stored.push(Stored { facts, name, promised_secs, trashed_secs: None });
     }
 }

@@ -3,6 +3,7 @@
 
 mod backup;
 pub mod corruption;
+pub mod kept;
 mod model;
 mod open_sessions;
 mod records;

@@ -34,11 +34,36 @@ impl World {
             }
         }
         self.seen.expired += gone.len();
+        self.remove(&gone);
         let mut at = 0..;
         self.stored.retain(|_| !gone.contains(&at.next().unwrap_or_default()));
         if crash == usize::MAX && now.doubt.is_none() {
             self.nothing_is_late(now);
         }
+    }
+
+    /// What goes is removed from the repository, and its space reclaimed now and then.
+    fn remove(&mut self, gone: &BTreeSet<usize>) {
+        let Some(repository) = &mut self.repository else { return };
+        let names: Vec<_> = gone.iter().filter_map(|at| self.stored[*at].name).collect();
+        let mut done = repository.remove(&names);
+        if self.random.one_in(8) {
+            done = done.and_then(|()| repository.reclaim());
+            self.seen.reclaimed += 1;
+        }
+        if self.random.one_in(300) {
+            done = done.and_then(|()| repository.verify());
+        }
+        done.unwrap_or_else(|why| panic!("seed {}: {why}", self.seed));
+    }
+
+    /// At the end no chunk is lost of what is kept, and the repository has no other snapshots.
+    pub(crate) fn the_repository_has_the_same(&mut self) {
+        let Some(repository) = &mut self.repository else { return };
+        repository.verify().unwrap_or_else(|why| panic!("seed {}: {why}", self.seed));
+        let stored: BTreeSet<_> = self.stored.iter().filter_map(|one| one.name).collect();
+        let kept: BTreeSet<_> = repository.kept().into_iter().collect();
+        assert_eq!(stored, kept, "seed {}", self.seed);
     }
 
     fn carry_out(&mut self, at: usize, verdict: &Verdict) {
@@ -61,7 +86,7 @@ impl World {
 
     /// Nothing that is promised stands against the end of a snapshot.
     fn may_go(&self, at: usize, gone: &BTreeSet<usize>, now: Reading) {
-        let Stored { facts, promised_secs, trashed_secs } = &self.stored[at];
+        let Stored { facts, promised_secs, trashed_secs, .. } = &self.stored[at];
         let context = format!("seed {}: {facts:?} at {}", self.seed, self.world_secs);
         assert_eq!(now.doubt, None, "{context}: goes by a clock in doubt");
         assert!(facts.locked_until_secs.is_none_or(|until| until <= now.secs), "{context}: locked");

@@ -76,6 +76,11 @@ impl Model {
         self.forgotten.extend(names.iter().map(|name| name.id));
     }
 
+    /// Those of `names` whose forgetting was not reported done.
+    pub(super) fn not_forgotten(&self, names: &[SnapshotRef]) -> Vec<SnapshotRef> {
+        names.iter().filter(|name| !self.forgotten.contains(&name.id)).copied().collect()
+    }
+
     /// What was forgotten may be back.
     pub(super) fn allow_forgotten(&mut self) {
         self.forgotten.clear();

@@ -177,6 +177,8 @@ pub(super) enum Task {
     Reclaim(f64),
     /// The same, giving up what is lost.
     ReclaimAcceptingDamage,
+    /// All space that nobody needs, with what interrupted sessions stored.
+    ReclaimInterrupted,
     /// Forgets, and gives the space back at once.
     ForgetAndReclaim(Vec<SnapshotRef>),
     /// Somebody without a lease reads everything.
@@ -225,13 +227,18 @@ impl Task {
             Self::Forget(_)
             | Self::Reclaim(_)
             | Self::ReclaimAcceptingDamage
+            | Self::ReclaimInterrupted
             | Self::ForgetAndReclaim(_) => false,
         }
     }
 
     /// Whether it merges runs of the index, and so waits for whoever does.
     fn merges(&self) -> bool {
-        matches!(self, Self::Reclaim(_) | Self::ReclaimAcceptingDamage | Self::ForgetAndReclaim(_))
+        match self {
+            Self::Reclaim(_) | Self::ReclaimAcceptingDamage | Self::ReclaimInterrupted => true,
+            Self::ForgetAndReclaim(_) => true,
+            Self::Backup(_) | Self::Forget(_) | Self::Read | Self::StaleRead | Self::Copy => false,
+        }
     }
 
     /// Whether this is a backup that has stored everything.
@@ -247,12 +254,17 @@ impl Task {
                 shared.model.lock().acknowledge_backup(name, backup.known());
             }
             Self::Forget(names) => forget(running, shared, names)?,
-            Self::Reclaim(percent) => reclaim(running, *percent, false)?,
-            Self::ReclaimAcceptingDamage => reclaim(running, 0.0, true)?,
+            Self::Reclaim(percent) => reclaim(running, to_percent(*percent))?,
+            Self::ReclaimAcceptingDamage => {
+                reclaim(running, ReclaimOptions { accept_damage: true, ..to_percent(0.0) })?;
+            }
+            Self::ReclaimInterrupted => {
+                reclaim(running, ReclaimOptions { free_interrupted: true, ..to_percent(0.0) })?;
+            }
             Self::ForgetAndReclaim(names) => {
                 // A server goes on with the one after the other has failed.
                 let forgotten = forget(running, shared, names);
-                reclaim(running, 0.0, false).and(forgotten)?;
+                reclaim(running, to_percent(0.0)).and(forgotten)?;
             }
             Self::Read => shared.read_all(),
             Self::StaleRead => shared.read_stale(),
@@ -267,6 +279,7 @@ impl Task {
             Self::Forget(_) => "forget",
             Self::Reclaim(_) => "reclaim",
             Self::ReclaimAcceptingDamage => "reclaim that accepts damage",
+            Self::ReclaimInterrupted => "reclaim of what was interrupted",
             Self::ForgetAndReclaim(_) => "forget and reclaim",
             Self::Read => "look",
             Self::StaleRead => "glance",
@@ -294,13 +307,16 @@ fn forget(running: &WriterProcess, shared: &Shared, names: &[SnapshotRef]) -> Re
     Ok(())
 }
 
-fn reclaim(running: &WriterProcess, max_waste_percent: f64, accept_damage: bool) -> Result<()> {
-    let options = ReclaimOptions {
+fn to_percent(max_waste_percent: f64) -> ReclaimOptions {
+    ReclaimOptions {
         max_waste_percent,
         dry_run: false,
-        accept_damage,
+        accept_damage: false,
         free_interrupted: false,
-    };
+    }
+}
+
+fn reclaim(running: &WriterProcess, options: ReclaimOptions) -> Result<()> {
     match reclaim::run(&running.repository, &running.lease, options, None) {
         Err(Error::InUse { .. }) => Ok(()), // another one runs
         result => result.map(|_| ()),
