@@ -60,13 +60,25 @@ fn parse_moment_in(text: &str, zone: &TimeZone) -> Option<Time> {
     Some(of_timestamp(stamp))
 }
 
-/// Reads a limit of age: a point in time, or an age such as `30d`, `12h`, `2w`, `1y`.
-pub(crate) fn parse_limit(text: &str) -> Result<Time, String> {
-    let now = Timestamp::now();
-    let age = parse_secs(text)
-        .map(|secs| Time { secs: now.as_second().saturating_sub(secs as i64), nanos: 0 });
-    age.or_else(|| parse_point(text))
-        .ok_or_else(|| format!("'{text}' is not an age or a time; write 30d, 12h or 2026-11-20"))
+/// Reads from when on, or before when: an age such as `30d`, `12h`, `2w`, `1y`, or the beginning of a day, minute or
+/// second.
+pub(crate) fn parse_since(text: &str) -> Result<Time, String> {
+    let begin = |text: &str| parse_moment_in(text, &TimeZone::system());
+    parse_age(text).or_else(|| begin(text)).ok_or_else(|| no_age_or_time(text))
+}
+
+/// Reads up to when, or after when: an age, or the end of a day, minute or second.
+pub(crate) fn parse_until(text: &str) -> Result<Time, String> {
+    parse_age(text).or_else(|| parse_point(text)).ok_or_else(|| no_age_or_time(text))
+}
+
+fn parse_age(text: &str) -> Option<Time> {
+    let secs = i64::try_from(parse_secs(text)?).ok()?;
+    Some(Time { secs: Timestamp::now().as_second().saturating_sub(secs), nanos: 0 })
+}
+
+fn no_age_or_time(text: &str) -> String {
+    format!("'{text}' is not an age or a time; write 30d, 12h or 2026-11-20")
 }
 
 /// Reads a span: `30d`, `12h`, `1y6m`; a month has 30 days and a year 365.
@@ -170,6 +182,20 @@ mod tests {
             .for_each(|(text, time)| assert_eq!(moment(text).as_deref(), Some(*time), "{text}"));
         assert_eq!((moment("now"), moment("2026-11")), (None, None));
         assert!(parse_moment("2999-01-01").unwrap_err().contains("future"));
+    }
+
+    /// Else a day that is named would be left out: of a report, of a catch-up, of what is backed up.
+    #[test]
+    fn since_a_day_has_all_of_it_and_until_a_day_too() {
+        let (since, until) =
+            (parse_since("2026-11-20").unwrap(), parse_until("2026-11-20").unwrap());
+        assert_eq!((since.nanos, until.nanos), (0, 999_999_999));
+        assert_eq!(until.secs - since.secs, 86_399);
+        let now = Timestamp::now().as_second();
+        for age in [parse_since("2d"), parse_until("2d")] {
+            assert!((now - 2 * 86_400 - age.unwrap().secs).abs() < 60);
+        }
+        assert!(parse_since("soon").is_err() && parse_until("soon").is_err());
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) struct Backup {
     #[arg(long)]
     pub(crate) full: bool,
     /// Also read files that changed at this time or later, even if they seem unchanged: an age (30d, 1y) or a time.
-    #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_since)]
     pub(crate) read_since: Option<Time>,
     /// Back up only what matches this pattern, as for --exclude; behind a `!`, what does not. The last one that matches
     /// a path, or a directory above it, counts. Such snapshots are a source of their own.
@@ -182,11 +182,11 @@ pub(crate) struct Choice {
     /// Exclude files larger than this: 500M, 10G.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) exclude_larger_than: Option<u64>,
-    /// Exclude files last modified before this: an age (30d, 1y) or a time.
-    #[arg(long = "exclude-older-than", alias = "older-than", value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    /// Exclude files last modified before this: an age (30d, 1y) or a time. Of a day, the whole day stays.
+    #[arg(long = "exclude-older-than", alias = "older-than", value_name = "AGE|TIME", value_parser = time::parse_since)]
     pub(crate) older_than: Option<Time>,
-    /// Exclude files last modified after this.
-    #[arg(long = "exclude-newer-than", alias = "newer-than", value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    /// Exclude files last modified after this. Of a day, the whole day stays.
+    #[arg(long = "exclude-newer-than", alias = "newer-than", value_name = "AGE|TIME", value_parser = time::parse_until)]
     pub(crate) newer_than: Option<Time>,
     /// Exclude files marked with `chattr +d`.
     #[arg(long)]

@@ -26,10 +26,10 @@ pub(super) struct Wanted {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     smaller_than: Option<u64>,
     /// Only objects last modified after this: an age (30d, 1y) or a time.
-    #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_until)]
     newer_than: Option<Time>,
     /// Only objects last modified before this.
-    #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_limit)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_since)]
     older_than: Option<Time>,
     /// Only objects whose content is not sure: `partial` if a part could not be read, `changed` if it changed meanwhile.
     #[arg(long, value_name = "STATUS", value_parser = ["partial", "changed"])]

@@ -92,7 +92,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, conflicts_with_all = ["id", "by_cause", "since", "domain", "kind", "state", "before"])]
     watch: bool,
     /// Only jobs that began since then: an age such as 7d, or a time.
-    #[arg(long, value_name = "TIME", value_parser = crate::time::parse_limit)]
+    #[arg(long, value_name = "TIME", value_parser = crate::time::parse_since)]
     since: Option<format::entry::Time>,
     /// Only jobs of this node.
     #[arg(long, value_name = "NODE")]

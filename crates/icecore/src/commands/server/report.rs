@@ -29,10 +29,10 @@ pub(crate) struct Report {
     #[arg(value_name = "REPORT")]
     name: Which,
     /// Only what began since then: an age such as 7d, or a time.
-    #[arg(long, value_name = "TIME", value_parser = time::parse_limit)]
+    #[arg(long, value_name = "TIME", value_parser = time::parse_since)]
     since: Option<format::entry::Time>,
-    /// Only what began before this.
-    #[arg(long, value_name = "TIME", value_parser = time::parse_limit)]
+    /// Only what began up to this: of a day, until its end.
+    #[arg(long, value_name = "TIME", value_parser = time::parse_until)]
     until: Option<format::entry::Time>,
     /// Only this node.
     #[arg(long, value_name = "NODE")]
@@ -99,12 +99,12 @@ impl Report {
     }
 
     fn path(&self, path: &str, after: Option<&str>) -> String {
-        let time = |time: Option<format::entry::Time>| {
-            time.map(|time| time::json(format::entry::Time { nanos: 0, ..time }))
-        };
+        // In whole seconds, as the API takes them; it excludes `until`.
+        let whole = |secs: i64| time::json(format::entry::Time { secs, nanos: 0 });
+        let end = |time: format::entry::Time| time.secs + i64::from(time.nanos > 0);
         let words = [
-            ("since", time(self.since)),
-            ("until", time(self.until)),
+            ("since", self.since.map(|time| whole(time.secs))),
+            ("until", self.until.map(|time| whole(end(time)))),
             ("node", self.node.as_ref().map(ToString::to_string)),
             ("after", after.map(str::to_owned)),
         ];
