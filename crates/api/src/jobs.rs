@@ -193,6 +193,10 @@ pub struct StartPolicy {
     /// Whether all files are read, even if they seem unchanged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub complete: bool,
+    /// Files that changed at this time or later are read, even if they seem unchanged.
+    #[serde(default, with = "crate::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub since: Option<i64>,
     /// Paths in place of those of the policy, for its source `main`; no other source starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

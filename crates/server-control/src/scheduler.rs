@@ -313,7 +313,7 @@ impl Scheduler {
         };
         let targets = targets.iter().filter(is_wanted);
         let runs: Vec<_> =
-            targets.filter_map(|target| target.by_hand_with(by.now_secs, wanted)).collect();
+            targets.filter_map(|target| target.by_hand(by.now_secs, wanted)).collect();
         if runs.is_empty() {
             let node = wanted.node.as_ref().map(|node| format!(" on the node '{node}'"));
             let group = wanted.group.as_ref().map(|group| format!(" in the group '{group}'"));

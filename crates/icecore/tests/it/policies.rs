@@ -421,3 +421,40 @@ fn what_a_list_names_is_backed_up_once_at_a_time() {
     slow.wait().unwrap();
     ended(&mut by_hand(&ordered, &words)).ends(0);
 }
+
+/// What a node believes to be unchanged is read again: all of it, or what changed since a time.
+#[test]
+fn a_catch_up_reads_again_what_changed_since_then_and_a_complete_one_everything() {
+    let ordered = with_site("[policy.source]\nnodes = [\"web\"]\npaths = [\"{}/source\"]\n");
+    let source = ordered.machine.source();
+    std::fs::remove_dir_all(&source).unwrap();
+    std::fs::create_dir(&source).unwrap();
+    std::fs::write(source.join("old"), random(300_000)).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let since = jiff::Timestamp::now().to_string();
+    std::fs::write(source.join("new"), random(70_000)).unwrap();
+    // What was written less than a minute ago is read in any case: a store through a mapping may follow.
+    std::thread::sleep(Duration::from_secs(63));
+    let read = |words: &[&str]| {
+        let job = started(&ordered, words);
+        assert_eq!(job["state"], "complete", "{job}");
+        report(&ordered, &job)["report"]["bytes_processed"].as_u64().unwrap()
+    };
+    assert_eq!(read(&[]), 370_000);
+    assert_eq!(read(&[]), 0);
+    assert_eq!(read(&["--level", "complete"]), 370_000);
+    assert_eq!(read(&["--level", "catch-up", "--since", &since]), 70_000);
+    assert_eq!(read(&["--level", "catch-up", "--since", "7d"]), 370_000);
+    let ran = govern(&ordered.machine, &["start", "source", "--level", "catch-up"]).ends(2);
+    assert!(ran.stderr.contains("--since"), "{}", ran.stderr);
+    let ran = govern(&ordered.machine, &["start", "source", "--since", "7d"]).ends(2);
+    assert!(ran.stderr.contains("--level catch-up"), "{}", ran.stderr);
+}
+
+/// The one job of the policy `source`, started with these words.
+fn started(ordered: &Ordered, words: &[&str]) -> Value {
+    let all = [&["start", "source", "--json"], words].concat();
+    let started = govern(&ordered.machine, &all).ends(0).lines();
+    let number = started.iter().find_map(|job| job["job"].as_u64()).unwrap();
+    wait(ordered, number, |job| !is_open(job))
+}

@@ -174,14 +174,9 @@ fn line(
 }
 
 impl Target {
-    /// Its run, started by hand now.
-    pub(super) fn by_hand(&self, now_secs: i64) -> NewRun {
-        self.run(self.plan(None, now_secs), Level::Incremental, None)
-    }
-
-    /// The same with what an administrator wants otherwise; `None` if other paths are wanted and this is another
+    /// Its run, started by hand now, with what an administrator wants otherwise; `None` if other paths are wanted and this is another
     /// source than the policy's own.
-    pub(super) fn by_hand_with(&self, now_secs: i64, wanted: &StartPolicy) -> Option<NewRun> {
+    pub(super) fn by_hand(&self, now_secs: i64, wanted: &StartPolicy) -> Option<NewRun> {
         let mut target = self.clone();
         if !wanted.paths.is_empty() {
             let is_whole = self.task.only.is_empty() && self.source_name == MAIN_SOURCE;
@@ -195,7 +190,8 @@ impl Target {
             target.task.origins.insert(name.clone(), BY_HAND.to_owned());
         }
         target.priority = wanted.priority.map_or(self.priority, i64::from);
-        Some(target.by_hand(now_secs))
+        let level = if wanted.since.is_some() { Level::CatchUp } else { Level::Incremental };
+        Some(target.run(target.plan(None, now_secs), level, wanted.since))
     }
 
     fn plan(&self, schedule: Option<&str>, due: i64) -> JobPlan {
@@ -283,7 +279,8 @@ mod tests {
         let web = "web".parse().unwrap();
         let member = [Member { name: web, domain: "web".parse().unwrap() }];
         let targets = targets(&site, "all", &site.policies["all"], &member);
-        let plans = targets.iter().map(|target| target.by_hand(0).plan);
+        let plans = targets.iter().filter_map(|target| target.by_hand(0, &StartPolicy::default()));
+        let plans = plans.map(|run| run.plan);
         let named: Vec<_> = plans.map(|plan| (plan.source, plan.source_name, plan.class)).collect();
         let expected = [("/etc", "main", "years"), ("/var/log", "logs", "years")];
         assert_eq!(named, expected.map(|(a, b, c)| (a.into(), b.into(), c.into())));

@@ -19,7 +19,7 @@ use serde::Serialize;
 /// scheduled ones do. A source whose job waits or runs already gets no second one.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server start daily --dry-run\n  icecore server start daily --node web-01\n  icecore server start daily --group databases --set compression=3 --level complete\n  icecore server start daily --node web-01 --paths /etc/ssl --priority 90"
+    after_help = "Examples:\n  icecore server start daily --dry-run\n  icecore server start daily --node web-01\n  icecore server start daily --group databases --set compression=3 --level complete\n  icecore server start daily --node web-01 --paths /etc/ssl --priority 90\n  icecore server start daily --level catch-up --since 2026-11-20"
 )]
 pub(crate) struct StartArgs {
     /// The policy.
@@ -34,9 +34,13 @@ pub(crate) struct StartArgs {
     /// Force a client option for these backups. Can be given several times; for a list, once for each value.
     #[arg(long, value_name = "OPTION=VALUE", value_parser = super::options::assignment)]
     set: Vec<(String, String)>,
-    /// What is read: what seems changed, or everything.
-    #[arg(long, value_name = "LEVEL", value_parser = ["incremental", "complete"], default_value = "incremental")]
+    /// What is read: what seems changed; that and all that changed since a time; or everything.
+    #[arg(long, value_name = "LEVEL", value_parser = ["incremental", "catch-up", "complete"], default_value = "incremental",
+          requires_if("catch-up", "since"))]
     level: String,
+    /// For a catch-up: read again what changed since then, an age such as 7d, or a time.
+    #[arg(long, value_name = "TIME", value_parser = crate::time::parse_since)]
+    since: Option<format::entry::Time>,
     /// Paths in place of those of the policy; its other sources do not start.
     #[arg(long, value_name = "PATH")]
     paths: Vec<String>,
@@ -80,6 +84,11 @@ impl StartArgs {
             let new = || OptionValue { values: Vec::new(), force: true };
             options.entry(name.clone()).or_insert_with(new).values.push(text.clone());
         }
+        if self.since.is_some() && self.level != "catch-up" {
+            return Err(
+                Failure::usage("--since is for catch-ups".to_owned()).hint("Add: --level catch-up")
+            );
+        }
         for (name, value) in &options {
             judge(name, value, takes).map_err(|why| {
                 Failure::usage(format!("{name}: {why}"))
@@ -91,6 +100,7 @@ impl StartArgs {
             group: self.group.clone(),
             options,
             complete: self.level == "complete",
+            since: self.since.map(|since| since.secs),
             paths: self.paths.clone(),
             priority: self.priority,
             dry_run: self.dry_run,
