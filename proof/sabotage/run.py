@@ -38,6 +38,18 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a copy loses only what its server let expire": (
+        "crates/pipeline/src/copy/expired.rs", "signed.get(&name.id).is_some_and(|secs| *secs < before)",
+        "signed.get(&name.id).is_none_or(|secs| *secs < before)",
+        test("icecore", "a_copy_keeps_what_expired")),
+    "a copy keeps what expired for as long as it is told": (
+        "crates/pipeline/src/copy/expired.rs", "signed.get(&name.id).is_some_and(|secs| *secs < before)",
+        "signed.get(&name.id).is_some_and(|secs| *secs < before || true)",
+        test("icecore", "a_copy_keeps_what_expired")),
+    "a copy follows no clock that is in doubt": (
+        "crates/server-control/src/upkeep/run.rs", "upkeep.keep_expired.filter(|_| now.doubt.is_none())?",
+        "upkeep.keep_expired?",
+        test("server-control", "copies_forget_nothing_by_a_clock")),
     "no location makes a server allocate more than a record": (
         "crates/repository/src/container/read.rs", "if location.length as usize > RECORD_BYTES_MAX {",
         "if location.length as usize > RECORD_BYTES_MAX && false {",

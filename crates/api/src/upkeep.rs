@@ -144,6 +144,12 @@ pub struct CopyReport {
     pub reasons: Vec<String>,
     /// Whether everything that was to be copied was.
     pub is_done: bool,
+    /// Snapshots that were removed from the copy, since they had expired in the domain long enough ago.
+    #[serde(default)]
+    pub expired: u64,
+    /// Bytes that this freed in the copy.
+    #[serde(default)]
+    pub bytes_freed: u64,
 }
 
 /// What a move of a domain did: the report of its job.
@@ -176,6 +182,9 @@ pub enum UpkeepWork {
         domain: String,
         /// The most bytes to read and write in a second; no limit when missing.
         bytes_per_sec: Option<u64>,
+        /// What goes from the copy; nothing when missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forget: Option<CopyForget>,
     },
     /// Reads what is stored, and looks for damage.
     Check {
@@ -189,6 +198,15 @@ pub enum UpkeepWork {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         copies: Vec<String>,
     },
+}
+
+/// What a copy does not keep for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CopyForget {
+    /// What expired in the domain before this time goes from its copy, in seconds since 1970.
+    pub expired_before: i64,
+    /// Unused bytes of the copy that may stay then, in percent of all bytes.
+    pub max_waste_percent: f64,
 }
 
 /// How a job of upkeep on a storage server is.

@@ -1,9 +1,12 @@
 //! Copying snapshots to a second place, without a key: directory or bucket, each a whole repository.
 
+mod expired;
+
 use crate::progress::Progress;
 use crate::unlocked::holder;
 use crate::{Error, Result};
 use crypto::{KeyList, RootVerifyKey, SignedKeyList, verify_slot_certificate};
+pub use expired::{FollowReport, remove_expired};
 use ids::SnapshotId;
 use repository::Repository;
 use repository::config;

@@ -1,6 +1,6 @@
 //! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
 
-use api::upkeep::{CheckReport, CopyReport, ReclaimReport, UpkeepEnd, UpkeepWork};
+use api::upkeep::{CheckReport, CopyForget, CopyReport, ReclaimReport, UpkeepEnd, UpkeepWork};
 use repository::watch::Watch;
 use std::path::Path;
 
@@ -35,6 +35,8 @@ pub struct CopyRequest<'a> {
     pub domain: &'a str,
     /// The most bytes to read and write in a second; `None` for no limit.
     pub bytes_per_sec: Option<u64>,
+    /// What goes from the copy; `None` for nothing.
+    pub forget: Option<CopyForget>,
 }
 
 /// Why upkeep was not carried out.
@@ -64,7 +66,8 @@ pub trait DomainUpkeep: Send + Sync {
         watch: &dyn Watch,
     ) -> Result<ReclaimReport, UpkeepError>;
 
-    /// Copies the snapshots that the copy of the domain lacks, until all are there or `watch` ends it.
+    /// Copies the snapshots that the copy of the domain lacks, until all are there or `watch` ends it. Then removes from
+    /// the copy what it is not to keep.
     ///
     /// # Errors
     /// [`UpkeepError`]; what was copied before stays so.
@@ -99,8 +102,8 @@ pub fn carried_out(
             let request = ReclaimRequest { max_waste_percent, bytes_per_sec };
             worker.reclaim(folder, &request, watch).map(UpkeepEnd::Reclaimed)
         }
-        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec } => {
-            let request = CopyRequest { to: Path::new(to), domain, bytes_per_sec };
+        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec, forget } => {
+            let request = CopyRequest { to: Path::new(to), domain, bytes_per_sec, forget };
             worker.copy(folder, &request, watch).map(UpkeepEnd::Copied)
         }
         UpkeepWork::Check { sample_percent, position, bytes_per_sec, ref copies } => {

@@ -50,7 +50,8 @@ impl DomainUpkeep for Worker {
         pace::step_back();
         let place = copies::place(folder, request)?;
         let domain = self.0.open(folder).map_err(of_engine)?;
-        copies::copy(&domain.repository, &place, &Pace::new(watch, request.bytes_per_sec))
+        let pace = Pace::new(watch, request.bytes_per_sec);
+        copies::copy(&domain.repository, &place, request.forget, &pace)
     }
 
     fn check(

@@ -1,6 +1,7 @@
 //! Upkeep: what the server does to the domains themselves, and when.
 
 use crate::{Kind, Site};
+use clock::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -35,6 +36,9 @@ pub struct Upkeep {
     /// The directory in which `copy` keeps a copy of each domain: on the machine on which the domain lies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// For how long copies keep what has expired in their domain; for ever without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_expired: Option<Span>,
 }
 
 impl Default for Upkeep {
@@ -47,6 +51,7 @@ impl Default for Upkeep {
             sample: None,
             max_waste: MAX_WASTE,
             to: None,
+            keep_expired: None,
         }
     }
 }

@@ -132,10 +132,11 @@ fn hold() -> impl Strategy<Value = Hold> {
 fn upkeep() -> impl Strategy<Value = Upkeep> {
     let tasks = prop::sample::subsequence(UpkeepTask::ALL.to_vec(), 0..=4);
     let share = |least: u32| (least..=10_000).prop_map(Percent);
-    let words =
-        (tasks, any::<[bool; 2]>(), of((1u64..1 << 40).prop_map(Rate)), of(share(1)), share(0));
-    words.prop_map(|(tasks, [a, b], throttle, sample, max_waste)| Upkeep {
+    let shares = (of((1u64..1 << 40).prop_map(Rate)), of(share(1)), share(0));
+    let words = (tasks, any::<[bool; 2]>(), shares, of(span()));
+    words.prop_map(|(tasks, [a, b], (throttle, sample, max_waste), kept)| Upkeep {
         to: tasks.contains(&UpkeepTask::Copy).then(|| "/mnt/second".to_owned()),
+        keep_expired: kept.filter(|_| tasks.contains(&UpkeepTask::Copy)),
         tasks,
         domains: a.then(|| "x".to_owned()).into_iter().collect(),
         schedules: b.then(|| "nightly".to_owned()).into_iter().collect(),

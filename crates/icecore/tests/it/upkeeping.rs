@@ -267,3 +267,49 @@ fn a_server_copies_a_domain_to_a_second_place_while_a_node_backs_up_to_it() {
     crate::machine::ended(&mut restore).ends(0);
     assert_eq!(std::fs::read(target.join("noise")).unwrap(), noise(1, 6 << 20));
 }
+
+/// What only is missing in the domain stays in the copy: that may be what the copy is for.
+#[test]
+fn a_copy_keeps_what_expired_for_as_long_as_it_is_told_and_what_was_lost_for_ever() {
+    let site = Site::new();
+    (1..=3).for_each(|number| site.back_up(&noise(number, 3 << 20)));
+    copied(&site);
+    let ids = || -> Vec<String> {
+        let list = govern(&site.machine, &["snapshot", "list", "--json"]).ends(0).lines();
+        list.iter().filter_map(|line| line["id"].as_str().map(str::to_owned)).collect()
+    };
+    let there = || std::fs::read_dir(site.machine.path("second/web/snapshots")).unwrap().count();
+    let keep = |span: &str| {
+        let set = format!("keep_expired={span}");
+        govern(&site.machine, &["upkeep", "change", "second", "--set", &set, "--yes"]).ends(0);
+        let job = site.started(&["upkeep", "start", "second", "--json"]);
+        assert_eq!(job["state"], "complete", "{job}");
+        report(&job)
+    };
+    let [_, lost, oldest] = &ids()[..] else { panic!("three snapshots") };
+    govern(&site.machine, &["snapshot", "delete", oldest, "--now", "--yes"]).ends(0);
+    let snapshots = site.machine.path("data/pool/domains/web/snapshots");
+    let is_lost = |path: &PathBuf| path.to_str().unwrap().contains(lost);
+    let mut files = std::fs::read_dir(snapshots).unwrap().map(|file| file.unwrap().path());
+    std::fs::remove_file(files.find(is_lost).unwrap()).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let kept = keep("1 day");
+    assert_eq!((&kept["expired"], there()), (&0.into(), 3), "{kept}");
+    let followed = keep("1 second");
+    assert_eq!((&followed["expired"], there()), (&1.into(), 2), "{followed}");
+    // Of records that also hold what is kept, nothing goes without a key.
+    assert!(followed["bytes_freed"].as_u64().unwrap() > 1 << 20, "{followed}");
+    assert_eq!((&keep("1 second")["expired"], there()), (&0.into(), 2));
+    let key = govern(&site.machine, &["key", "web", "--quiet"]).ends(0).text();
+    let (copy, target) = (site.machine.path("second/web"), site.machine.path("out"));
+    let run = |words: &[&str]| {
+        let mut command = site.machine.command(words);
+        command.env("ICECORE_REPO", &copy).env("ICECORE_PASSWORD", key.trim());
+        crate::machine::ended(&mut command)
+    };
+    run(&["check", "--read-data"]).ends(0);
+    let (target, source) = (target.to_str().unwrap(), site.machine.source());
+    let below = format!("{lost}:{}", source.display());
+    run(&["restore", &below, "--verify", "--target", target]).ends(0);
+    assert_eq!(std::fs::read(Path::new(target).join("noise")).unwrap(), noise(2, 3 << 20));
+}

@@ -8,9 +8,10 @@ use crate::jobs::Jobs;
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::jobs::{JobCause, JobState, Progress};
 use api::retention::Expire;
-use api::upkeep::{CheckReport, CopyReport, UpkeepEnd, UpkeepWork};
+use api::upkeep::{CheckReport, CopyForget, CopyReport, UpkeepEnd, UpkeepWork};
 use catalog::jobs::Ending;
 use catalog::upkeep::{DomainUpkeep, NewUpkeepJob, OpenUpkeepJob};
+use clock::Reading;
 use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
@@ -115,7 +116,8 @@ fn work(
     }
     let copies = copies_of(&site, &wanted.domain);
     let copies = copies.iter().map(|place| place.display().to_string()).collect();
-    let Some(work) = work_of(&part.upkeep, wanted, before.position, copies) else {
+    let now = upkeep.clock.read()?;
+    let Some(work) = work_of(&part.upkeep, wanted, (before.position, now), copies) else {
         return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
     };
     let end = match &place {
@@ -146,7 +148,7 @@ fn expired(upkeep: &Upkeep, domain: &str) -> Result<Came> {
 fn work_of(
     upkeep: &site::Upkeep,
     wanted: &NewUpkeepJob,
-    position: u64,
+    (position, now): (u64, Reading),
     copies: Vec<String>,
 ) -> Option<UpkeepWork> {
     let bytes_per_sec = upkeep.throttle.map(|rate| rate.0);
@@ -154,7 +156,7 @@ fn work_of(
         UpkeepTask::Expire => return None,
         UpkeepTask::Copy => {
             let (to, domain) = (upkeep.to.clone()?, wanted.domain.clone());
-            UpkeepWork::Copy { to, domain, bytes_per_sec }
+            UpkeepWork::Copy { to, domain, bytes_per_sec, forget: forget(upkeep, now) }
         }
         UpkeepTask::Reclaim => {
             let max_waste_percent = upkeep.max_waste.value();
@@ -165,6 +167,13 @@ fn work_of(
             UpkeepWork::Check { sample_percent, position, bytes_per_sec, copies }
         }
     })
+}
+
+/// What goes from copies: nothing by a clock that is in doubt.
+fn forget(upkeep: &site::Upkeep, now: Reading) -> Option<CopyForget> {
+    let keep = upkeep.keep_expired.filter(|_| now.doubt.is_none())?;
+    let expired_before = now.secs.saturating_sub(keep.signed_secs());
+    Some(CopyForget { expired_before, max_waste_percent: upkeep.max_waste.value() })
 }
 
 /// Where a domain lies; `None` if there is none of this name.
@@ -358,5 +367,22 @@ impl Watch for JobWatch<'_> {
     fn stage(&self, name: &str) {
         name.clone_into(&mut self.told.lock().1);
         self.tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::Doubt;
+
+    #[test]
+    fn copies_forget_nothing_by_a_clock_in_doubt_or_without_a_word() {
+        let day = "1 day".parse().unwrap();
+        let upkeep = site::Upkeep { keep_expired: Some(day), ..site::Upkeep::default() };
+        let (now, doubt) = (Reading::certain(1_000_000), Some(Doubt::Fast(60)));
+        let before = |upkeep, now| forget(upkeep, now).map(|it| it.expired_before);
+        assert_eq!(before(&upkeep, now), Some(1_000_000 - 86_400));
+        assert_eq!(before(&upkeep, Reading { doubt, ..now }), None);
+        assert_eq!(before(&site::Upkeep::default(), now), None);
     }
 }

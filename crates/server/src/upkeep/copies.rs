@@ -2,10 +2,11 @@
 
 use super::failed;
 use api::Name;
-use api::upkeep::CopyReport;
+use api::upkeep::{CopyForget, CopyReport};
 use pipeline::copy::{self, CopyOptions};
 use repository::config;
 use repository::local::LocalStorage;
+use repository::reclaim::ReclaimOptions;
 use repository::storage::{Storage, StorageError};
 use repository::{Repository, watch::Watch};
 use server_contract::upkeep::{CopyRequest, UpkeepError};
@@ -42,15 +43,42 @@ pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<PathBuf,
     }
 }
 
-/// Copies what the copy at `place` lacks; makes it, if there is none.
+/// Copies what the copy at `place` lacks; makes it, if there is none. Once it has all, what it is not to keep goes.
 pub(super) fn copy(
     source: &Arc<Repository>,
     place: &Path,
+    forget: Option<CopyForget>,
     watch: &dyn Watch,
 ) -> Result<CopyReport, UpkeepError> {
     let target = storage(place).map_err(|error| failed(store::Error::from(error).into()))?;
     let done = copy::run_watched(source, &target, &CopyOptions::default(), watch);
-    done.map(|(done, is_ended)| report(done, !is_ended)).map_err(failed)
+    let copied = done.map(|(done, is_ended)| report(done, !is_ended)).map_err(failed)?;
+    match forget.filter(|_| copied.is_done) {
+        Some(forget) => followed(source, &target, forget, copied, watch),
+        None => Ok(copied),
+    }
+}
+
+fn followed(
+    source: &Arc<Repository>,
+    target: &Arc<dyn Storage>,
+    forget: CopyForget,
+    copied: CopyReport,
+    watch: &dyn Watch,
+) -> Result<CopyReport, UpkeepError> {
+    let options = ReclaimOptions {
+        max_waste_percent: forget.max_waste_percent,
+        dry_run: false,
+        accept_damage: false,
+        free_interrupted: false,
+    };
+    let done = copy::remove_expired(source, target, (forget.expired_before, options), watch);
+    let done = done.map_err(|error| {
+        let what = "everything is copied, but what expired was not removed from the copy";
+        UpkeepError::Failed(format!("{what}: {error}"))
+    })?;
+    let bytes_freed = done.reclaimed.map_or(0, |reclaimed| reclaimed.bytes_freed);
+    Ok(CopyReport { expired: done.snapshots, bytes_freed, ..copied })
 }
 
 fn storage(place: &Path) -> Result<Arc<dyn Storage>, StorageError> {
@@ -74,6 +102,8 @@ fn report(done: copy::CopyReport, is_done: bool) -> CopyReport {
         left_out: done.left_out.len() as u64,
         reasons: reasons.map(|left| format!("{:.8}: {}", left.id, left.reason)).collect(),
         is_done,
+        expired: 0,
+        bytes_freed: 0,
     }
 }
 
@@ -82,7 +112,7 @@ mod tests {
     use super::*;
 
     fn asked<'a>(to: &'a Path, domain: &'a str) -> CopyRequest<'a> {
-        CopyRequest { to, domain, bytes_per_sec: None }
+        CopyRequest { to, domain, bytes_per_sec: None, forget: None }
     }
 
     #[test]

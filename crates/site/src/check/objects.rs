@@ -90,6 +90,10 @@ impl Checker<'_> {
             }
             _ => {}
         }
+        if upkeep.keep_expired.is_some() && !does_copy {
+            let fix = "add \"copy\" to tasks, or remove this line";
+            self.note(&["keep_expired"], "there are no copies that could keep anything", fix);
+        }
     }
 
     pub(super) fn quota(&mut self, quota: &Quota) {

@@ -1,0 +1,81 @@
+//! A copy follows its first place: what expired there goes from the copy, too, later. Who says that it expired is the
+//! server of the first place, with its signature; what only is missing there stays in the copy.
+
+use super::opened;
+use crate::keyless::reclaim_beside;
+use crate::unlocked::holder;
+use crate::{Error, Result};
+use format::expiry;
+use ids::SnapshotId;
+use repository::Repository;
+use repository::expiries::SeenExpiries;
+use repository::lease::Lease;
+use repository::reclaim::{ReclaimOptions, ReclaimOutcome};
+use repository::snapshots::SnapshotRef;
+use repository::storage::Storage;
+use repository::watch::Watch;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What went from a copy.
+#[derive(Clone, Debug, Default)]
+pub struct FollowReport {
+    /// Snapshots that were removed.
+    pub snapshots: u64,
+    /// What the reclaim behind it did, if any were.
+    pub reclaimed: Option<ReclaimOutcome>,
+}
+
+/// Removes from the copy in `target` what expired in `source` before a time, in seconds since 1970, and is not there any
+/// more; then reclaims the space. What is locked stays.
+///
+/// # Errors
+/// [`Error::Usage`] when `target` is no copy of `source`, or may have lost snapshots; those of both storages.
+pub fn remove_expired(
+    source: &Repository,
+    target: &Arc<dyn Storage>,
+    (before_secs, options): (i64, ReclaimOptions),
+    watch: &dyn Watch,
+) -> Result<FollowReport> {
+    source.verify_with(crypto::is_signed);
+    let target = opened(source, target)?;
+    target.verify_with(crypto::is_signed);
+    let lease = target.lease(&holder("copy"))?;
+    let snapshots = remove(source, &target, &lease, before_secs)?;
+    if snapshots == 0 {
+        return Ok(FollowReport::default());
+    }
+    let reclaimed = Some(reclaim_beside(&target, &lease, options, watch)?);
+    Ok(FollowReport { snapshots, reclaimed })
+}
+
+fn remove(source: &Repository, target: &Repository, lease: &Lease, before: i64) -> Result<u64> {
+    let mut left = removable(source, target)?;
+    let mut removed = 0;
+    for clear in source.expiries(&mut SeenExpiries::default())? {
+        if left.is_empty() {
+            break;
+        }
+        let signed = source.expired(std::slice::from_ref(&clear))?;
+        let goes = |name: &SnapshotRef| signed.get(&name.id).is_some_and(|secs| *secs < before);
+        let (names, others): (Vec<_>, Vec<_>) = left.into_iter().partition(goes);
+        left = others;
+        if !names.is_empty() {
+            target.expire(lease, &names, &expiry::record(&clear).map_err(Error::from)?)?;
+            removed += names.len() as u64;
+        }
+    }
+    Ok(removed)
+}
+
+/// What the copy has and the first place has not, without what is locked.
+fn removable(source: &Repository, target: &Repository) -> Result<Vec<SnapshotRef>> {
+    let there = target.current_snapshots()?;
+    let in_source: BTreeSet<SnapshotId> =
+        source.current_snapshots()?.iter().map(|name| name.id).collect();
+    let gone = there.into_iter().filter(|name| !in_source.contains(&name.id));
+    let gone: Vec<_> = gone.collect();
+    let locked = target.locked(&gone)?;
+    let is_locked = |name: &SnapshotRef| locked.iter().any(|(held, _)| held == name);
+    Ok(gone.into_iter().filter(|name| !is_locked(name)).collect())
+}
