@@ -176,7 +176,7 @@ pub enum UpkeepWork {
     },
     /// Copies the snapshots of the domain to a second place.
     Copy {
-        /// The directory of copies; the copy of the domain is a directory in it, of its name.
+        /// The directory of copies, or their address in a bucket; the copy of the domain has its name below that.
         to: String,
         /// The domain.
         domain: String,

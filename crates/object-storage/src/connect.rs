@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::location::Location;
 use crate::requests::{Counted, Requests};
+use crate::storage::ObjectStorage;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::client::{HttpConnector, ReqwestConnector};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
@@ -47,7 +48,19 @@ pub fn connect(location: &Location, access: &Access) -> StorageResult<Client> {
     connect_through(location, access, &ReqwestConnector::default)
 }
 
-/// The same, with requests that go through what `connector` makes: for tests.
+/// The storage of `location`, by the credentials of the environment.
+///
+/// # Errors
+/// When there are none; those of the storage.
+pub fn from_environment(location: &Location) -> StorageResult<ObjectStorage> {
+    let credentials = Credentials::find(|name| std::env::var(name).ok()).map_err(|reason| {
+        let error = Error::new(ErrorKind::PermissionDenied, reason);
+        StorageError::new("use", &location.to_string(), error)
+    })?;
+    ObjectStorage::open(connect(location, &Access::new(credentials))?)
+}
+
+/// As [`connect`], with requests that go through what `connector` makes: for tests.
 ///
 /// # Errors
 /// As [`connect`].

@@ -29,7 +29,7 @@ mod storage;
 mod takeover;
 
 pub use client::Client;
-pub use connect::{Access, connect, connect_through};
+pub use connect::{Access, connect, connect_through, from_environment};
 pub use credentials::Credentials;
 pub use location::Location;
 pub use requests::{Asked, Requests};

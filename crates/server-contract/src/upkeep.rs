@@ -29,7 +29,7 @@ pub struct CheckRequest<'a> {
 /// How to copy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CopyRequest<'a> {
-    /// The directory of copies.
+    /// The directory of copies, or their address in a bucket.
     pub to: &'a Path,
     /// The domain; its copy has its name.
     pub domain: &'a str,

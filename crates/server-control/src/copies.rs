@@ -5,11 +5,12 @@ use catalog::{Catalog, objects::Objects};
 use site::{Kind, Site, UpkeepTask};
 use std::path::PathBuf;
 
-/// The directories of the copies of `domain`, on the machine on which that lies.
+/// The directories of the copies of `domain`, on the machine on which that lies, and the addresses of those in buckets.
 pub(crate) fn copies_of(site: &Site, domain: &str) -> Vec<PathBuf> {
     let copying = site.upkeeps.values().filter(|it| it.tasks.contains(&UpkeepTask::Copy));
     let covering = copying.filter(|it| it.covers(domain));
-    covering.filter_map(|it| Some(PathBuf::from(format!("{}/{domain}", it.to.as_ref()?)))).collect()
+    let place = |to: &str| PathBuf::from(format!("{}/{domain}", to.trim_end_matches('/')));
+    covering.filter_map(|it| Some(place(it.to.as_ref()?))).collect()
 }
 
 /// The same by what the catalog has.

@@ -14,6 +14,7 @@ mod body_memory;
 mod closing;
 pub mod connection;
 mod connection_handle;
+pub mod copy_places;
 pub mod domains;
 mod expiry;
 mod faults;

@@ -33,7 +33,7 @@ pub struct Upkeep {
     pub sample: Option<Percent>,
     /// The share of a domain that may stay unused; less means more copying.
     pub max_waste: Percent,
-    /// The directory in which `copy` keeps a copy of each domain: on the machine on which the domain lies.
+    /// Where `copy` keeps a copy of each domain: a directory on the machine on which the domain lies, or a bucket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// For how long copies keep what has expired in their domain; for ever without it.

@@ -19,8 +19,14 @@ impl Drop for Running {
 
 /// Starts a server, and waits until it serves.
 pub(crate) fn start(machine: &Machine) -> Running {
+    start_with(machine, &[])
+}
+
+/// The same with these variables.
+pub(crate) fn start_with(machine: &Machine, variables: &[(&str, String)]) -> Running {
     let data = machine.path("data");
     let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     command.arg(data).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = command.spawn().unwrap();
     let mut line = String::new();

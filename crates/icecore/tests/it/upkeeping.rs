@@ -1,6 +1,6 @@
 //! What a server does to its domains by itself, while nodes back up.
 
-use crate::administration::{Running, agent, govern, start, token};
+use crate::administration::{Running, agent, govern, start_with, token};
 use crate::machine::{Machine, Ran};
 use serde_json::Value;
 use std::io::Write;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::noise;
+use testkit::s3::Gateway;
 
 /// A server with the node `web`.
 struct Site {
@@ -17,8 +18,13 @@ struct Site {
 
 impl Site {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// Its server has these variables.
+    fn with(variables: &[(&str, String)]) -> Self {
         let machine = Machine::bare();
-        let _server = start(&machine);
+        let _server = start_with(&machine, variables);
         let [url, token] = token(&machine, &["web"]);
         agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
         Self { machine, _server }
@@ -312,4 +318,62 @@ fn a_copy_keeps_what_expired_for_as_long_as_it_is_told_and_what_was_lost_for_eve
     let below = format!("{lost}:{}", source.display());
     run(&["restore", &below, "--verify", "--target", target]).ends(0);
     assert_eq!(std::fs::read(Path::new(target).join("noise")).unwrap(), noise(2, 3 << 20));
+}
+
+#[test]
+fn a_copy_in_a_bucket_is_kept_read_and_healed_from_as_one_in_a_directory() {
+    let gateway = Gateway::shared();
+    let site = Site::with(&gateway.variables());
+    (1..=3).for_each(|number| site.back_up(&noise(number, 3 << 20)));
+    let address = format!("s3://{}/copies", gateway.bucket());
+    let (to, keep) = (format!("to={address}"), "keep_expired=1 second");
+    let words = ["upkeep", "create", "second", "--set", "tasks=[\"copy\"]", "--yes"];
+    govern(&site.machine, &[&words[..], &["--set", &to, "--set", keep]].concat()).ends(0);
+    let copy = || report(&site.started(&["upkeep", "start", "second", "--json"]));
+    let made = copy();
+    assert_eq!((&made["created"], &made["snapshots"]), (&true.into(), &3.into()), "{made}");
+    let list = govern(&site.machine, &["snapshot", "list", "--json"]).ends(0).lines();
+    let oldest = list.iter().filter_map(|line| line["id"].as_str()).next_back().unwrap();
+    govern(&site.machine, &["snapshot", "delete", oldest, "--now", "--yes"]).ends(0);
+    std::thread::sleep(Duration::from_secs(3));
+    let followed = copy();
+    assert_eq!((&followed["expired"], &followed["present"]), (&1.into(), &2.into()), "{followed}");
+    assert!(followed["bytes_freed"].as_u64().unwrap() > 1 << 20, "{followed}");
+
+    // The first one has what is not kept any more, here or there, and the last one that it expired.
+    let mut containers = site.containers();
+    containers.sort();
+    containers[1..3].iter().for_each(|container| std::fs::remove_file(container).unwrap());
+    let (target, source) = (site.machine.path("out"), site.machine.source());
+    let latest = format!("latest:{}", source.display());
+    site.run(&["restore", &latest, "--verify", "--target", target.to_str().unwrap()]).ends(0);
+    assert_eq!(std::fs::read(target.join("noise")).unwrap(), noise(3, 3 << 20));
+    let audit = govern(&site.machine, &["audit", "--json"]).ends(0).lines();
+    let read = audit.iter().find(|entry| entry["action"] == "copy.read").expect("an entry");
+    assert!(
+        read["detail"].as_str().unwrap().ends_with(&format!("{address}/web for web")),
+        "{read}"
+    );
+    govern(&site.machine, &["upkeep", "create", "all", "--set", "tasks=[\"check\"]", "--yes"])
+        .ends(0);
+    let checked = report(&site.started(&["upkeep", "start", "all", "--json"]));
+    assert_eq!(checked["damaged"], 0, "{checked}");
+    assert_ne!(checked["healed"], 0, "{checked}");
+    govern(&site.machine, &["check", "web"]).ends(0);
+}
+
+/// Each time it is said what is wrong, and nothing else stops.
+#[test]
+fn a_bucket_that_cannot_be_used_for_copies_is_an_alarm() {
+    let site = Site::new();
+    site.back_up(b"little");
+    let words = ["upkeep", "create", "second", "--set", "tasks=[\"copy\"]", "--yes"];
+    let wrong = govern(&site.machine, &[&words[..], &["--set", "to=s3:///x"]].concat()).ends(2);
+    assert!(wrong.stderr.contains("s3://BUCKET/PREFIX"), "{}", wrong.stderr);
+    govern(&site.machine, &[&words[..], &["--set", "to=s3://nobody/x"]].concat()).ends(0);
+    let job = site.started(&["upkeep", "start", "second", "--json"]);
+    assert_eq!(job["state"], "failed", "{job}");
+    let rows = govern(&site.machine, &["upkeep", "status", "--json"]).ends(0).lines();
+    let alarm = &rows.iter().find(|row| row["task"] == "copy").unwrap()["alarm"];
+    assert!(alarm.as_str().unwrap().contains("AWS_ACCESS_KEY_ID"), "{alarm}");
 }

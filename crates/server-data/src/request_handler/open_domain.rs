@@ -1,12 +1,11 @@
 //! The domain that a connection has opened, and the copies from which it is read where its repository has lost data.
 
+use crate::copy_places;
 use crate::domains::Domain;
 use protocol::Packet;
 use protocol::fault::{Code, fault};
 use protocol::packet::Purpose;
 use repository::fallback::{Copy, CopyUse, WithCopies};
-use repository::local::LocalStorage;
-use repository::storage::Storage;
 use server_contract::access_control::Access;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,14 +57,12 @@ pub(super) fn no_repository() -> Packet {
     fault(Code::NoRepository, "the domain has no repository yet", "", &[])
 }
 
-/// The copy in the directory `place`, which is opened when something is missing.
+/// The copy at `place`, which is opened when something is missing.
 fn copy(place: &Path) -> Copy {
-    let path: PathBuf = place.to_owned();
-    let open = move || match LocalStorage::open(&path) {
-        Ok(storage) => Ok(Arc::new(storage) as Arc<dyn Storage>),
-        Err(error) => Err(error.to_string()),
-    };
-    Copy::new(place.display().to_string(), Box::new(open))
+    let place = place.display().to_string();
+    let at = place.clone();
+    let open = move || copy_places::open(&at).map_err(|error| error.to_string());
+    Copy::new(place, Box::new(open))
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Copies of domains in a second place on this machine: each a whole repository, made without a key.
+//! Copies of domains in a second place, a directory or a bucket: each a whole repository, made without a key.
 
 use super::failed;
 use api::Name;
 use api::upkeep::{CopyForget, CopyReport};
 use pipeline::copy::{self, CopyOptions};
 use repository::config;
-use repository::local::LocalStorage;
 use repository::reclaim::ReclaimOptions;
-use repository::storage::{Storage, StorageError};
+use repository::storage::{Storage, StorageResult};
 use repository::{Repository, watch::Watch};
 use server_contract::upkeep::{CopyRequest, UpkeepError};
-use std::path::{Path, PathBuf};
+use server_data::copy_places;
+use std::path::Path;
 use std::sync::Arc;
 
 /// An administrator puts this file into a directory for copies. Where the file system is not mounted it is missing, and
@@ -19,12 +19,16 @@ const MARK: &str = "icecore-copies";
 /// Reasons in a report.
 const REASONS_MAX: usize = 10;
 
-/// The directory of the copy that `request` asks for.
-pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<PathBuf, UpkeepError> {
+/// The directory, or the address in a bucket, of the copy that `request` asks for.
+pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<String, UpkeepError> {
     let (to, domain) = (request.to, request.domain);
     let name: Name = domain
         .parse()
         .map_err(|_| UpkeepError::Failed(format!("'{domain}' is no name of a domain")))?;
+    let address = to.display().to_string();
+    if copy_places::is_bucket(&address) {
+        return Ok(format!("{}/{name}", address.trim_end_matches('/')));
+    }
     let mark = to.join(MARK);
     if !mark.is_file() {
         return Err(UpkeepError::Failed(format!(
@@ -39,14 +43,14 @@ pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<PathBuf,
             let why = format!("the copy would lie in the domain itself: {}", place.display());
             Err(UpkeepError::Failed(why))
         }
-        _ => Ok(place),
+        _ => Ok(place.display().to_string()),
     }
 }
 
 /// Copies what the copy at `place` lacks; makes it, if there is none. Once it has all, what it is not to keep goes.
 pub(super) fn copy(
     source: &Arc<Repository>,
-    place: &Path,
+    place: &str,
     forget: Option<CopyForget>,
     watch: &dyn Watch,
 ) -> Result<CopyReport, UpkeepError> {
@@ -81,13 +85,11 @@ fn followed(
     Ok(CopyReport { expired: done.snapshots, bytes_freed, ..copied })
 }
 
-fn storage(place: &Path) -> Result<Arc<dyn Storage>, StorageError> {
-    if let Ok(there) = LocalStorage::open(place)
-        && config::exists(&there).unwrap_or(false)
-    {
-        return Ok(Arc::new(there));
+fn storage(place: &str) -> StorageResult<Arc<dyn Storage>> {
+    match copy_places::open(place) {
+        Ok(there) if config::exists(&*there).unwrap_or(false) => Ok(there),
+        _ => copy_places::create(place),
     }
-    Ok(Arc::new(LocalStorage::create(place)?))
 }
 
 fn report(done: copy::CopyReport, is_done: bool) -> CopyReport {
@@ -125,9 +127,12 @@ mod tests {
         assert!(unprepared.contains("touch '"), "{unprepared}");
         assert!(!second.join("web").exists(), "nothing is made there");
         std::fs::write(second.join(MARK), "").unwrap();
-        assert_eq!(place(&domain, &asked(&second, "web")), Ok(second.join("web")));
+        let web = second.join("web").display().to_string();
+        assert_eq!(place(&domain, &asked(&second, "web")), Ok(web));
         std::fs::write(domains.join(MARK), "").unwrap();
         assert!(place(&domain, &asked(&domains, "web")).is_err(), "the domain itself");
+        let bucket = place(&domain, &asked(Path::new("s3://copies/here/"), "web"));
+        assert_eq!(bucket.as_deref(), Ok("s3://copies/here/web"), "no mark is asked for");
         for name in ["../web", "", "a/b", ".."] {
             assert!(place(&domain, &asked(&second, name)).is_err(), "{name}");
         }

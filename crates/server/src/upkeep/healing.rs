@@ -5,12 +5,10 @@ use api::upkeep::CheckReport;
 use pipeline::keyless::{self, PartReport};
 use repository::Repository;
 use repository::fallback::Copy;
-use repository::local::LocalStorage;
-use repository::storage::Storage;
 use repository::watch::Watch;
 use server_contract::upkeep::UpkeepError;
+use server_data::copy_places;
 use server_data::domains::Domain;
-use std::path::Path;
 use std::sync::Arc;
 
 /// What is still damaged after copies were asked. One that cannot be used, or a heal that fails, heals nothing: then
@@ -37,13 +35,10 @@ pub(super) fn healed(
     }
 }
 
-/// The copy in the directory `place`, if it is one of this domain.
+/// The copy at `place`, if it is one of this domain.
 fn opened(domain: &Domain, place: &str) -> Option<Arc<Repository>> {
-    let path = place.to_owned();
-    let open = move || match LocalStorage::open(Path::new(&path)) {
-        Ok(storage) => Ok(Arc::new(storage) as Arc<dyn Storage>),
-        Err(error) => Err(error.to_string()),
-    };
+    let at = place.to_owned();
+    let open = move || copy_places::open(&at).map_err(|error| error.to_string());
     let copy = Copy::new(place.to_owned(), Box::new(open));
     let looked = copy.look(domain.repository.config());
     looked.inspect_err(|why| tracing::warn!(place, why, "a copy cannot be used")).ok()

@@ -77,15 +77,16 @@ impl Checker<'_> {
         let does_copy = upkeep.tasks.contains(&UpkeepTask::Copy);
         match &upkeep.to {
             None if does_copy => {
-                let fix = "name a directory: to = \"/mnt/second\"";
+                let fix = "name a directory or a bucket: to = \"/mnt/second\", to = \"s3://BUCKET/PREFIX\"";
                 self.note(&["tasks"], "a copy needs a place", fix);
             }
             Some(_) if !does_copy => {
                 let fix = "add \"copy\" to tasks, or remove this line";
                 self.note(&["to"], "nothing is copied there", fix);
             }
-            Some(to) if !to.starts_with('/') => {
-                let fix = "write the whole path: to = \"/mnt/second\"";
+            Some(to) if !to.starts_with('/') && !is_bucket(to) => {
+                let fix =
+                    "write the whole path: to = \"/mnt/second\", or to = \"s3://BUCKET/PREFIX\"";
                 self.note(&["to"], format!("'{to}' is not a whole path"), fix);
             }
             _ => {}
@@ -121,4 +122,9 @@ impl Checker<'_> {
             self.note(&["snapshot"], message, "write all 32 digits: icecore snapshots --json");
         }
     }
+}
+
+/// Whether it is the address of a bucket. What it names, the storage says.
+fn is_bucket(to: &str) -> bool {
+    to.strip_prefix("s3://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
 }

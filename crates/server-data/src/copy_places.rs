@@ -1,0 +1,42 @@
+//! Where copies of domains lie: directories of this machine, or buckets that the credentials of this process reach.
+
+use object_storage::{Location, ObjectStorage};
+use repository::local::LocalStorage;
+use repository::storage::{Storage, StorageError, StorageResult};
+use std::io::{Error, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether `place` is an address of a bucket, and no directory.
+pub fn is_bucket(place: &str) -> bool {
+    Location::parse(place).is_some()
+}
+
+/// The storage at `place`, which should exist.
+///
+/// # Errors
+/// When it does not, or cannot be reached.
+pub fn open(place: &str) -> StorageResult<Arc<dyn Storage>> {
+    match bucket(place)? {
+        Some(storage) => Ok(Arc::new(storage)),
+        None => Ok(Arc::new(LocalStorage::open(Path::new(place))?)),
+    }
+}
+
+/// The storage at `place` for a new copy. A bucket has to exist, and to keep what is relied on.
+///
+/// # Errors
+/// When it cannot be made or used.
+pub fn create(place: &str) -> StorageResult<Arc<dyn Storage>> {
+    let Some(storage) = bucket(place)? else {
+        return Ok(Arc::new(LocalStorage::create(Path::new(place))?));
+    };
+    storage.probe()?;
+    Ok(Arc::new(storage))
+}
+
+fn bucket(place: &str) -> StorageResult<Option<ObjectStorage>> {
+    let Some(location) = Location::parse(place) else { return Ok(None) };
+    let wrong = |why| StorageError::new("use", place, Error::new(ErrorKind::InvalidInput, why));
+    object_storage::from_environment(&location.map_err(wrong)?).map(Some)
+}
