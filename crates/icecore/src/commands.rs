@@ -55,6 +55,7 @@ pub(crate) enum Command {
     Map(map::Map),
     Restore(Box<restore::Restore>),
     Run(run::Run),
+    #[command(alias = "export")]
     Copy(Box<copy::Copy>),
     Check(check::Check),
     Forget(Box<forget::Forget>),

@@ -37,6 +37,8 @@ pub fn create(place: &str) -> StorageResult<Arc<dyn Storage>> {
 
 fn bucket(place: &str) -> StorageResult<Option<ObjectStorage>> {
     let Some(location) = Location::parse(place) else { return Ok(None) };
-    let wrong = |why| StorageError::new("use", place, Error::new(ErrorKind::InvalidInput, why));
+    // Somebody may have written a key into it.
+    let what = "the address of the copies";
+    let wrong = |why| StorageError::new("use", what, Error::new(ErrorKind::InvalidInput, why));
     object_storage::from_environment(&location.map_err(wrong)?).map(Some)
 }

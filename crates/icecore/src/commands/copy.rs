@@ -27,7 +27,9 @@ const EXAMPLES: &str = "Examples:
 The copy is a whole repository, with the same keys and passwords: every command works on it. No password is \
 needed, unless --node, --tag, --path or something else than ids chooses the snapshots. What is there is not \
 copied again, and a copy that was interrupted goes on. What was forgotten there stays so, unless it is named or \
---again is given. To free its space, use forget and reclaim there: they do not touch this repository.";
+--again is given. To free its space, use forget and reclaim there: they do not touch this repository.
+
+To export snapshots, for example to a removable disk, name them. To make an archive of one: icecore dump.";
 
 /// Copy snapshots to a second place.
 #[derive(clap::Args, Debug)]

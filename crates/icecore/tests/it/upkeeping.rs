@@ -368,8 +368,10 @@ fn a_bucket_that_cannot_be_used_for_copies_is_an_alarm() {
     let site = Site::new();
     site.back_up(b"little");
     let words = ["upkeep", "create", "second", "--set", "tasks=[\"copy\"]", "--yes"];
-    let wrong = govern(&site.machine, &[&words[..], &["--set", "to=s3:///x"]].concat()).ends(2);
-    assert!(wrong.stderr.contains("s3://BUCKET/PREFIX"), "{}", wrong.stderr);
+    for to in ["to=s3:///x", "to=s3://key:secret@copies/x", "to=copies"] {
+        let wrong = govern(&site.machine, &[&words[..], &["--set", to]].concat()).ends(2);
+        assert!(wrong.stderr.contains("s3://BUCKET/PREFIX"), "{to}: {}", wrong.stderr);
+    }
     govern(&site.machine, &[&words[..], &["--set", "to=s3://nobody/x"]].concat()).ends(0);
     let job = site.started(&["upkeep", "start", "second", "--json"]);
     assert_eq!(job["state"], "failed", "{job}");

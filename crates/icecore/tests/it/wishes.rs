@@ -302,6 +302,9 @@ fn words_of_other_programs_are_answered() {
             "{ran:?}"
         );
     }
+    let to = machine.path("exported");
+    machine.run(["export", "--to", to.to_str().unwrap()]).ends(0);
+    assert!(to.join("config").exists());
     let mount = machine.run(["mount", "/mnt/x"]).ends(2);
     assert!(mount.stderr.contains("cannot be mounted yet"), "{}", mount.stderr);
     assert!(machine.run(["unlock"]).ends(2).stderr.contains("nothing to unlock"));

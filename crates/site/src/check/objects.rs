@@ -124,7 +124,9 @@ impl Checker<'_> {
     }
 }
 
-/// Whether it is the address of a bucket. What it names, the storage says.
+/// Whether it is the address of a bucket, without credentials. Whether there is one, the storage says.
 fn is_bucket(to: &str) -> bool {
-    to.strip_prefix("s3://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let name = to.strip_prefix("s3://").and_then(|rest| rest.split('/').next());
+    name.is_some_and(|name| !name.is_empty() && name.bytes().all(is_name))
 }
