@@ -6,7 +6,8 @@ real files, names of contents, paths of restores. A row whose text is not found 
     python3 proof/sabotage/run.py [FOLDER] [NAME...]
     python3 proof/sabotage/run.py --check      only check that the rows fit the sources
 
-A test that waits for ever without its protection, or fails for another reason, proves nothing; the other rows go on.
+Before that, all tests of the rows run in the copy as it is: one that fails then proves nothing, nor does one that waits
+for ever without its protection or fails for another reason; the other rows go on.
 """
 
 import os
@@ -1002,17 +1003,42 @@ def take_out(copy, file, text, other):
     return path, source
 
 
-def ended(command, folder, environment):
+def ended(command, folder, environment, seconds_max=SECONDS_MAX):
     """Runs a command: its exit code, and what it printed. One that waits for ever is killed with all that it started."""
     with subprocess.Popen(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, start_new_session=True) as process:
         try:
-            said, _ = process.communicate(timeout=SECONDS_MAX)
+            said, _ = process.communicate(timeout=seconds_max)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             said, _ = process.communicate()
-            raise Useless(f"it did not end within {SECONDS_MAX} s: {command}") from None
+            raise Useless(f"it did not end within {seconds_max} s: {command}") from None
     return process.returncode, said
+
+
+def failing(copy, environment, rows):
+    """Names of the tests of these rows that fail with every protection in place, package by package."""
+    names = {}
+    for _file, _text, _other, command in rows:
+        if command[1] == "test":
+            end = command.index("--")
+            names.setdefault(tuple(command[:end]), []).extend(command[end + 1:])
+    found = []
+    for command, tests in names.items():
+        line = [*command, "--no-fail-fast", "--", *dict.fromkeys(tests)]
+        code, said = ended(line, copy, environment, 3 * SECONDS_MAX)
+        failed = re.findall(r"^(?:test )?(\S+) (?:---|\.\.\.) FAILED", said, re.MULTILINE)
+        if code != 0 and not failed:
+            sys.exit(f"sabotage: the tests do not run as they are: {command}\n{said[-2000:]}")
+        found += failed
+    return found
+
+
+def fails_anyway(sabotage, failed):
+    """Whether a test of this row is among those that fail."""
+    command = sabotage[3]
+    words = command[command.index("--") + 1:] if command[1] == "test" else []
+    return next((name for name in failed for word in words if word in name), None)
 
 
 def is_seen(copy, environment, sabotage):
@@ -1074,12 +1100,16 @@ def main():
         # Cargo goes by the time of a file: what an earlier run built without it must not count.
         os.utime(copy / file)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(folder / "target")}
+    rows = {name: row for name, row in SABOTAGES.items() if not only or name in only}
+    begun = time.monotonic()
+    failed = failing(copy, environment, rows.values())
+    print(f"{'the tests without a sabotage':<48} {time.monotonic() - begun:6.1f} s  {len(failed)} fail", flush=True)
     unseen = []
-    for name, sabotage in SABOTAGES.items():
-        if only and name not in only:
-            continue
+    for name, sabotage in rows.items():
         begun = time.monotonic()
         try:
+            if test_name := fails_anyway(sabotage, failed):
+                raise Useless(f"{test_name} fails without it, too")
             seen, line = is_seen(copy, environment, sabotage)
             line = line if seen else "NOT DETECTED"
         except Useless as why:
@@ -1088,7 +1118,7 @@ def main():
         print(f"{name:<48} {time.monotonic() - begun:6.1f} s  {line.strip()[:120]}", flush=True)
         if not seen:
             unseen.append(name)
-    print(f"{len(only or SABOTAGES) - len(unseen)} sabotages of the sources were seen, "
+    print(f"{len(rows) - len(unseen)} sabotages of the sources were seen, "
           f"{len(unseen)} were not")
     sys.exit(1 if unseen else 0)
 
