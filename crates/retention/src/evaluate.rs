@@ -21,9 +21,8 @@ use crate::reason::{Period, Reason, Until, Why};
 use crate::versions;
 use clock::Reading;
 use jiff::tz::TimeZone;
-use rustc_hash::FxHashMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// All that decides besides the snapshots themselves.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +93,7 @@ impl Rules {
     /// What becomes of each of these snapshots, in their order, at a time. They must be all that
     /// exist of each series among them: what is newest shows only then.
     pub fn evaluate(&self, snapshots: &[Facts], now: Reading) -> Vec<Verdict> {
-        let mut all: FxHashMap<[&str; 4], Vec<usize>> = FxHashMap::default();
+        let mut all: HashMap<[&str; 4], Vec<usize>> = HashMap::new();
         for (at, one) in snapshots.iter().enumerate() {
             all.entry(one.series()).or_default().push(at);
         }
