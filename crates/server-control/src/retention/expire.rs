@@ -129,7 +129,7 @@ impl Retention {
     fn expire_all(&self, by: By<'_>, domains: &[Name], (now, dry_run): (Reading, bool)) -> Expiry {
         let one = |domain: &Name| {
             let mut report = DomainExpiry { domain: domain.to_string(), ..Default::default() };
-            let done = self.expire_in(by, domain, (now, dry_run), None, &mut report);
+            let done = self.expire_in(by, domain, (now, dry_run), (None, &|| true), &mut report);
             report.error = done.err().map(|error| error.to_string());
             report
         };
@@ -137,7 +137,31 @@ impl Retention {
         Expiry { dry_run, doubt, domains: domains.iter().map(one).collect() }
     }
 
-    /// One domain; `only` these snapshots, if some are named.
+    /// The same in one domain, for as long as `goes_on` says so between two steps; also whether it came to its end. What
+    /// is left expires the next time.
+    ///
+    /// # Errors
+    /// As [`Retention::expire`].
+    pub(crate) fn expire_while(
+        &self,
+        by: By<'_>,
+        domain: &str,
+        now: Reading,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(DomainExpiry, bool)> {
+        self.rules()?;
+        let mut report = DomainExpiry { domain: domain.to_owned(), ..Default::default() };
+        let mut is_whole = true;
+        for domain in self.domains(Some(domain))? {
+            match self.expire_in(by, &domain, (now, false), (None, goes_on), &mut report) {
+                Ok(whole) => is_whole = whole,
+                Err(error) => report.error = Some(error.to_string()),
+            }
+        }
+        Ok((report, is_whole))
+    }
+
+    /// One domain; `only` these snapshots, if some are named. Whether it came to its end before `goes_on` stopped it.
     ///
     /// # Errors
     /// When its repository cannot be read or written; [`Error::Catalog`]. `report` says what was done by then.
@@ -146,9 +170,9 @@ impl Retention {
         by: By<'_>,
         domain: &Name,
         (now, is_dry_run): (Reading, bool),
-        only: Option<&BTreeSet<SnapshotId>>,
+        (only, goes_on): (Option<&BTreeSet<SnapshotId>>, &dyn Fn() -> bool),
         report: &mut DomainExpiry,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         // What is read for the first time takes long, and nobody waits for that.
         self.read_once(domain)?;
         let _alone = self.gate.enter();
@@ -156,14 +180,18 @@ impl Retention {
         let plan = Plan::of(&self.judged(Some(domain.as_str()), now)?, only);
         *report = plan.report(domain);
         if is_dry_run {
-            return Ok(());
+            return Ok(true);
         }
         report.expired.clear();
         let changed = self.table.change_trash(by, domain.as_str(), &plan.changes)?;
         debug_assert_eq!(changed.len(), plan.changes.len(), "nobody else changes the trash");
-        plan.expired
-            .chunks(EXPIRED_AT_ONCE)
-            .try_for_each(|ids| self.delete(by, domain, ids, now, report))
+        for ids in plan.expired.chunks(EXPIRED_AT_ONCE) {
+            if !goes_on() {
+                return Ok(false);
+            }
+            self.delete(by, domain, ids, now, report)?;
+        }
+        Ok(true)
     }
 
     /// Deletes snapshots that are out of the trash. What goes is read once more: a receipt says other things than the

@@ -55,7 +55,8 @@ impl Retention {
             let domain: Name = error::parse_name(domain)?;
             let ids: BTreeSet<_> = changes.iter().map(|one| one.id).collect();
             let mut report = DomainExpiry::default();
-            self.expire_in(by(who), &domain, (now, false), Some(&ids), &mut report)?;
+            let only = (Some(&ids), &(|| true) as &dyn Fn() -> bool);
+            self.expire_in(by(who), &domain, (now, false), only, &mut report)?;
             done.deleted.extend(report.expired);
             done.refused.extend(report.refused);
         }

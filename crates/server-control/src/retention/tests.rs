@@ -38,6 +38,22 @@ fn what_nothing_keeps_goes_by_way_of_the_trash() {
     assert_eq!(rig.actions(), ["snapshot.trash", "snapshot.expire"]);
 }
 
+/// A window that closes ends it between two steps, and the next run does the rest.
+#[test]
+fn an_expiry_ends_with_its_window_and_goes_on_the_next_time() {
+    let rig = rig(KEEP_TWO, &[]);
+    rig.receive_many("web", 1_202);
+    rig.expire(NOW);
+    let steps = std::cell::Cell::new(0);
+    let first_step = || steps.replace(steps.get() + 1) == 0;
+    let later = Reading::certain(NOW + 8 * DAY);
+    let by = crate::by("server");
+    let (part, is_whole) = rig.retention().expire_while(by, "web", later, &first_step).unwrap();
+    assert_eq!((part.expired.len(), is_whole, part.error), (500, false, None));
+    let (rest, is_whole) = rig.retention().expire_while(by, "web", later, &|| true).unwrap();
+    assert_eq!((rest.expired.len(), is_whole, rig.stored("web")), (502, true, 200));
+}
+
 #[test]
 fn a_dry_run_says_the_same_and_changes_nothing() {
     let rig = rig(KEEP_TWO, &[4, 3, 2, 1]);

@@ -7,7 +7,6 @@ use crate::domain_repository::DomainRepository::{self, Local, Remote};
 use crate::jobs::Jobs;
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::jobs::{JobCause, JobState, Progress};
-use api::retention::Expire;
 use api::upkeep::{CheckReport, CopyForget, CopyReport, UpkeepEnd, UpkeepWork};
 use catalog::jobs::Ending;
 use catalog::upkeep::{DomainUpkeep, NewUpkeepJob, OpenUpkeepJob};
@@ -112,7 +111,7 @@ fn work(
         return Ok(Came::failed(gone));
     };
     if wanted.task == UpkeepTask::Expire.name() {
-        return expired(upkeep, &wanted.domain);
+        return expired(upkeep, &wanted.domain, watch);
     }
     let copies = copies_of(&site, &wanted.domain);
     let copies = copies.iter().map(|place| place.display().to_string()).collect();
@@ -132,16 +131,16 @@ fn work(
     Ok(Came::of(end, &place, before, watch))
 }
 
-fn expired(upkeep: &Upkeep, domain: &str) -> Result<Came> {
-    let wanted = Expire { domain: Some(domain.to_owned()), dry_run: false };
-    let done = upkeep.retention.expire(by(SERVER), &wanted, upkeep.clock.read()?)?;
-    let one = done.domains.first();
-    let failed = one.and_then(|one| one.error.clone());
-    let doubt = done.doubt.map(|doubt| format!("nothing expires while {doubt}"));
-    let came = Came::done(one.map(json).unwrap_or_default());
-    Ok(match failed.or(doubt) {
+fn expired(upkeep: &Upkeep, domain: &str, watch: &JobWatch<'_>) -> Result<Came> {
+    let now = upkeep.clock.read()?;
+    let goes_on = || watch.goes_on();
+    let (done, is_whole) = upkeep.retention.expire_while(by(SERVER), domain, now, &goes_on)?;
+    let doubt = now.doubt.map(|doubt| format!("nothing expires while {doubt}"));
+    let came = Came::done(json(&done));
+    Ok(match done.error.or(doubt) {
         Some(why) => Came { state: JobState::Failed, error: Some(why), ..came },
-        None => came,
+        None if is_whole => came,
+        None => came.stopped(),
     })
 }
 
