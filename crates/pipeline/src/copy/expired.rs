@@ -51,6 +51,9 @@ pub fn remove_expired(
 
 fn remove(source: &Repository, target: &Repository, lease: &Lease, before: i64) -> Result<u64> {
     let mut left = removable(source, target)?;
+    if left.is_empty() {
+        return Ok(0); // to look for expiries costs a read of each container
+    }
     let mut removed = 0;
     for clear in source.expiries(&mut SeenExpiries::default())? {
         if left.is_empty() {
