@@ -74,12 +74,15 @@ pub(crate) struct Site {
     pub(crate) storage: Option<Running>,
     pub(crate) port: u16,
     pub(crate) storage_port: u16,
+    /// Of the storage server.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Site {
     pub(crate) fn new() -> Self {
         let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
-        let mut site = Self { machine, server: None, storage: None, port, storage_port };
+        let (server, storage, variables) = (None, None, Vec::new());
+        let mut site = Self { machine, server, storage, port, storage_port, variables };
         site.start_server();
         site.enroll_storage("disk", &[]).ends(0);
         site.start_storage();
@@ -94,7 +97,10 @@ impl Site {
 
     fn storage_command(&self) -> Command {
         let listen = format!("127.0.0.1:{}", self.storage_port);
-        self.machine.command(["storage", "--data", &self.folder("disk"), "--listen", &listen])
+        let words = ["storage", "--data", &self.folder("disk"), "--listen", &listen];
+        let mut command = self.machine.command(words);
+        command.envs(self.variables.iter().cloned());
+        command
     }
 
     /// Runs when the server has heard of it.

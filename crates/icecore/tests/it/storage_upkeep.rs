@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use testkit::noise;
+use testkit::s3::Gateway;
 
 /// Slow enough that something can happen meanwhile: a mebibyte in a second.
 const SLOW: [&str; 8] = [
@@ -224,6 +225,24 @@ fn what_a_storage_server_has_lost_is_read_from_the_copy_that_it_made() {
     copied(&rig);
     rig.containers().iter().for_each(|container| std::fs::remove_file(container).unwrap());
     rig.0.restores("web", &[]);
+}
+
+/// The storage server reaches the bucket, and nobody else needs to.
+#[test]
+fn a_storage_server_keeps_a_copy_in_a_bucket_and_reads_from_it_what_it_has_lost() {
+    let mut rig = Rig::new();
+    rig.0.variables = Gateway::shared().variables().into();
+    rig.0.restart_storage(|| ());
+    let to = format!("to=s3://{}/copies", Gateway::shared().bucket());
+    let tasks = "tasks=[\"copy\",\"check\"]";
+    rig.0.govern(&["upkeep", "create", "second", "--set", tasks, "--set", &to, "--yes"]).ends(0);
+    let job = rig.ended(rig.begin("second", "copy"));
+    assert_eq!((job["state"].as_str(), &report(&job)["snapshots"]), (Some("complete"), &2.into()));
+    rig.containers().iter().for_each(|container| std::fs::remove_file(container).unwrap());
+    rig.0.restores("web", &[]);
+    let checked = report(&rig.ended(rig.begin("second", "check")));
+    assert_eq!(checked["damaged"], 0, "{checked}");
+    assert_ne!(checked["healed"], 0, "{checked}");
 }
 
 #[test]
