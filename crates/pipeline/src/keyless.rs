@@ -118,7 +118,8 @@ pub fn scrub_part(repository: &Repository, part: Part, watch: &dyn Watch) -> Res
 }
 
 /// Heals what a check of a part found damaged from `copies`, beside sessions, and looks at that again: what is damaged
-/// afterwards, and how many containers and snapshots were healed.
+/// afterwards, and how many containers and snapshots were healed. What says that a snapshot expired comes from there
+/// as well.
 ///
 /// # Errors
 /// As [`heal_containers`].
@@ -131,7 +132,8 @@ pub fn heal_part(
 ) -> Result<(PartReport, u64)> {
     copies.iter().for_each(|copy| copy.verify_with(crypto::is_signed));
     let done = heal_containers(repository, lease, copies, found.damaged.clone(), watch)?;
-    let healed = (done.containers.len() + done.snapshots.len()) as u64;
+    let expired = crate::copy::take_expiries(repository, lease, copies)?;
+    let healed = (done.containers.len() + done.snapshots.len()) as u64 + expired;
     let (mut report, mut damaged) = (ScrubReport::default(), BTreeSet::new());
     structure(repository, &mut report, watch)?;
     history(repository, &mut report)?;
@@ -279,7 +281,7 @@ pub fn reclaim_beside(
 
 /// Orphaned snapshots: complete, signed by a known key, not in the list, and not forgotten by a
 /// known key.
-fn orphans(repository: &Repository) -> Result<Vec<SnapshotId>> {
+pub(crate) fn orphans(repository: &Repository) -> Result<Vec<SnapshotId>> {
     repository.verify_with(crypto::is_signed);
     // In this order: a session that has ended by now has its snapshot in the list, and what one that runs has written
     // is not looked at. Whatever is forgotten later is in the list still.

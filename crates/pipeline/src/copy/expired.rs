@@ -2,7 +2,7 @@
 //! server of the first place, with its signature; what only is missing there stays in the copy.
 
 use super::opened;
-use crate::keyless::reclaim_beside;
+use crate::keyless::{orphans, reclaim_beside};
 use crate::unlocked::holder;
 use crate::{Error, Result};
 use format::expiry;
@@ -69,6 +69,33 @@ fn remove(source: &Repository, target: &Repository, lease: &Lease, before: i64) 
         }
     }
     Ok(removed)
+}
+
+/// Takes from copies what they know of snapshots that seem lost here, since nothing here says that they expired: what
+/// said so was lost. How many there were.
+///
+/// # Errors
+/// Those of the storages.
+pub(crate) fn take_expiries(
+    repository: &Repository,
+    lease: &Lease,
+    copies: &[Arc<Repository>],
+) -> Result<u64> {
+    let mut lost: BTreeSet<SnapshotId> = orphans(repository)?.into_iter().collect();
+    let before = lost.len();
+    for copy in copies {
+        if lost.is_empty() {
+            break;
+        }
+        for clear in copy.expiries(&mut SeenExpiries::default())? {
+            let signed = repository.expired(std::slice::from_ref(&clear))?;
+            if lost.iter().any(|id| signed.contains_key(id)) {
+                repository.expire(lease, &[], &expiry::record(&clear).map_err(Error::from)?)?;
+                lost.retain(|id| !signed.contains_key(id));
+            }
+        }
+    }
+    Ok((before - lost.len()) as u64)
 }
 
 /// What the copy has and the first place has not, without what is locked.
