@@ -342,7 +342,10 @@ fn times(value: &serde_json::Value, found: &mut Vec<(String, serde_json::Value)>
             if NAMES.contains(&name.as_str()) {
                 found.push((name.clone(), value.clone()));
             }
-            times(value, found);
+            // A disk may have as many free bytes as there are seconds since 1970.
+            if !name.ends_with("bytes") {
+                times(value, found);
+            }
         }),
         serde_json::Value::Array(values) => values.iter().for_each(|value| times(value, found)),
         // No number is a time of today in seconds, whatever its name.
