@@ -40,7 +40,7 @@ def test(package, name, *more):
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
     "what says that a snapshot expired is healed from a copy": (
-        "crates/pipeline/src/keyless.rs", "crate::copy::take_expiries(repository, lease, copies)?", "0",
+        "crates/pipeline/src/keyless.rs", "crate::copy::take_expiries(repository, lease, copies).unwrap_or(0)", "0",
         test("icecore", "a_copy_in_a_bucket_is_kept")),
     "a copy loses only what its server let expire": (
         "crates/pipeline/src/copy/expired.rs", "signed.get(&name.id).is_some_and(|secs| *secs < before)",
