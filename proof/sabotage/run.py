@@ -39,6 +39,46 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "what is kept is kept only longer": (
+        "crates/lock-helper/src/pool.rs", "if new.until_secs <= old.until_secs {", "if new.until_secs == old.until_secs {",
+        test("lock-helper", "a_time_becomes_longer")),
+    "nobody has a kept file open for writing": (
+        "crates/lock-helper/src/writers.rs", "set_lease(file, libc::F_RDLCK)?;", "let _ = set_lease(file, libc::F_RDLCK);",
+        test("lock-helper", "a_file_that_somebody_may_still_write")),
+    "root makes only files of the owner its own": (
+        "crates/lock-helper/src/pool.rs", "None if Uid::from_raw(status.st_uid) != self.owner.0 => {",
+        "None if Uid::from_raw(status.st_uid) != self.owner.0 && false => {",
+        test("lock-helper", "only_regular_files_of_the_owner")),
+    "a kept file is root's": (
+        "crates/lock-helper/src/pool.rs", "fs::fchown(file, Some(Uid::ROOT), None)?;", "",
+        test("lock-helper", "who_owns_a_pool")),
+    "the helper without its clock lets nothing go early": (
+        "crates/lock-helper/src/clock_file.rs", "Some(secs) => LockClock::not_before(secs, tick),",
+        "Some(_) => LockClock::start(tick),",
+        test("lock-helper", "without_its_clock")),
+    "the helper finds its directory under another name": (
+        "crates/lock-helper/src/moved.rs", "Some(name) if name != DIRECTORY => rename(root, path, &name),",
+        "Some(name) if name != DIRECTORY && false => rename(root, path, &name),",
+        test("lock-helper", "the_directory_of_the_helper")),
+    "of two files of one name the last one comes back": (
+        "crates/lock-helper/src/recover.rs", "latest = latest.max(Some((written, entry.name())));",
+        "latest = latest.or(Some((written, entry.name())));",
+        test("lock-helper", "a_file_that_replaced")),
+    "a container is needed until the last lock that needs it": (
+        "crates/repository/src/reclaim/locked.rs", "locked.sort_unstable_by_key(|(name, until_secs)| (std::cmp::Reverse(*until_secs), *name));",
+        "locked.sort_unstable_by_key(|(name, until_secs)| (*until_secs, *name));",
+        test("repository", "what_locked_snapshots_need")),
+    "keys are needed as long as any lock": (
+        "crates/repository/src/reclaim/locked.rs", 'names.extend(keys.into_iter().map(|key| format!("{}/{key}", keys::DIRECTORY)));',
+        "drop(keys);",
+        test("icecore", "a_server_that_was_taken_over")),
+    "reclaim leaves alone what is kept": (
+        "crates/repository/src/reclaim/plan.rs", "self.is_kept || self.is_secured && !self.is_damaged", "self.is_kept",
+        test("repository", "what_a_lock_helper_keeps")),
+    "the server tells its helper of each locked snapshot": (
+        "crates/server-data/src/session.rs", "if labels.lock_secs.is_some() {\n                    self.domain",
+        "if labels.lock_secs.is_some() && false {\n                    self.domain",
+        test("icecore", "a_server_that_was_taken_over")),
     "what says that a snapshot expired is healed from a copy": (
         "crates/pipeline/src/keyless.rs", "crate::copy::take_expiries(repository, lease, copies).unwrap_or(0)", "0",
         test("icecore", "a_copy_in_a_bucket_is_kept")),

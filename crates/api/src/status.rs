@@ -38,6 +38,18 @@ pub struct Status {
     /// Number of nodes and storage servers that the server stopped by itself: see their `alarm`.
     #[serde(default)]
     pub alarms: u64,
+    /// What its lock helper keeps; `None` without one, or before its first answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_helper: Option<LockHelper>,
+}
+
+/// What the lock helper keeps of the domains in the server's own pools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LockHelper {
+    /// Files of locked snapshots that the server cannot remove.
+    pub files: u64,
+    /// Domains whose locks do not reach the disk, and why.
+    pub problems: Vec<String>,
 }
 
 /// An entry of the audit log.

@@ -97,6 +97,9 @@ pub struct ReclaimReport {
     /// Those of them that stay because interrupted backups stored them.
     #[serde(default)]
     pub bytes_interrupted: u64,
+    /// Those of them that stay because the lock helper keeps their containers.
+    #[serde(default)]
+    pub bytes_secured: u64,
 }
 
 /// What a check found: the report of its job.

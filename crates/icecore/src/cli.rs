@@ -34,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Maintain a repository",
         &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag", "pool"],
     ),
-    ("Servers and nodes", &["server", "agent", "storage", "net"]),
+    ("Servers and nodes", &["server", "agent", "storage", "net", "lock-helper"]),
     (
         "Other commands",
         &["options", "explain", "bench", "version", "completions", "man", "exit-codes", "help"],

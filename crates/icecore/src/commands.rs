@@ -17,6 +17,7 @@ mod groups;
 pub(crate) mod init;
 pub(crate) mod key;
 mod keyless;
+pub(crate) mod lock_helper;
 pub(crate) mod ls;
 pub(crate) mod map;
 pub(crate) mod net;
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Agent(agent::Agent),
     Storage(storage::Storage),
     Net(net::Net),
+    #[command(name = "lock-helper")]
+    LockHelper(lock_helper::LockHelper),
     Version(version::Version),
     #[command(hide = true)]
     Mount(words::Mount),
@@ -152,6 +155,7 @@ pub(crate) fn run(
         Command::Agent(agent) => agent.run(context),
         Command::Storage(storage) => storage.run(context),
         Command::Net(net) => net.run(context),
+        Command::LockHelper(helper) => helper.run(context),
         Command::Version(version) => version.run(context),
         Command::Mount(mount) => mount.run(),
         Command::Unlock(unlock) => unlock.run(),

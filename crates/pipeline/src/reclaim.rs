@@ -60,6 +60,8 @@ pub struct ReclaimReport {
     pub bytes_wasted: u64,
     /// Those of them that stay because interrupted backups stored them.
     pub bytes_interrupted: u64,
+    /// Those of them that stay because the lock helper of a server keeps their containers.
+    pub bytes_secured: u64,
     /// Containers that were not rewritten because the disk was too full.
     pub containers_left: u64,
     /// Lost pages and chunks that snapshots need and that were given up.
@@ -112,6 +114,7 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         bytes_freed: done.bytes_freed,
         bytes_wasted: done.bytes_wasted,
         bytes_interrupted: done.bytes_interrupted,
+        bytes_secured: done.bytes_secured,
         containers_left: done.containers_left,
         lost_objects: done.lost_objects,
         damaged_containers: done.damaged_containers,

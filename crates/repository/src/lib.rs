@@ -56,6 +56,7 @@ mod system;
 pub mod watch;
 
 pub use error::{Error, Result};
+pub use lock_file::machine_time;
 pub use received::Verifier;
 pub use repository::Repository;
 pub use reserve::INODES as INODES_KEPT;

@@ -62,6 +62,8 @@ pub struct LocalStorage {
     kind: u32,
     /// Which directory it is; `None` if the system does not say.
     identity: Option<Identity>,
+    /// To whom the directory belongs.
+    owner: u32,
     io: Arc<LocalIo>,
     /// Directories whose names are durable. One that is found may be of a writer that was killed
     /// before it had synced, or of a sync that failed.
@@ -75,9 +77,10 @@ impl LocalStorage {
         let root = fs::open(path, flags, Mode::empty())
             .map_err(|error| StorageError::new("open", &path.to_string_lossy(), error))?;
         let kind = fs::fstatfs(&root).map(|status| status.f_type as u32).unwrap_or_default();
+        let owner = fs::fstat(&root).map(|status| status.st_uid).unwrap_or_default();
         let (path, durable) = (path.to_owned(), Mutex::default());
         let (identity, io) = (Identity::of(&root, kind), Arc::new(LocalIo::of(&root, &path)));
-        Ok(Self { kind, root, path, identity, io, durable })
+        Ok(Self { kind, root, path, identity, owner, io, durable })
     }
 
     /// Opens the directory `path` to measure it with `settings`.
@@ -165,6 +168,7 @@ impl Storage for LocalStorage {
             file,
             name: name.to_owned(),
             counters: self.io.counters.clone(),
+            directory_owner: self.owner,
         }))
     }
 
@@ -311,6 +315,7 @@ struct LocalReader {
     file: OwnedFd,
     name: String,
     counters: Arc<Counters>,
+    directory_owner: u32,
 }
 
 impl LocalReader {
@@ -325,6 +330,13 @@ impl FileReader for LocalReader {
         let status = fs::fstat(&self.file)
             .map_err(|error| StorageError::new("ask for the length of", &self.name, error))?;
         Ok(status.st_size as u64)
+    }
+
+    /// The helper has made it root's, in a directory that is not.
+    fn is_secured(&self) -> StorageResult<bool> {
+        let status = fs::fstat(&self.file)
+            .map_err(|error| StorageError::new("ask for the owner of", &self.name, error))?;
+        Ok(status.st_nlink > 1 && status.st_uid == 0 && self.directory_owner != 0)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
@@ -398,6 +410,31 @@ mod tests {
             "nothing is overwritten"
         );
         assert!(read_small(&storage, "a/b/x", 5).is_err(), "a limit is kept");
+    }
+
+    /// A second name of anybody else, as of a backup of the repository with hard links, is none of a lock helper.
+    #[test]
+    fn what_a_lock_helper_keeps_is_told_from_other_links() {
+        if !rustix::process::geteuid().is_root() {
+            return testkit::skip("needs root to give files to others");
+        }
+        let (directory, storage) = storage();
+        storage.put("file", b"x").unwrap();
+        let file = directory.path().join("file");
+        let is_secured = || {
+            let storage = LocalStorage::open(directory.path()).unwrap();
+            storage.open("file").unwrap().is_secured().unwrap()
+        };
+        std::fs::hard_link(&file, directory.path().join("link")).unwrap();
+        assert!(!is_secured(), "the directory is root's, too");
+        let give = |path| std::os::unix::fs::chown(path, Some(54_321), None).unwrap();
+        give(directory.path());
+        assert!(is_secured());
+        give(&file);
+        assert!(!is_secured(), "a link of the owner");
+        std::os::unix::fs::chown(&file, Some(0), None).unwrap();
+        std::fs::remove_file(directory.path().join("link")).unwrap();
+        assert!(!is_secured(), "no other name");
     }
 
     /// What a writer that lost its lease still writes must not be written by another one as well.

@@ -98,7 +98,7 @@ fn decode(bytes: &[u8]) -> Option<(LockClock, i64)> {
 
 /// What the clocks of this machine show. A time namespace has a second clock of its own, so it counts as another start
 /// of the machine; where the kernel does not number its starts, so does each process.
-fn machine_time() -> Tick {
+pub fn machine_time() -> Tick {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let wall_secs = i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX);
     Tick { wall_secs, boot: boot(), up_secs: clock_gettime(ClockId::Boottime).tv_sec }

@@ -10,6 +10,7 @@ mod batch;
 mod copied;
 mod copy;
 mod live;
+pub mod locked;
 mod mark;
 mod plan;
 mod rewrite;
@@ -85,6 +86,8 @@ pub struct ReclaimOutcome {
     pub bytes_wasted: u64,
     /// Those of them that stay because interrupted sessions stored them.
     pub bytes_interrupted: u64,
+    /// Those of them that stay because a lock helper keeps their containers: removing them would free nothing.
+    pub bytes_secured: u64,
     /// Containers that were not rewritten because there was no room for their live objects.
     pub containers_left: u64,
     /// Pages and chunks that snapshots need and that are lost. Objects below lost pages count as dead.

@@ -28,6 +28,14 @@ pub trait FileReader: Send + Sync {
     /// Length in bytes.
     fn length(&self) -> StorageResult<u64>;
 
+    /// Whether a lock helper keeps the file under a name of its own, so that removing this one frees nothing.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn is_secured(&self) -> StorageResult<bool> {
+        Ok(false)
+    }
+
     /// Fills `buffer` from `offset` on, in bytes.
     ///
     /// # Errors

@@ -12,9 +12,11 @@ use repository::config::Config;
 use repository::lease::Lease;
 use repository::local::LocalStorage;
 use repository::rebuild::FoundManifest;
+use repository::reclaim::locked::LockedFiles;
 use repository::reclaim::{self, ReclaimOptions};
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
 use repository::storage::Storage;
+use repository::watch::Unwatched;
 use repository::{Error, Repository};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -162,6 +164,42 @@ impl Rig {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// Both snapshots need the container that the first one made: it belongs to the longer lock.
+#[test]
+fn what_locked_snapshots_need_is_named_with_the_last_lock_that_needs_it() {
+    let mut rig = Rig::made();
+    let needed = |rig: &Rig| rig.repository.locked_files(&Unwatched).unwrap();
+    let free = rig.store(|_| None);
+    assert_eq!(needed(&rig), LockedFiles::default(), "nothing is locked");
+    let first = rig.locked();
+    rig.show(10 * DAY, 10 * DAY);
+    let second = rig.locked();
+    let [early, late] = [0, 10].map(|days| NOW + days * DAY + LOCK_SECS as i64);
+    let LockedFiles { files, lost_pages } = needed(&rig);
+    let until = |name: &str| files.iter().find(|(file, _)| file == name).map(|(_, until)| *until);
+    let container = repository::container::name(ids::ContainerNo(1));
+    assert!(rig.path(&container).exists());
+    for (name, expected) in [
+        (first.path(), Some(early)),
+        (second.path(), Some(late)),
+        (free.path(), None),
+        (container.clone(), Some(late)),
+        ("config".into(), Some(late)),
+        ("config.copy".into(), Some(late)),
+        ("receipts".into(), Some(late)),
+        ("index/state".into(), None),
+    ] {
+        assert_eq!(until(&name), expected, "{name}: {files:?}");
+    }
+    assert!(files.iter().all(|(name, _)| rig.path(name).is_file()), "{files:?}");
+    assert_eq!(lost_pages, 0);
+    rig.show(25 * DAY, 35 * DAY);
+    assert_eq!(needed(&rig).files.iter().filter(|(name, _)| *name == first.path()).count(), 0);
+    std::fs::remove_file(rig.path(&container)).unwrap();
+    let rig = rig.again(Tick { wall_secs: NOW + 35 * DAY, boot: 1, up_secs: 100 + 35 * DAY });
+    assert_eq!(needed(&rig).lost_pages, 1, "what cannot be read is told");
 }
 
 #[test]

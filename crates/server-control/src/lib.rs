@@ -92,7 +92,7 @@ use server_identity::ServerIdentity;
 use sites::Sites;
 use status::ServerStatus;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storage_servers::{StorageServerRequests, StorageServers};
 use tokens::Tokens;
@@ -205,6 +205,22 @@ impl Control {
     /// From now on `worker` keeps up the domains on this server, and `mover` moves them.
     pub fn set_upkeep(&self, worker: Arc<dyn DomainUpkeep>, mover: Arc<dyn DomainMover>) {
         self.upkeep.work_with(worker, mover);
+    }
+
+    /// The lock helper keeps this now: the status says so.
+    pub fn set_lock_helper(&self, kept: api::status::LockHelper) {
+        self.status.set_lock_helper(kept);
+    }
+
+    /// The directories of the domains of this server; none in a pool that is offline.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub fn domain_folders(&self) -> Result<Vec<PathBuf>> {
+        let folder_of = self.pools.folders()?;
+        let domains = self.catalog.domains()?;
+        let own = domains.iter().filter(|domain| domain.storage.is_none());
+        Ok(own.filter_map(folder_of).collect())
     }
 
     /// The server listens at `listen`: its certificate names this address too, and the file `address` in its folder

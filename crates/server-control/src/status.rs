@@ -5,9 +5,10 @@ use crate::jobs::Jobs;
 use crate::open::Parts;
 use crate::server_identity::ServerIdentity;
 use crate::{Result, now_secs};
-use api::status::{Audit, Status};
+use api::status::{Audit, LockHelper, Status};
 use catalog::Catalog;
 use data_encoding::HEXLOWER;
+use parking_lot::Mutex;
 use server_contract::folder::Folder;
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub(crate) struct ServerStatus {
     identity: Arc<ServerIdentity>,
     jobs: Arc<Jobs>,
     started: i64,
+    lock_helper: Mutex<Option<LockHelper>>,
 }
 
 impl ServerStatus {
@@ -34,7 +36,13 @@ impl ServerStatus {
             identity: parts.identity.clone(),
             jobs: parts.jobs.clone(),
             started: now_secs(),
+            lock_helper: Mutex::default(),
         }
+    }
+
+    /// What the lock helper keeps now.
+    pub(crate) fn set_lock_helper(&self, kept: LockHelper) {
+        *self.lock_helper.lock() = Some(kept);
     }
 
     /// The status now.
@@ -60,6 +68,7 @@ impl ServerStatus {
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
+            lock_helper: self.lock_helper.lock().clone(),
         })
     }
 

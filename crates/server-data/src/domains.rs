@@ -17,7 +17,7 @@ use repository::received::ReceivedSnapshot;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use server_contract::{Expired, Repositories, pool};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -39,7 +39,12 @@ pub struct Domains {
     closed: Mutex<FxHashMap<PathBuf, Option<Instant>>>,
     /// Signs that snapshots expired.
     receipts: Option<Arc<Receipts>>,
+    /// Directories whose locked snapshots need other files than before.
+    to_secure: Arc<ToSecure>,
 }
+
+/// Directories of repositories.
+type ToSecure = Mutex<FxHashSet<PathBuf>>;
 
 /// Slot of one repository: it is opened once, and no other repository waits for it.
 type DomainSlot = Mutex<Weak<Domain>>;
@@ -63,7 +68,8 @@ impl Domains {
         }
         let repository = Repository::open(Arc::new(LocalStorage::open(folder)?))?;
         repository.verify_with(crypto::is_signed);
-        let domain = Arc::new(Domain::new(repository));
+        let secure = (folder.to_owned(), self.to_secure.clone());
+        let domain = Arc::new(Domain::new(repository, secure));
         *slot = Arc::downgrade(&domain);
         Ok(domain)
     }
@@ -82,6 +88,16 @@ impl Domains {
     /// It may be opened again.
     pub fn reopen(&self, folder: &Path) {
         self.closed.lock().remove(folder);
+    }
+
+    /// The locked snapshots of `folder` may need other files than before.
+    pub fn secure_soon(&self, folder: &Path) {
+        self.to_secure.lock().insert(folder.to_owned());
+    }
+
+    /// The repositories of which that was said since the last call.
+    pub fn to_secure(&self) -> Vec<PathBuf> {
+        self.to_secure.lock().drain().collect()
     }
 
     /// Whether nobody opens it.
@@ -171,13 +187,15 @@ pub struct Domain {
     publishing: [Mutex<()>; 256],
     /// Expiries of the containers that somebody has asked about.
     expiries: Mutex<SeenExpiries>,
+    /// Its directory, and where it says that its locks need other files.
+    secure: (PathBuf, Arc<ToSecure>),
 }
 
 impl Domain {
-    fn new(repository: Repository) -> Self {
+    fn new(repository: Repository, secure: (PathBuf, Arc<ToSecure>)) -> Self {
         let publishing = std::array::from_fn(|_| Mutex::new(()));
         let (lease, expiries) = Default::default();
-        Self { repository: Arc::new(repository), lease, publishing, expiries }
+        Self { repository: Arc::new(repository), lease, publishing, expiries, secure }
     }
 
     /// The lease, shared with all writers in this process.
@@ -241,6 +259,12 @@ impl Domain {
         };
         self.repository.fill_reserve();
         done
+    }
+
+    /// A locked snapshot came.
+    pub(super) fn secure_soon(&self) {
+        let (folder, to_secure) = &self.secure;
+        to_secure.lock().insert(folder.clone());
     }
 
     /// Whether the domain stores nothing.

@@ -352,6 +352,9 @@ impl Session {
                 self.is_partial.store(head.is_partial(), Ordering::Relaxed);
                 *self.committed.lock() = Some(packet.clone());
                 self.domain.repository.fill_reserve();
+                if labels.lock_secs.is_some() {
+                    self.domain.secure_soon();
+                }
                 packet
             }
             Err(error) => {

@@ -6,6 +6,7 @@
 pub mod listen;
 mod moving;
 mod planes;
+pub mod securing;
 pub mod storage_server;
 mod upkeep;
 

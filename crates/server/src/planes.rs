@@ -2,6 +2,7 @@
 
 use crate::listen::{self, Listening};
 use crate::moving::Mover;
+use crate::securing::Securing;
 use crate::upkeep::Worker;
 use server_contract::pool;
 use server_control::Control;
@@ -38,6 +39,7 @@ pub struct Planes {
     pub control: Arc<Control>,
     /// The data plane. It asks the control plane through `AccessControl`.
     pub data: Arc<Shared>,
+    securing: Option<Arc<Securing>>,
 }
 
 impl Planes {
@@ -50,7 +52,23 @@ impl Planes {
         let data = Shared::with_receipts(control.clone(), Some(receipts));
         control.set_repositories(data.domains.clone());
         control.set_upkeep(Arc::new(Worker(data.domains.clone())), Arc::new(Mover(data.clone())));
-        Ok(Self { control, data })
+        Ok(Self { control, data, securing: None })
+    }
+
+    /// Has the lock helper that listens at `socket` keep the files of locked snapshots.
+    #[must_use]
+    pub fn with_lock_helper(self, socket: PathBuf) -> Self {
+        let (listed, told) = (self.control.clone(), self.control.clone());
+        let folders = move || {
+            listed.domain_folders().unwrap_or_else(|error| {
+                tracing::error!(%error, "cannot list the domains");
+                Vec::new()
+            })
+        };
+        let told = move |kept| told.set_lock_helper(kept);
+        let domains = self.data.domains.clone();
+        let securing = Securing::new(socket, domains, Box::new(folders), Box::new(told));
+        Self { securing: Some(Arc::new(securing)), ..self }
     }
 
     /// Serves both planes on `listener`, and does the periodic tasks, until the future is dropped.
@@ -63,6 +81,7 @@ impl Planes {
             () = self.start_backups() => {}
             () = self.expire_snapshots() => {}
             () = note_latencies(self.control.folder().file("")) => {}
+            () = crate::securing::run(self.securing.clone()) => {}
         }
     }
 

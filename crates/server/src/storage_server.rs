@@ -14,6 +14,7 @@ mod jobs;
 mod query_limiter;
 mod quotas;
 
+use crate::securing::Securing;
 use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
 use api::Name;
@@ -37,6 +38,7 @@ use server_contract::folder::Folder;
 use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -119,6 +121,21 @@ impl StorageServer {
         let shared = Shared::with_receipts(self.clone(), Some(receipts));
         shared.keep_up_with(Arc::new(Worker(shared.domains.clone())));
         Ok(shared)
+    }
+
+    /// Has the lock helper that listens at `socket` keep the files of locked snapshots.
+    pub fn securing(self: &Arc<Self>, socket: PathBuf, shared: &Arc<Shared>) -> Securing {
+        let this = self.clone();
+        let folders = move || this.domain_folders();
+        // Nobody asks a storage server for its status: the log has what is wrong.
+        let told = |_| {};
+        Securing::new(socket, shared.domains.clone(), Box::new(folders), Box::new(told))
+    }
+
+    /// Those that are in its pool. What is no repository has no locks either.
+    fn domain_folders(&self) -> Vec<PathBuf> {
+        let found = std::fs::read_dir(self.folder.pool(None).join("domains"));
+        found.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
     }
 
     /// Sets the port on which it listens.

@@ -38,6 +38,7 @@ impl DomainUpkeep for Worker {
         };
         let pace = Pace::new(watch, request.bytes_per_sec);
         let done = keyless::reclaim_beside(&domain.repository, &lease, options, &pace);
+        self.0.secure_soon(folder);
         done.map(|done| reclaimed(&done)).map_err(failed)
     }
 
@@ -84,6 +85,7 @@ fn reclaimed(done: &ReclaimOutcome) -> ReclaimReport {
         bytes_freed: done.bytes_freed,
         bytes_wasted: done.bytes_wasted,
         bytes_interrupted: done.bytes_interrupted,
+        bytes_secured: done.bytes_secured,
     }
 }
 

@@ -40,6 +40,7 @@ struct Freed {
     containers_rewritten: u64,
     dead_objects: u64,
     bytes_interrupted: u64,
+    bytes_secured: u64,
 }
 
 /// Checks the repository in `folder`.
@@ -86,9 +87,11 @@ impl Reclaiming {
             units::many(done.containers_removed, "container"),
             units::count(done.containers_rewritten),
         ))?;
-        if let Some(line) = super::reclaim::interrupted(done.bytes_interrupted) {
-            context.out.line(&line)?;
-        }
+        let left = [
+            super::reclaim::interrupted(done.bytes_interrupted),
+            super::reclaim::secured(done.bytes_secured),
+        ];
+        left.iter().flatten().try_for_each(|line| context.out.line(line))?;
         let freed = Freed {
             dry_run: self.dry_run,
             bytes: done.bytes,
@@ -97,6 +100,7 @@ impl Reclaiming {
             containers_rewritten: done.containers_rewritten,
             dead_objects: done.dead_objects,
             bytes_interrupted: done.bytes_interrupted,
+            bytes_secured: done.bytes_secured,
         };
         context.out.summary(Code::Complete, &freed)
     }

@@ -113,6 +113,16 @@ pub(super) fn interrupted(bytes: u64) -> Option<String> {
     })
 }
 
+/// What stays because a lock helper keeps it.
+pub(super) fn secured(bytes: u64) -> Option<String> {
+    (bytes > 0).then(|| {
+        format!(
+            "  {} of unused data stays until locks end: the lock helper keeps its containers",
+            units::bytes(bytes)
+        )
+    })
+}
+
 /// The answer first; then what was done for it.
 fn lines(report: &ReclaimReport) -> Vec<String> {
     let verb = if report.dry_run { "Would free" } else { "Freed" };
@@ -147,7 +157,8 @@ fn lines(report: &ReclaimReport) -> Vec<String> {
             units::count(report.dead_objects + report.live_objects),
         ));
     }
-    let left = report.bytes_wasted.saturating_sub(report.bytes_interrupted);
+    let stays = report.bytes_interrupted + report.bytes_secured;
+    let left = report.bytes_wasted.saturating_sub(stays);
     if left > 0 {
         lines.push(format!(
             "  {} of unused data stays: moving it costs more than it frees (--max-waste)",
@@ -155,5 +166,6 @@ fn lines(report: &ReclaimReport) -> Vec<String> {
         ));
     }
     lines.extend(interrupted(report.bytes_interrupted));
+    lines.extend(secured(report.bytes_secured));
     lines
 }

@@ -3,7 +3,7 @@
 use crate::machine::{Machine, Ran};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A server that runs, until it is dropped: then it is killed, as a server may be at any moment.
 pub(crate) struct Running {
@@ -27,8 +27,13 @@ pub(crate) fn start_with(machine: &Machine, variables: &[(&str, String)]) -> Run
     let data = machine.path("data");
     let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
-    command.arg(data).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = command.spawn().unwrap();
+    command.arg(data);
+    started(&mut command)
+}
+
+/// A server that is ready once it says where.
+pub(crate) fn started(command: &mut Command) -> Running {
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("serving https://127.0.0.1:"), "{line}");

@@ -20,19 +20,27 @@ paths = ["{}/source"]
 retention = "safe"
 "#;
 
+/// What the node allows.
+pub(crate) const ALLOW: &str = "backup_below = [\"{}\"]\nrestore_below = [\"{}/allowed\"]\n";
+
 fn with_lock(lock: &str) -> Ordered {
-    let ordered = Ordered::new("backup_below = [\"{}\"]\nrestore_below = [\"{}/allowed\"]\n");
+    let ordered = Ordered::new(ALLOW);
+    lock_for(&ordered, lock);
+    ordered
+}
+
+/// The policy of `ordered` locks its snapshots for so long.
+pub(crate) fn lock_for(ordered: &Ordered, lock: &str) {
     let machine = &ordered.machine;
     std::fs::write(machine.path("source/kept"), b"content").unwrap();
     let file = machine.path("site.toml");
     let folder = machine.path("").to_str().unwrap().trim_end_matches('/').to_owned();
     std::fs::write(&file, SITE.replace("{}", &folder).replace("LOCK", lock)).unwrap();
     govern(machine, &["apply", file.to_str().unwrap(), "--yes"]).ends(0);
-    ordered
 }
 
 /// The snapshot that a backup by the policy makes.
-fn back_up(ordered: &Ordered, before: usize) -> String {
+pub(crate) fn back_up(ordered: &Ordered, before: usize) -> String {
     let machine = &ordered.machine;
     govern(machine, &["start", "source"]).ends(0);
     let begun = Instant::now();

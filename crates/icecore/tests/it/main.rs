@@ -19,6 +19,7 @@ mod hardened;
 mod hooks;
 mod key_epochs;
 mod keyless;
+mod lock_helping;
 mod locking;
 mod looking;
 mod looking_at_the_site;

@@ -26,6 +26,11 @@ impl Ordered {
     pub(crate) fn new(allow: &str) -> Self {
         let machine = Machine::bare();
         let server = start(&machine);
+        Self::of(machine, server, allow)
+    }
+
+    /// The same with this server.
+    pub(crate) fn of(machine: Machine, server: Running, allow: &str) -> Self {
         let [url, token] = token(&machine, &["web"]);
         agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
         for name in ["allowed", "outside"] {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The units, and how exposed each may be by `systemd-analyze security`: ten times what it prints.
-const UNITS: [(&str, &str); 4] = [
+const UNITS: [(&str, &str); 5] = [
     ("icecore-server", "20"),
     ("icecore-storage", "20"),
+    ("icecore-lock-helper", "30"),
     ("icecore-agent", "60"),
     ("icecore-run", "60"),
 ];

@@ -177,7 +177,7 @@ fn visit(
     watch: &dyn Watch,
     pages_max: usize,
 ) -> Result<()> {
-    let mut reader = HeadReader { repository, latest: VecDeque::new(), watch };
+    let mut reader = HeadReader::new(repository, watch);
     for _ in 0..pages_max {
         let Some((page, locked)) = live.next_page() else { break };
         let refs = match reader.refs(&page) {
@@ -202,14 +202,18 @@ fn visit(
 type Heads = FxHashMap<ObjectId, Arc<[ObjectId]>>;
 
 /// Reads what pages refer to.
-struct HeadReader<'a> {
+pub(super) struct HeadReader<'a> {
     repository: &'a Repository,
     latest: VecDeque<(RecordLocation, Arc<Heads>)>,
     watch: &'a dyn Watch,
 }
 
-impl HeadReader<'_> {
-    fn refs(&mut self, page: &ObjectId) -> Result<Arc<[ObjectId]>> {
+impl<'a> HeadReader<'a> {
+    pub(super) fn new(repository: &'a Repository, watch: &'a dyn Watch) -> Self {
+        Self { repository, latest: VecDeque::new(), watch }
+    }
+
+    pub(super) fn refs(&mut self, page: &ObjectId) -> Result<Arc<[ObjectId]>> {
         let known = self.latest.iter().find_map(|(_, heads)| heads.get(page));
         if let Some(refs) = known {
             return Ok(refs.clone());

@@ -29,6 +29,8 @@ struct Usage {
     is_damaged: bool,
     /// An interrupted session stored what is in it: it stays for now.
     is_kept: bool,
+    /// A lock helper keeps it under a name of its own.
+    is_secured: bool,
 }
 
 impl Usage {
@@ -39,6 +41,11 @@ impl Usage {
             0 => 0,
             objects => (self.bytes as f64 * (objects - self.live) as f64 / objects as f64) as u64,
         }
+    }
+
+    /// Whether it stays in any case, for now. What is damaged has to be rewritten.
+    fn stays(&self) -> bool {
+        self.is_kept || self.is_secured && !self.is_damaged
     }
 }
 
@@ -119,7 +126,7 @@ impl Plan {
 
     fn choose(&mut self, max_waste_percent: f64) {
         let all = self.usage.iter().map(|(number, usage)| (*number, *usage));
-        let (kept, mut order): (Vec<_>, Vec<_>) = all.partition(|(_, usage)| usage.is_kept);
+        let (kept, mut order): (Vec<_>, Vec<_>) = all.partition(|(_, usage)| usage.stays());
         // What stays in any case is no reason to rewrite more of the rest.
         let total: u64 = order.iter().map(|(_, usage)| usage.bytes).sum();
         let mut waste = dead_bytes(&order);
@@ -149,11 +156,16 @@ impl Plan {
     }
 
     fn summarize(&mut self, live_objects: u64, dead_objects: u64) {
-        let kept = self.usage.values().filter(|usage| usage.is_kept);
+        let (mut interrupted, mut secured) = (0, 0);
+        for usage in self.usage.values().filter(|usage| usage.stays()) {
+            let of = if usage.is_kept { &mut interrupted } else { &mut secured };
+            *of += usage.dead_bytes();
+        }
         self.outcome = ReclaimOutcome {
             containers: self.usage.len() as u64,
             bytes: self.usage.values().map(|usage| usage.bytes).sum(),
-            bytes_interrupted: kept.map(Usage::dead_bytes).sum(),
+            bytes_interrupted: interrupted,
+            bytes_secured: secured,
             live_objects,
             dead_objects,
             ..self.outcome
@@ -188,8 +200,9 @@ fn containers(repository: &Repository, settled: &Settled) -> Result<FxHashMap<Co
     let mut usage = FxHashMap::default();
     for file in repository.current_containers()? {
         if file.finished && settled.has(file.number) {
-            let bytes = repository.storage.open(&container::name(file.number))?.length()?;
-            usage.insert(file.number, Usage { bytes, ..Usage::default() });
+            let there = repository.storage.open(&container::name(file.number))?;
+            let (bytes, is_secured) = (there.length()?, there.is_secured()?);
+            usage.insert(file.number, Usage { bytes, is_secured, ..Usage::default() });
         }
     }
     Ok(usage)
@@ -297,5 +310,20 @@ mod tests {
         let kept = [usage(95, false), usage(80, false), usage(95, false), usage(0, true)];
         let beside = plan(&kept);
         assert_eq!((&beside.candidates[..], beside.outcome.bytes_wasted), (&[][..], 1300));
+    }
+
+    /// To remove its name would free nothing; to copy what lives in it would take more.
+    #[test]
+    fn what_a_lock_helper_keeps_stays_unless_it_is_damaged() {
+        let secured =
+            |live, is_damaged| Usage { is_secured: true, is_damaged, ..usage(live, false) };
+        let mut kept = plan(&[secured(0, false), secured(30, false), usage(30, false)]);
+        assert_eq!(
+            (&kept.candidates[..], kept.outcome.bytes_wasted),
+            (&[ContainerNo(3)][..], 1700)
+        );
+        kept.summarize(0, 0);
+        assert_eq!((kept.outcome.bytes_secured, kept.outcome.bytes_interrupted), (1700, 0));
+        assert_eq!(plan(&[secured(30, true)]).candidates, [ContainerNo(1)]);
     }
 }

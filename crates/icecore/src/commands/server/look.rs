@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left, right};
 use crate::{escape, units};
-use api::status::{Audit as Log, Status as ServerStatus};
+use api::status::{Audit as Log, LockHelper, Status as ServerStatus};
 use serde::Serialize;
 
 /// Show server status.
@@ -18,7 +18,7 @@ pub(crate) struct Status {}
 impl Status {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let status: ServerStatus = reach.get("/status")?;
-        let lines: [String; 5] = [
+        let mut lines = vec![
             format!(
                 "server       {}, version {}, running since {}",
                 status.address,
@@ -40,9 +40,17 @@ impl Status {
             format!("authority    {} (SHA-256)", status.ca_fingerprint),
             format!("certificate  valid until {}", when(status.certificate_expires)),
         ];
+        lines.extend(status.lock_helper.as_ref().map(locks_on_disk).into_iter().flatten());
         lines.iter().try_for_each(|line| context.out.print(&escape::text(line)))?;
         context.out.summary(Code::Complete, &status)
     }
+}
+
+/// What the lock helper keeps, and what it does not.
+fn locks_on_disk(kept: &LockHelper) -> Vec<String> {
+    let files = format!("locks        {} kept by the lock helper", units::many(kept.files, "file"));
+    let problem = |why: &String| format!("  ALARM      locks do not reach the disk: {why}");
+    std::iter::once(files).chain(kept.problems.iter().map(problem)).collect()
 }
 
 pub(super) fn maybe_bytes(bytes: Option<u64>) -> String {

@@ -8,6 +8,7 @@ use server::Planes;
 use server_control::Control;
 use server_data::Shared;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,9 +31,25 @@ pub(crate) struct Start {
     /// Delete ended jobs and commands from the lists after this time.
     #[arg(long, value_name = "TIME", default_value = "400d", value_parser = crate::time::parse_span)]
     keep_jobs: u64,
+    #[command(flatten)]
+    lock_helper: LockHelperAt,
     /// Log level.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
+}
+
+/// The lock helper of this machine.
+#[derive(clap::Args, Debug)]
+pub(crate) struct LockHelperAt {
+    /// Socket of the lock helper, which keeps the files of locked snapshots from this server: see `icecore lock-helper`.
+    #[arg(long = "lock-helper", value_name = "SOCKET", value_hint = clap::ValueHint::FilePath)]
+    lock_helper: Option<PathBuf>,
+}
+
+impl LockHelperAt {
+    pub(crate) fn socket(&self) -> Option<PathBuf> {
+        self.lock_helper.clone()
+    }
 }
 
 impl Start {
@@ -64,8 +81,11 @@ impl Start {
         context.out.line(&format!("serving {}", control.address()))?;
         context.out.line("To add a node: icecore server token NODE")?;
         context.out.flush()?;
-        let planes = Planes::join(control.clone())
+        let mut planes = Planes::join(control.clone())
             .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
+        if let Some(socket) = self.lock_helper.socket() {
+            planes = planes.with_lock_helper(socket);
+        }
         tokio::select! {
             () = planes.run(listener) => {}
             stopped = asked_to_stop() => stopped?,

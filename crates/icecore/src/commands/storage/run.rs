@@ -2,7 +2,7 @@
 
 use super::control_server::Asking;
 use crate::codes::Code;
-use crate::commands::server::run::{THREADS_WITHIN, asked_to_stop, begin_log, stop};
+use crate::commands::server::run::{LockHelperAt, THREADS_WITHIN, asked_to_stop, begin_log, stop};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::LiveIdentity;
@@ -29,6 +29,8 @@ pub(crate) struct Start {
     /// Size of the socket buffers of all connections [default: chosen by the system].
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     socket_buffer: Option<u64>,
+    #[command(flatten)]
+    lock_helper: LockHelperAt,
     /// Log level.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
@@ -73,12 +75,17 @@ impl Start {
             .data_plane()
             .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
         let tls = kept.tls()?;
+        let securing = self
+            .lock_helper
+            .socket()
+            .map(|socket| Arc::new(storage_server.securing(socket, &shared)));
         let listening = Listening { listener, tls, shared: shared.clone(), http: no_http() };
         let refused = tokio::select! {
             () = listen::run(listening) => None,
             refused = tell(storage_server) => Some(refused),
             () = kept.renew_forever(LOOK_EVERY, now_secs, not_renewed) => None,
             () = server::note_latencies(data.to_owned()) => None,
+            () = server::securing::run(securing) => None,
             stopped = asked_to_stop() => stopped.map(|()| None)?,
         };
         stop(&shared).await;

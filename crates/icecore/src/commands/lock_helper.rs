@@ -1,0 +1,182 @@
+//! `icecore lock-helper`.
+
+use super::server::run::begin_log;
+use crate::codes::Code;
+use crate::context::Context;
+use crate::failure::{Failure, Result};
+use crate::table::{Table, left, right};
+use crate::{escape, time, units};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use format::entry::Time;
+use lock_helper::{Content, Error, Helper, Pool};
+use serde::Serialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where it listens.
+const SOCKET: &str = "/run/icecore/lock-helper";
+const POOL: &str = "/var/lib/icecore/server/pool";
+
+/// Keep the files of locked snapshots from a server that was broken into. Runs as root, beside the server.
+///
+/// The server names the files that locked snapshots need, and until when. The helper makes them root's and gives each a
+/// second name in POOL/.locked, where only root can remove it. So whoever took the server over can remove the server's
+/// names, and not the data. Nobody can shorten a time.
+#[derive(clap::Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = false,
+    after_help = "Examples:\n  icecore lock-helper --pool /var/lib/icecore/server/pool\n  icecore server --lock-helper /run/icecore/lock-helper\n  icecore lock-helper list --pool /var/lib/icecore/server/pool\n  icecore lock-helper recover --pool /var/lib/icecore/server/pool\n\nThe server must run as a user of its own, to whom the pool belongs. It protects from that user, and not from root."
+)]
+pub(crate) struct LockHelper {
+    /// Directory of a pool; can be repeated [default: /var/lib/icecore/server/pool].
+    #[arg(long = "pool", value_name = "DIR", global = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
+    pools: Vec<PathBuf>,
+    /// Where it listens for the server.
+    #[arg(long, value_name = "SOCKET", default_value = SOCKET, value_hint = clap::ValueHint::FilePath)]
+    socket: PathBuf,
+    /// Log level.
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
+    log: String,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Show what is kept of each domain, and until when.
+    #[command(after_help = "Example:\n  icecore lock-helper list --pool /srv/icecore/pool")]
+    List,
+    /// Give what is kept its names back, after somebody removed or replaced files.
+    ///
+    /// A file that was put in the place of a kept one gets another name beside it.
+    #[command(
+        after_help = "Example:\n  icecore lock-helper recover --pool /srv/icecore/pool\n\nThe server must not run. Then, as the user of the server, for each domain: icecore server rebuild DOMAIN, or with a key: icecore rebuild --repo POOL/domains/DOMAIN."
+    )]
+    Recover,
+}
+
+#[derive(Serialize)]
+struct Row {
+    pool: PathBuf,
+    domain: String,
+    files: u64,
+    bytes: u64,
+    first_ends: Option<String>,
+    last_ends: Option<String>,
+}
+
+#[derive(Default, Serialize)]
+struct Recovered {
+    present: u64,
+    recovered: u64,
+    replaced: u64,
+}
+
+impl LockHelper {
+    pub(crate) fn run(&self, context: &Context) -> Result<Code> {
+        match self.action {
+            None => self.serve(context),
+            Some(Action::List) => self.list(context),
+            Some(Action::Recover) => self.recover(context),
+        }
+    }
+
+    fn serve(&self, context: &Context) -> Result<Code> {
+        begin_log(&self.log);
+        let helper = Helper::open(&self.paths()).map_err(failed)?;
+        let listener = helper.listen(&self.socket).map_err(failed)?;
+        for pool in helper.pools() {
+            context.out.line(&format!("keeping the locked files of {}", pool.path().display()))?;
+        }
+        context.out.line(&format!("listening at {}", self.socket.display()))?;
+        context.out.flush()?;
+        lock_helper::serve(&Arc::new(helper), &listener);
+        Ok(Code::Complete)
+    }
+
+    fn list(&self, context: &Context) -> Result<Code> {
+        let mut table = Table::new(&[
+            left("DOMAIN"),
+            right("FILES"),
+            right("SIZE"),
+            left("FIRST ENDS"),
+            left("LAST ENDS"),
+        ]);
+        let mut files = 0;
+        for path in self.paths() {
+            let pool = opened(&path)?;
+            for (place, content) in pool.content().map_err(failed)? {
+                let row = row(pool.path(), &place, &content);
+                context.out.record("domain", &row)?;
+                files += row.files;
+                let end = |end: &Option<String>| end.clone().unwrap_or_default();
+                table.row([
+                    escape::text(&row.domain),
+                    units::count(row.files),
+                    units::bytes(row.bytes),
+                    end(&row.first_ends),
+                    end(&row.last_ends),
+                ]);
+            }
+        }
+        if files == 0 {
+            context.out.line("Nothing is kept: no snapshot is locked, or the server was not started with --lock-helper.")?;
+        } else {
+            table.print(&context.out)?;
+        }
+        context.out.summary(Code::Complete, &crate::out::Nothing {})
+    }
+
+    fn recover(&self, context: &Context) -> Result<Code> {
+        let mut all = Recovered::default();
+        for path in self.paths() {
+            let done = opened(&path)?.recover().map_err(failed)?;
+            all.present += done.present;
+            all.recovered += done.recovered;
+            all.replaced += done.replaced;
+        }
+        context.out.line(&format!(
+            "{} recovered; {} in place",
+            units::many(all.recovered, "file"),
+            units::count(all.present)
+        ))?;
+        if all.replaced > 0 {
+            context.out.line(&format!(
+                "{} in the place of others now end in .replaced-1",
+                units::many(all.replaced, "file")
+            ))?;
+        }
+        if all.recovered > 0 {
+            context.out.line("Next, for each domain, as the user of the server: icecore rebuild --repo POOL/domains/DOMAIN")?;
+        }
+        context.out.summary(Code::Complete, &all)
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        if self.pools.is_empty() { vec![POOL.into()] } else { self.pools.clone() }
+    }
+}
+
+fn opened(path: &Path) -> Result<Pool> {
+    Pool::open(path).map_err(failed)
+}
+
+fn row(pool: &Path, place: &str, content: &Content) -> Row {
+    let end = |secs: i64| time::show(Time { secs, nanos: 0 });
+    Row {
+        pool: pool.to_owned(),
+        domain: place.strip_prefix("domains/").unwrap_or(place).to_owned(),
+        files: content.files,
+        bytes: content.bytes,
+        first_ends: content.until_secs.map(|(first, _)| end(first)),
+        last_ends: content.until_secs.map(|(_, last)| end(last)),
+    }
+}
+
+fn failed(error: Error) -> Failure {
+    let is_of_permission = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+    let is_denied = matches!(&error, Error::File { source, .. } if is_of_permission(source));
+    let failure = Failure::new(Code::Failed, error.to_string());
+    if is_denied { failure.hint("Run it as root.") } else { failure }
+}

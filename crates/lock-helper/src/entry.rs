@@ -1,0 +1,83 @@
+//! The name under which a file is kept: its own, its inode, and until when. So the names are the whole state, and to
+//! keep a file longer is a rename.
+//!
+//! ```text
+//! 000000012c.ice@1573921@1798761600
+//! ```
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{self, AtFlags, Dir};
+use rustix::io::Errno;
+
+/// A name in a directory of the helper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The name of the file in the pool.
+    pub(crate) file: String,
+    /// Its inode: a file that took the place of another is another one.
+    pub(crate) inode: u64,
+    /// In seconds since 1970.
+    pub(crate) until_secs: i64,
+}
+
+impl Entry {
+    pub(crate) fn name(&self) -> String {
+        format!("{}@{}@{}", self.file, self.inode, self.until_secs)
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (rest, until) = name.rsplit_once('@')?;
+        let (file, inode) = rest.rsplit_once('@')?;
+        let parsed = Self {
+            file: file.to_owned(),
+            inode: inode.parse().ok()?,
+            until_secs: until.parse().ok()?,
+        };
+        // Its only spelling.
+        (!file.is_empty() && parsed.name() == name).then_some(parsed)
+    }
+}
+
+/// What lies in a directory of the helper.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) directories: Vec<String>,
+}
+
+/// Lists `directory`. What the helper did not name is passed over.
+pub(crate) fn list(directory: &OwnedFd) -> rustix::io::Result<Listing> {
+    let mut listing = Listing::default();
+    for found in Dir::read_from(directory)? {
+        let found = found?;
+        let Ok(name) = found.file_name().to_str() else { continue };
+        match (Entry::parse(name), is_directory(directory, name)) {
+            (Some(entry), Ok(false)) => listing.entries.push(entry),
+            (None, Ok(true)) if !name.starts_with('.') => listing.directories.push(name.to_owned()),
+            (_, Err(error)) if error != Errno::NOENT => return Err(error),
+            _ => {}
+        }
+    }
+    listing.directories.sort_unstable();
+    Ok(listing)
+}
+
+fn is_directory(directory: impl AsFd, name: &str) -> rustix::io::Result<bool> {
+    let status = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(fs::FileType::from_raw_mode(status.st_mode) == fs::FileType::Directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_back_and_has_one_spelling() {
+        let entry = Entry { file: "a@b.ice".into(), inode: 12, until_secs: -3 };
+        assert_eq!(Entry::parse(&entry.name()), Some(entry));
+        for bad in ["", "a", "a@1", "@1@2", "a@1@", "a@@2", "a@01@2", "a@1@+2", "a@1@2 ", "a@-1@2"]
+        {
+            assert_eq!(Entry::parse(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Errors of the lock helper.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result with [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call failed.
+    #[error("cannot {what} {}: {source}", path.display())]
+    File {
+        /// The operation.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A directory is not as the helper needs it.
+    #[error("{}: {why}", path.display())]
+    Pool {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// The other side refused, or broke the protocol.
+    #[error("the lock helper: {0}")]
+    Refused(String),
+}
+
+impl Error {
+    pub(crate) fn file<E: Into<io::Error>>(
+        what: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.as_ref().to_owned();
+        move |source| Self::File { what, path, source: source.into() }
+    }
+
+    pub(crate) fn pool(path: impl AsRef<Path>, why: impl Into<String>) -> Self {
+        Self::Pool { path: path.as_ref().to_owned(), why: why.into() }
+    }
+}

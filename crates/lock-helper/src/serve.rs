@@ -1,0 +1,136 @@
+//! The helper as a process: it listens on a Unix socket for the owner of its pools, and lets go what is over.
+
+use crate::message::{self, Answer, FILES_MAX, Request};
+use crate::{Error, Pool, Result};
+use rustix::fs::{self, FileType, Gid, Mode, Uid};
+use rustix::net::sockopt::socket_peercred;
+use std::io::BufReader;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often it looks for what is over.
+const RELEASE_EVERY: Duration = Duration::from_secs(60);
+/// Connections at a time: those of a server and a storage server, and some that are ending.
+const CONNECTIONS_MAX: usize = 4;
+/// Who says nothing for so long is disconnected.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The pools of one owner.
+pub struct Helper {
+    pools: Vec<Pool>,
+    owner: (Uid, Gid),
+    connections: AtomicUsize,
+}
+
+impl Helper {
+    /// Opens these pools, which belong to one user.
+    ///
+    /// # Errors
+    /// [`Error::Pool`]; those of the system.
+    pub fn open(paths: &[PathBuf]) -> Result<Self> {
+        let pools = paths.iter().map(|path| Pool::open(path)).collect::<Result<Vec<_>>>()?;
+        let Some(first) = pools.first() else {
+            return Err(Error::Refused("no pool is named: --pool DIR".into()));
+        };
+        let owner = first.owner;
+        if let Some(other) = pools.iter().find(|pool| pool.owner.0 != owner.0) {
+            let why =
+                "it belongs to another user than the pools before it; run a helper for each user";
+            return Err(Error::pool(&other.path, why));
+        }
+        Ok(Self { pools, owner, connections: AtomicUsize::new(0) })
+    }
+
+    /// Its pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// Listens at `socket`, where the owner of the pools may connect. What a helper that was killed left there is removed.
+    ///
+    /// # Errors
+    /// Those of the system; [`Error::Pool`] when something else is there.
+    pub fn listen(&self, socket: &Path) -> Result<UnixListener> {
+        match fs::lstat(socket) {
+            Ok(there) if FileType::from_raw_mode(there.st_mode) == FileType::Socket => {
+                fs::unlink(socket).map_err(Error::file("remove", socket))?;
+            }
+            Ok(_) => return Err(Error::pool(socket, "there is a file that is no socket")),
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(socket).map_err(Error::file("listen at", socket))?;
+        fs::chown(socket, None, Some(self.owner.1)).map_err(Error::file("change", socket))?;
+        fs::chmod(socket, Mode::from_raw_mode(0o660)).map_err(Error::file("change", socket))?;
+        Ok(listener)
+    }
+
+    fn answer(&self, request: &Request) -> Answer {
+        if request.files.len() > FILES_MAX {
+            return Answer::Refused(format!("more than {FILES_MAX} files at once"));
+        }
+        let Some(pool) = self.pools.iter().find(|pool| pool.path == request.pool) else {
+            let pool = request.pool.display();
+            return Answer::Refused(format!(
+                "{pool} is none of its pools; start it with --pool {pool}"
+            ));
+        };
+        match pool.secure(&request.files) {
+            Ok(secured) => Answer::Done(secured),
+            Err(error) => Answer::Refused(error.to_string()),
+        }
+    }
+
+    fn talk(&self, stream: &UnixStream) -> Result<()> {
+        let failed = |error: std::io::Error| Error::Refused(error.to_string());
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+        let peer = socket_peercred(stream).map_err(|error| failed(error.into()))?;
+        if peer.uid != self.owner.0 && !peer.uid.is_root() {
+            return message::write(&mut &*stream, &Answer::Refused("not allowed".into()));
+        }
+        let mut from = BufReader::new(stream);
+        while let Some(request) = message::read::<Request>(&mut from)? {
+            message::write(&mut &*stream, &self.answer(&request))?;
+        }
+        Ok(())
+    }
+
+    fn release(&self) {
+        for pool in &self.pools {
+            match pool.release() {
+                Ok(0) => {}
+                Ok(files) => tracing::info!(pool = %pool.path.display(), files, "let go"),
+                Err(error) => tracing::error!(%error, "cannot let go what is over"),
+            }
+        }
+    }
+}
+
+/// Serves whoever connects, until the process ends.
+pub fn serve(helper: &Arc<Helper>, listener: &UnixListener) {
+    let releasing = helper.clone();
+    std::thread::spawn(move || {
+        loop {
+            releasing.release();
+            std::thread::sleep(RELEASE_EVERY);
+        }
+    });
+    for stream in listener.incoming().flatten() {
+        if helper.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
+            helper.connections.fetch_sub(1, Ordering::SeqCst);
+            let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
+            let _ = message::write(&mut &stream, &Answer::Refused("too many connections".into()));
+            continue;
+        }
+        let helper = helper.clone();
+        std::thread::spawn(move || {
+            if let Err(error) = helper.talk(&stream) {
+                tracing::warn!(%error, "a connection ended");
+            }
+            helper.connections.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+}

@@ -1,0 +1,82 @@
+//! Directories below a handle: made, opened and walked without following a link.
+
+use crate::entry::{self, Entry};
+use crate::{Error, Result};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// Directories below each other; those of a repository are fewer.
+const DEPTH_MAX: usize = 8;
+
+/// Opens `name` below `root`, whatever the owner of the directories between does meanwhile: no links, no other file
+/// systems, and never waiting for anybody.
+pub(crate) fn open(root: impl AsFd, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    fs::openat2(root, name, flags, Mode::empty(), resolve)
+}
+
+/// Opens the directory of `parts` below `root`; makes it, durably, as `made` says.
+pub(crate) fn make(
+    root: &OwnedFd,
+    parts: &[&str],
+    made: impl Fn(&OwnedFd) -> rustix::io::Result<()>,
+) -> rustix::io::Result<OwnedFd> {
+    let mut at =
+        root.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    for part in parts {
+        let is_new = match fs::mkdirat(&at, *part, Mode::from_raw_mode(0o700)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error),
+        };
+        let next = open(&at, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        if is_new {
+            made(&next)?;
+            fs::fsync(&at)?;
+        }
+        at = next;
+    }
+    Ok(at)
+}
+
+/// A directory of the helper, where it is and its entries.
+pub(crate) struct Visited<'a> {
+    pub(crate) directory: &'a OwnedFd,
+    /// Its directories from the pool on, with `/` between them.
+    pub(crate) path: &'a str,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// Calls `visit` for each directory below `root` after those below it.
+pub(crate) fn walk(
+    (root, place): (&OwnedFd, &Path),
+    visit: &mut dyn FnMut(Visited<'_>) -> Result<()>,
+) -> Result<()> {
+    walk_below((root, place), "", 0, visit)
+}
+
+fn walk_below(
+    (directory, place): (&OwnedFd, &Path),
+    path: &str,
+    depth: usize,
+    visit: &mut dyn FnMut(Visited<'_>) -> Result<()>,
+) -> Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(Error::pool(place, "its directories are too deep"));
+    }
+    let at = || place.join(path);
+    let listing = entry::list(directory).map_err(Error::file("list", at()))?;
+    for name in &listing.directories {
+        let below = open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY);
+        let below = below.map_err(Error::file("open", at().join(name)))?;
+        let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+        walk_below((&below, place), &path, depth + 1, visit)?;
+    }
+    visit(Visited { directory, path, entries: listing.entries })
+}

@@ -1,0 +1,199 @@
+//! Telling the lock helper which files locked snapshots need (`docs/adr/0045-locks-on-the-disk.md`).
+//!
+//! A domain is looked at soon after a locked snapshot came or its containers were rewritten, and once an hour. Each
+//! look walks its snapshots, so the next one of the same domain waits for a multiple of what the last one took.
+
+use api::status::LockHelper;
+use lock_helper::{Client, File, Secured};
+use parking_lot::Mutex;
+use repository::reclaim::locked::LockedFiles;
+use repository::watch::Unwatched;
+use rustc_hash::FxHashMap;
+use server_data::domains::Domains;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often is looked whether something is to be done.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often every domain is looked at.
+const ALL_EVERY: Duration = Duration::from_secs(3600);
+/// A look takes at most this part of the time.
+const REST: u32 = 10;
+/// What failed is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Where a lock was ever given, this file is in the repository.
+const LOCKS_GIVEN: &str = "lock-clock";
+/// Files that failed and are named in the log.
+const NAMED_MAX: usize = 5;
+
+/// The repositories of this server, in pools that can be used.
+type Folders = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
+/// Who is told how it went.
+type Told = Box<dyn Fn(LockHelper) + Send + Sync>;
+
+/// Keeps the lock helper up to date.
+pub struct Securing {
+    helper: Client,
+    domains: Arc<Domains>,
+    folders: Folders,
+    told: Told,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When every domain is looked at again; `None` for at once.
+    all_at: Option<Instant>,
+    /// Domains that are to be looked at, not before this time.
+    due: FxHashMap<PathBuf, Instant>,
+    /// Until when a domain rests after its last look.
+    rests: FxHashMap<PathBuf, Instant>,
+    /// How it went in each domain that has locks.
+    outcomes: FxHashMap<PathBuf, Outcome>,
+}
+
+/// Of one domain: how many files are kept, or what is wrong.
+type Outcome = Result<u64, String>;
+
+/// Does so, if there is a helper, until the future is dropped.
+pub async fn run(securing: Option<Arc<Securing>>) {
+    match securing {
+        Some(securing) => securing.run().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Securing {
+    /// Tells the helper that listens at `socket` of the repositories in `folders`, which `domains` has open.
+    pub fn new(socket: PathBuf, domains: Arc<Domains>, folders: Folders, told: Told) -> Self {
+        let state = Mutex::default();
+        Self { helper: Client::new(socket), domains, folders, told, state }
+    }
+
+    async fn run(self: Arc<Self>) {
+        loop {
+            let this = self.clone();
+            let _ = tokio::task::spawn_blocking(move || this.look()).await; // a bug is in the log
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Looks at the domains whose turn it is.
+    fn look(&self) {
+        let due = self.due(Instant::now());
+        for folder in &due {
+            let begun = Instant::now();
+            let outcome = self.secure(folder);
+            if let Err(why) = &outcome {
+                tracing::error!(domain = %folder.display(), why, "ALARM: locks do not reach the disk");
+            }
+            self.note(folder, outcome, begun.elapsed());
+        }
+        if !due.is_empty() {
+            (self.told)(self.state.lock().summary());
+        }
+    }
+
+    /// The domains whose turn it is. The others stay in the list.
+    fn due(&self, now: Instant) -> Vec<PathBuf> {
+        let mut state = self.state.lock();
+        let mut wanted = self.domains.to_secure();
+        if state.all_at.is_none_or(|at| at <= now) {
+            state.all_at = Some(now + ALL_EVERY);
+            wanted.extend((self.folders)().into_iter().filter(|it| it.join(LOCKS_GIVEN).exists()));
+        }
+        for folder in wanted {
+            state.due.entry(folder).or_insert(now);
+        }
+        let State { due, rests, .. } = &mut *state;
+        rests.retain(|_, until| *until > now);
+        let is_due = |folder: &PathBuf, at: &Instant| *at <= now && !rests.contains_key(folder);
+        let turn: Vec<_> = due
+            .iter()
+            .filter(|(folder, at)| is_due(folder, at))
+            .map(|(it, _)| it.clone())
+            .collect();
+        due.retain(|folder, _| !turn.contains(folder));
+        turn
+    }
+
+    fn note(&self, folder: &Path, outcome: Outcome, took: Duration) {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        if outcome.is_err() {
+            state.due.insert(folder.to_owned(), now + AGAIN);
+        }
+        state.rests.insert(folder.to_owned(), now + took * REST);
+        state.outcomes.insert(folder.to_owned(), outcome);
+    }
+
+    /// How many files are kept of the repository in `folder`.
+    fn secure(&self, folder: &Path) -> Outcome {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let domain = self.domains.open(folder).map_err(|error| text(&error))?;
+        let locked = domain.repository.locked_files(&Unwatched).map_err(|error| text(&error))?;
+        drop(domain);
+        let (pool, within) = place(folder).map_err(|error| text(&error))?;
+        let files = named(&within, &locked);
+        if files.is_empty() {
+            return Ok(0);
+        }
+        let secured = self.helper.secure(&pool, &files).map_err(|error| text(&error))?;
+        judged(&secured, locked.lost_pages)
+    }
+}
+
+impl State {
+    fn summary(&self) -> LockHelper {
+        let files = self.outcomes.values().filter_map(|outcome| outcome.as_ref().ok()).sum();
+        let failed = self.outcomes.iter().filter_map(|(folder, outcome)| {
+            let why = outcome.as_ref().err()?;
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            Some(format!("{name}: {why}"))
+        });
+        let mut problems: Vec<_> = failed.collect();
+        problems.sort();
+        LockHelper { files, problems }
+    }
+}
+
+/// The directory of the pool in which the repository `folder` lies, and its path in there. Links are followed here, so
+/// that the helper need not follow any.
+fn place(folder: &Path) -> std::io::Result<(PathBuf, String)> {
+    let real = folder.canonicalize()?;
+    let pool = real.ancestors().nth(2).unwrap_or(&real).to_owned();
+    let within = real.strip_prefix(&pool).unwrap_or(&real).to_string_lossy().into_owned();
+    Ok((pool, within))
+}
+
+fn named(within: &str, locked: &LockedFiles) -> Vec<File> {
+    let file = |(name, until_secs): &(String, i64)| File {
+        name: format!("{within}/{name}"),
+        until_secs: *until_secs,
+    };
+    locked.files.iter().map(file).collect()
+}
+
+/// A file that is gone was removed since it was listed, by a reclaim that moved what is needed elsewhere: the next look
+/// finds it there.
+fn judged(secured: &Secured, lost_pages: u64) -> Outcome {
+    let failed = secured.failed.iter().filter(|failed| !failed.is_gone);
+    let named: Vec<_> = failed
+        .clone()
+        .take(NAMED_MAX)
+        .map(|failed| format!("{} ({})", failed.name, failed.why))
+        .collect();
+    if !named.is_empty() {
+        return Err(format!("{} files are not kept: {}", failed.count(), named.join(", ")));
+    }
+    if secured.failed.iter().any(|failed| failed.is_gone) {
+        return Err("some files were removed meanwhile".into());
+    }
+    if lost_pages > 0 {
+        return Err(format!(
+            "{lost_pages} pages of locked snapshots cannot be read, so what they need is not kept: icecore server check"
+        ));
+    }
+    Ok(secured.files)
+}
