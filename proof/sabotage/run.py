@@ -43,7 +43,7 @@ SABOTAGES = {
         "crates/lock-helper/src/pool.rs", "if new.until_secs <= old.until_secs {", "if new.until_secs == old.until_secs {",
         test("lock-helper", "a_time_becomes_longer")),
     "nobody has a kept file open for writing": (
-        "crates/lock-helper/src/writers.rs", "set_lease(file, libc::F_RDLCK)?;", "let _ = set_lease(file, libc::F_RDLCK);",
+        "crates/lock-helper/src/writers.rs", "if done == 0 { Ok(()) }", "if done <= 0 { Ok(()) }",
         test("lock-helper", "a_file_that_somebody_may_still_write")),
     "root makes only files of the owner its own": (
         "crates/lock-helper/src/pool.rs", "None if Uid::from_raw(status.st_uid) != self.owner.0 => {",

@@ -79,9 +79,10 @@ fn one(
         Err(Errno::NOENT) => {}
         Err(error) => return Err(error),
     }
-    let mut latest: Option<(i64, String)> = None;
+    let mut latest = None;
     for entry in entries {
-        let written = fs::statat(kept, entry.name(), AtFlags::SYMLINK_NOFOLLOW)?.st_mtime;
+        let status = fs::statat(kept, entry.name(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let written = (status.st_mtime, status.st_mtime_nsec);
         latest = latest.max(Some((written, entry.name())));
     }
     let Some((_, name)) = latest else { return Ok(()) };
