@@ -39,6 +39,10 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a server with the key packs anew what is partly unused": (
+        "crates/server-control/src/upkeep/run.rs", "let secret = secret.as_ref().map(|secret| OwnSecret(secret));",
+        "let secret = secret.as_ref().map(|secret| OwnSecret(secret)).filter(|_| false);",
+        test("icecore", "a_server_that_manages_the_keys")),
     "what is kept is kept only longer": (
         "crates/lock-helper/src/pool.rs", "if new.until_secs <= old.until_secs {", "if new.until_secs == old.until_secs {",
         test("lock-helper", "a_time_becomes_longer")),

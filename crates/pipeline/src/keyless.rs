@@ -13,7 +13,7 @@ use repository::Repository;
 use repository::check::{ContainerDamage, containers_in_index, open_container};
 use repository::copy::heal_containers;
 use repository::lease::{Lease, LeasePurpose};
-use repository::reclaim::{self, ReclaimOptions, ReclaimOutcome};
+use repository::reclaim::{self, ReclaimOptions, ReclaimOutcome, Repacker};
 use repository::watch::{Unwatched, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -262,6 +262,17 @@ pub fn reclaim_beside(
     options: ReclaimOptions,
     watch: &dyn Watch,
 ) -> Result<ReclaimOutcome> {
+    reclaim_with(repository, lease, options, None, watch)
+}
+
+/// The same with somebody who opens records and packs what is used of them anew.
+pub(crate) fn reclaim_with(
+    repository: &Repository,
+    lease: &Lease,
+    options: ReclaimOptions,
+    mut repacker: Option<&mut dyn Repacker>,
+    watch: &dyn Watch,
+) -> Result<ReclaimOutcome> {
     let orphans = orphans(repository)?;
     if !orphans.is_empty() {
         let names: Vec<_> = orphans.iter().take(NAMED_MAX).map(ToString::to_string).collect();
@@ -271,7 +282,10 @@ pub fn reclaim_beside(
             names.join(", ")
         )));
     }
-    let run = || reclaim::run_watched(repository, lease, options, None, watch);
+    let mut run = || {
+        let repacker = repacker.as_mut().map(|repacker| &mut **repacker as &mut dyn Repacker);
+        reclaim::run_watched(repository, lease, options, repacker, watch)
+    };
     let mut done = run();
     if matches!(&done, Err(error) if error.is_full()) && repository.release_reserve()? {
         done = run();

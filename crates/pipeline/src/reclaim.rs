@@ -2,10 +2,15 @@
 
 use crate::blocks::{BlockCache, Scratch};
 use crate::{Result, UnlockedRepository, orphans};
+use crypto::SlotSecret;
 use format::record::{RecordKind, SealedRecord};
-use repository::reclaim::Repacker;
+use repository::Repository;
+use repository::lease::Lease;
+use repository::reclaim::{ReclaimOutcome, Repacker};
+use repository::watch::Watch;
 use seal::{Block, BlockCompressor, Level, Sealer};
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Plaintext bytes of a repacked record.
@@ -122,6 +127,28 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         dry_run: options.dry_run,
         elapsed_secs: begun.elapsed().as_secs_f64(),
     })
+}
+
+/// Frees space beside sessions, with their lease and with `secret`, under the eyes of `watch`: records that are partly
+/// unused are repacked. As without a key, an orphaned snapshot ends it.
+///
+/// # Errors
+/// [`crate::Error::WrongKey`] when `secret` opens no key slot; as [`crate::keyless::reclaim_beside`].
+pub fn reclaim_beside(
+    repository: &Arc<Repository>,
+    lease: &Lease,
+    secret: SlotSecret<'_>,
+    options: repository::reclaim::ReclaimOptions,
+    watch: &dyn Watch,
+) -> Result<ReclaimOutcome> {
+    let opened = UnlockedRepository::open_shared(repository.clone(), secret)?;
+    let mut keyed = Keyed::new(&opened, opened.blocks()?)?;
+    let done = crate::keyless::reclaim_with(repository, lease, options, Some(&mut keyed), watch);
+    match keyed.failed.take() {
+        // What the engine told as a doubt.
+        Some(error) if done.is_err() => Err(error),
+        _ => done,
+    }
 }
 
 /// Opens records, and seals their used objects under a session key of its own.

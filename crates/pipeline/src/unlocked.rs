@@ -119,6 +119,16 @@ impl UnlockedRepository {
         Ok(Self::assemble(repository, slot, keys))
     }
 
+    /// Unlocks a repository that others use, too.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_shared(repository: Arc<Repository>, secret: SlotSecret<'_>) -> Result<Self> {
+        let slots = repository::keys::key_slots(&**repository.storage())?;
+        let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
+        Ok(Self::with_store(repository.clone(), Some(repository), slot, keys))
+    }
+
     /// Unlocks `repository`; what it has lost is read from `copies`.
     ///
     /// # Errors

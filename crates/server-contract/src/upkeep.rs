@@ -4,13 +4,25 @@ use api::upkeep::{CheckReport, CopyForget, CopyReport, ReclaimReport, UpkeepEnd,
 use repository::watch::Watch;
 use std::path::Path;
 
+/// The secret of the server's own key slot in a domain whose keys it manages.
+#[derive(Clone, Copy)]
+pub struct OwnSecret<'a>(pub &'a [u8; 32]);
+
+impl std::fmt::Debug for OwnSecret<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("OwnSecret")
+    }
+}
+
 /// How to reclaim.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReclaimRequest {
+#[derive(Clone, Copy, Debug)]
+pub struct ReclaimRequest<'a> {
     /// Unused bytes that may stay, in percent of all bytes.
     pub max_waste_percent: f64,
     /// The most bytes to read and write in a second; `None` for no limit.
     pub bytes_per_sec: Option<u64>,
+    /// With it, records that are partly unused are packed anew; without it, they are copied as they are.
+    pub secret: Option<OwnSecret<'a>>,
 }
 
 /// How to check.
@@ -62,7 +74,7 @@ pub trait DomainUpkeep: Send + Sync {
     fn reclaim(
         &self,
         folder: &Path,
-        request: &ReclaimRequest,
+        request: &ReclaimRequest<'_>,
         watch: &dyn Watch,
     ) -> Result<ReclaimReport, UpkeepError>;
 
@@ -90,16 +102,16 @@ pub trait DomainUpkeep: Send + Sync {
     ) -> Result<CheckReport, UpkeepError>;
 }
 
-/// Has `worker` do this work in the repository of `folder`.
+/// Has `worker` do this work in the repository of `folder`, with the server's own `secret` if it manages the keys.
 pub fn carried_out(
     worker: &dyn DomainUpkeep,
-    folder: &Path,
+    (folder, secret): (&Path, Option<OwnSecret<'_>>),
     work: &UpkeepWork,
     watch: &dyn Watch,
 ) -> UpkeepEnd {
     let done = match *work {
         UpkeepWork::Reclaim { max_waste_percent, bytes_per_sec } => {
-            let request = ReclaimRequest { max_waste_percent, bytes_per_sec };
+            let request = ReclaimRequest { max_waste_percent, bytes_per_sec, secret };
             worker.reclaim(folder, &request, watch).map(UpkeepEnd::Reclaimed)
         }
         UpkeepWork::Copy { ref to, ref domain, bytes_per_sec, forget } => {

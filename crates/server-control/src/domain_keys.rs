@@ -227,7 +227,11 @@ impl DomainKeys {
         Err(Error::Sealed(domain.name.to_string()))
     }
 
-    fn own_secret(&self, domain: &Domain) -> Result<zeroize::Zeroizing<[u8; 32]>> {
+    /// What opens the server's own slot in a domain whose keys it manages.
+    ///
+    /// # Errors
+    /// [`Error::NoKeys`] where only nodes know them, [`Error::Sealed`].
+    pub(crate) fn own_secret(&self, domain: &Domain) -> Result<zeroize::Zeroizing<[u8; 32]>> {
         let name = domain.name.as_str();
         let sealed = domain.sealed.as_ref().ok_or_else(|| Error::NoKeys(name.to_owned()))?;
         self.master.open(name, sealed)

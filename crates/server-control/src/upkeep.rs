@@ -8,6 +8,7 @@ mod due;
 mod moving;
 mod run;
 
+use crate::domain_keys::DomainKeys;
 use crate::domain_repository::DomainRepositories;
 use crate::error::missing;
 use crate::jobs::Jobs;
@@ -44,6 +45,7 @@ pub(crate) struct Upkeep {
     repositories: Arc<DomainRepositories>,
     retention: Arc<Retention>,
     clock: Arc<MachineClock>,
+    keys: Arc<DomainKeys>,
     /// Who does it; nobody on a server without a data plane.
     worker: RwLock<Option<Arc<dyn Worker>>>,
     /// Who moves domains.
@@ -67,6 +69,7 @@ impl Upkeep {
             repositories: parts.repositories.clone(),
             retention,
             clock: parts.clock.clone(),
+            keys: parts.keys.clone(),
             worker: RwLock::default(),
             mover: RwLock::default(),
             pools: Pools::of(parts),

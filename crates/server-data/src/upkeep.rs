@@ -83,7 +83,7 @@ impl UpkeepJobs {
         job.was_asked(asked.goes_on);
         tracing::info!(job = asked.job, folder = %asked.folder.display(), ?work, "upkeep");
         let (folder, begun) = (asked.folder.to_owned(), job.clone());
-        let run = move || begun.ended(carried_out(&*worker, &folder, &work, &*begun));
+        let run = move || begun.ended(carried_out(&*worker, (&folder, None), &work, &*begun));
         let thread = std::thread::Builder::new().name("upkeep".to_owned()).spawn(run);
         let failed = |error| faults::upkeep_busy(&format!("no thread for upkeep: {error}"));
         thread.map(|_| job).map_err(failed)
@@ -193,7 +193,7 @@ mod tests {
         fn reclaim(
             &self,
             _: &Path,
-            _: &ReclaimRequest,
+            _: &ReclaimRequest<'_>,
             watch: &dyn Watch,
         ) -> Result<ReclaimReport, UpkeepError> {
             self.0.fetch_add(1, Ordering::SeqCst);

@@ -1,17 +1,20 @@
-//! Upkeep of the repositories on this server, with the lease of the data plane and beside its sessions. It needs no
-//! key, but what it needs (signatures of snapshots and of what was forgotten) lies above both planes.
+//! Upkeep of the repositories on this server, with the lease of the data plane and beside its sessions. What it needs
+//! (signatures of snapshots and of what was forgotten, and the server's own key where it manages the keys) lies above
+//! both planes.
 
 mod copies;
 mod healing;
 pub(crate) mod pace;
 
 use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
+use crypto::SlotSecret;
 use pace::Pace;
 use pipeline::keyless::{self, Part, PartReport};
+use pipeline::reclaim::reclaim_beside;
 use repository::reclaim::{ReclaimOptions, ReclaimOutcome};
 use repository::watch::Watch;
 use server_contract::upkeep::{
-    CheckRequest, CopyRequest, DomainUpkeep, ReclaimRequest, UpkeepError,
+    CheckRequest, CopyRequest, DomainUpkeep, OwnSecret, ReclaimRequest, UpkeepError,
 };
 use server_data::domains::Domains;
 use std::path::Path;
@@ -24,7 +27,7 @@ impl DomainUpkeep for Worker {
     fn reclaim(
         &self,
         folder: &Path,
-        request: &ReclaimRequest,
+        request: &ReclaimRequest<'_>,
         watch: &dyn Watch,
     ) -> Result<ReclaimReport, UpkeepError> {
         pace::step_back();
@@ -37,7 +40,16 @@ impl DomainUpkeep for Worker {
             free_interrupted: false,
         };
         let pace = Pace::new(watch, request.bytes_per_sec);
-        let done = keyless::reclaim_beside(&domain.repository, &lease, options, &pace);
+        let secret = request.secret.map(|OwnSecret(secret)| SlotSecret::Recovery(*secret));
+        let with_key =
+            secret.map(|secret| reclaim_beside(&domain.repository, &lease, secret, options, &pace));
+        let done = match with_key {
+            // The slot was removed: what needs no key is done all the same.
+            None | Some(Err(pipeline::Error::WrongKey)) => {
+                keyless::reclaim_beside(&domain.repository, &lease, options, &pace)
+            }
+            Some(done) => done,
+        };
         self.0.secure_soon(folder);
         done.map(|done| reclaimed(&done)).map_err(failed)
     }

@@ -140,6 +140,32 @@ fn a_server_reclaims_and_checks_a_domain_while_a_node_backs_up_to_it() {
     site.restores_exactly("back");
 }
 
+/// Every other file goes: no record is unused as a whole, and a tenth of the space would come back without the key.
+#[test]
+fn a_server_that_manages_the_keys_packs_anew_what_is_partly_unused() {
+    let site = Site::new();
+    let name = |number: u64| format!("small/{number:02}");
+    for number in 0..48 {
+        site.machine.write(&name(number), &noise(number, 200 << 10));
+    }
+    site.back_up(b"first");
+    for number in (0..48).step_by(2) {
+        std::fs::remove_file(site.machine.source().join(name(number))).unwrap();
+    }
+    site.back_up(b"second");
+    govern(&site.machine, &["forget", "web", "--keep-last", "1"]).ends(0);
+    let mut backup = site.open_backup();
+    let job = site.upkeep("reclaim");
+    assert_eq!(job["state"], "complete", "{job}");
+    drop(backup.stdin.take());
+    assert!(backup.wait().unwrap().success());
+    // 24 files of 200 KiB, and the stream of the session that was open.
+    let (used, stored) = (24 * (200 << 10) + (3 << 20), site.stored_bytes());
+    assert!(stored * 10 < used * 11, "{stored} bytes for {used}: {job}");
+    site.restores_exactly("back");
+    assert_eq!(report(&site.upkeep("check"))["damaged"], 0);
+}
+
 /// The files of the containers of the domain `web`, the largest first.
 fn containers(site: &Site) -> Vec<PathBuf> {
     let shard = site.machine.path("data/pool/domains/web/containers/00000000");

@@ -14,10 +14,11 @@ use clock::Reading;
 use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
-use server_contract::upkeep::{DomainUpkeep as Worker, carried_out};
+use server_contract::upkeep::{DomainUpkeep as Worker, OwnSecret, carried_out};
 use site::UpkeepTask;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
 /// How often the progress of a job is told.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
@@ -124,7 +125,10 @@ fn work(
             return Ok(Came { alarm: None, ..Came::done(String::new()) });
         }
         Local(folder, ..) => {
-            carried_out(worker, folder, &permitted(upkeep, &wanted.domain, work)?, watch)
+            let (secret, work) =
+                (own_secret(upkeep, &wanted.domain)?, permitted(upkeep, &wanted.domain, work)?);
+            let secret = secret.as_ref().map(|secret| OwnSecret(secret));
+            carried_out(worker, (folder, secret), &work, watch)
         }
         Remote(there) => there.upkeep(open.job.id, &work, watch)?,
     };
@@ -180,6 +184,15 @@ fn place(upkeep: &Upkeep, domain: &str) -> Result<Option<DomainRepository>> {
     let Ok(name) = domain.parse() else { return Ok(None) };
     let known = upkeep.catalog.domain(&name)?;
     known.map(|known| upkeep.repositories.of(&known)).transpose()
+}
+
+/// The server's own key of a domain; `None` where only nodes have keys.
+fn own_secret(upkeep: &Upkeep, domain: &str) -> Result<Option<Zeroizing<[u8; 32]>>> {
+    let known = upkeep.catalog.domain(&crate::error::parse_name(domain)?)?;
+    match known.map(|known| upkeep.keys.own_secret(&known)).transpose() {
+        Err(Error::NoKeys(_)) => Ok(None),
+        secret => secret,
+    }
 }
 
 /// What of the work may be done: in a pool that is read-only nothing is freed, and nothing healed.
