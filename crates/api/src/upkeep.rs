@@ -188,6 +188,9 @@ pub enum UpkeepWork {
         /// What goes from the copy; nothing when missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forget: Option<CopyForget>,
+        /// Which snapshots are copied; all when missing.
+        #[serde(default, skip_serializing_if = "CopyOnly::is_all")]
+        only: CopyOnly,
     },
     /// Reads what is stored, and looks for damage.
     Check {
@@ -201,6 +204,30 @@ pub enum UpkeepWork {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         copies: Vec<String>,
     },
+}
+
+/// Which snapshots are copied, by their receipts: those of one of the policies and one of the classes, where any are
+/// named. A snapshot whose receipt nobody signed is copied in any case.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CopyOnly {
+    /// Names of policies; all if empty.
+    pub policies: Vec<String>,
+    /// Names of classes; all if empty.
+    pub classes: Vec<String>,
+}
+
+impl CopyOnly {
+    /// Whether nothing is left out.
+    pub fn is_all(&self) -> bool {
+        self.policies.is_empty() && self.classes.is_empty()
+    }
+
+    /// Whether a snapshot of this policy and class is copied.
+    pub fn has(&self, policy: &str, class: &str) -> bool {
+        let names = |all: &[String], name: &str| all.is_empty() || all.iter().any(|it| it == name);
+        names(&self.policies, policy) && names(&self.classes, class)
+    }
 }
 
 /// What a copy does not keep for ever.

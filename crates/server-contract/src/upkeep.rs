@@ -1,6 +1,8 @@
 //! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
 
-use api::upkeep::{CheckReport, CopyForget, CopyReport, ReclaimReport, UpkeepEnd, UpkeepWork};
+use api::upkeep::{
+    CheckReport, CopyForget, CopyOnly, CopyReport, ReclaimReport, UpkeepEnd, UpkeepWork,
+};
 use repository::watch::Watch;
 use std::path::Path;
 
@@ -49,6 +51,8 @@ pub struct CopyRequest<'a> {
     pub bytes_per_sec: Option<u64>,
     /// What goes from the copy; `None` for nothing.
     pub forget: Option<CopyForget>,
+    /// Which snapshots are copied.
+    pub only: &'a CopyOnly,
 }
 
 /// Why upkeep was not carried out.
@@ -114,8 +118,8 @@ pub fn carried_out(
             let request = ReclaimRequest { max_waste_percent, bytes_per_sec, secret };
             worker.reclaim(folder, &request, watch).map(UpkeepEnd::Reclaimed)
         }
-        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec, forget } => {
-            let request = CopyRequest { to: Path::new(to), domain, bytes_per_sec, forget };
+        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec, forget, ref only } => {
+            let request = CopyRequest { to: Path::new(to), domain, bytes_per_sec, forget, only };
             worker.copy(folder, &request, watch).map(UpkeepEnd::Copied)
         }
         UpkeepWork::Check { sample_percent, position, bytes_per_sec, ref copies } => {

@@ -64,7 +64,7 @@ impl DomainUpkeep for Worker {
         let place = copies::place(folder, request)?;
         let domain = self.0.open(folder).map_err(of_engine)?;
         let pace = Pace::new(watch, request.bytes_per_sec);
-        copies::copy(&domain.repository, &place, request.forget, &pace)
+        copies::copy(&domain.repository, &place, request, &pace)
     }
 
     fn check(

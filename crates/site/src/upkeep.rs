@@ -39,6 +39,12 @@ pub struct Upkeep {
     /// For how long copies keep what has expired in their domain; for ever without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_expired: Option<Span>,
+    /// `copy` copies only snapshots of these policies; of all if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<String>,
+    /// `copy` copies only snapshots of these classes; of all if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
 }
 
 impl Default for Upkeep {
@@ -52,6 +58,8 @@ impl Default for Upkeep {
             max_waste: MAX_WASTE,
             to: None,
             keep_expired: None,
+            policies: Vec::new(),
+            classes: Vec::new(),
         }
     }
 }

@@ -137,6 +137,8 @@ fn upkeep() -> impl Strategy<Value = Upkeep> {
     words.prop_map(|(tasks, [a, b], (throttle, sample, max_waste), kept)| Upkeep {
         to: tasks.contains(&UpkeepTask::Copy).then(|| "/mnt/second".to_owned()),
         keep_expired: kept.filter(|_| tasks.contains(&UpkeepTask::Copy)),
+        policies: Vec::new(),
+        classes: Vec::new(),
         tasks,
         domains: a.then(|| "x".to_owned()).into_iter().collect(),
         schedules: b.then(|| "nightly".to_owned()).into_iter().collect(),

@@ -1,7 +1,9 @@
 //! What a server does to its domains by itself, while nodes back up.
 
 use crate::administration::{Running, agent, govern, start_with, token};
+use crate::locking::{ALLOW, back_up, lock_for};
 use crate::machine::{Machine, Ran};
+use crate::node_commands::Ordered;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -301,6 +303,51 @@ fn a_server_copies_a_domain_to_a_second_place_while_a_node_backs_up_to_it() {
 }
 
 /// What only is missing in the domain stays in the copy: that may be what the copy is for.
+/// A backup that no policy wanted, and one that a policy did: which of them is copied, the upkeep says.
+#[test]
+fn a_copy_of_chosen_policies_and_classes_has_no_other_snapshots() {
+    let ordered = Ordered::new(ALLOW);
+    let machine = &ordered.machine;
+    lock_for(&ordered, "1 minute");
+    let wanted = back_up(&ordered, 0);
+    let mut own = machine.command(["backup", machine.source().to_str().unwrap()]);
+    own.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
+    crate::machine::ended(&mut own).ends(0);
+    let key = govern(machine, &["key", "web", "--quiet"]).ends(0).text();
+    let copied = |name: &str, chosen: &[&str]| {
+        let second = machine.path(name);
+        std::fs::create_dir(&second).unwrap();
+        std::fs::write(second.join("icecore-copies"), "").unwrap();
+        let to = format!("to={}", second.display());
+        let mut words =
+            vec!["upkeep", "create", name, "--set", "tasks=[\"copy\"]", "--set", &to, "--yes"];
+        chosen.iter().for_each(|set| words.extend(["--set", *set]));
+        govern(machine, &words).ends(0);
+        let started = govern(machine, &["upkeep", "start", name, "--json"]).ends(0).lines();
+        let id = started[0]["job"].to_string();
+        let begun = Instant::now();
+        loop {
+            let job = govern(machine, &["jobs", &id, "--json"]).ends(0).lines()[0].clone();
+            match job["state"].as_str().unwrap() {
+                "complete" => break,
+                "queued" | "running" => assert!(begun.elapsed() < Duration::from_secs(60)),
+                _ => panic!("{job}"),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let mut list = machine.command(["snapshots", "--json", "--repo"]);
+        list.arg(second.join("web")).env("ICECORE_PASSWORD", key.trim());
+        let listed = crate::machine::ended(&mut list).ends(0).lines();
+        let ids = listed.iter().filter_map(|line| line["snapshot_id"].as_str().map(str::to_owned));
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(copied("all", &[]).len(), 2);
+    assert_eq!(copied("some", &["policies=[\"source\"]"]), std::slice::from_ref(&wanted));
+    assert_eq!(copied("class", &["classes=[\"default\"]"]), [wanted]);
+    let refused = govern(machine, &["upkeep", "change", "some", "--set", "classes=[\"none\"]"]);
+    assert!(refused.ends(2).stderr.contains("no retention has a class 'none'"));
+}
+
 #[test]
 fn a_copy_keeps_what_expired_for_as_long_as_it_is_told_and_what_was_lost_for_ever() {
     let site = Site::new();

@@ -7,7 +7,7 @@ use crate::domain_repository::DomainRepository::{self, Local, Remote};
 use crate::jobs::Jobs;
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::jobs::{JobCause, JobState, Progress};
-use api::upkeep::{CheckReport, CopyForget, CopyReport, UpkeepEnd, UpkeepWork};
+use api::upkeep::{CheckReport, CopyForget, CopyOnly, CopyReport, UpkeepEnd, UpkeepWork};
 use catalog::jobs::Ending;
 use catalog::upkeep::{DomainUpkeep, NewUpkeepJob, OpenUpkeepJob};
 use clock::Reading;
@@ -159,7 +159,9 @@ fn work_of(
         UpkeepTask::Expire => return None,
         UpkeepTask::Copy => {
             let (to, domain) = (upkeep.to.clone()?, wanted.domain.clone());
-            UpkeepWork::Copy { to, domain, bytes_per_sec, forget: forget(upkeep, now) }
+            let (policies, classes) = (upkeep.policies.clone(), upkeep.classes.clone());
+            let only = CopyOnly { policies, classes };
+            UpkeepWork::Copy { to, domain, bytes_per_sec, forget: forget(upkeep, now), only }
         }
         UpkeepTask::Reclaim => {
             let max_waste_percent = upkeep.max_waste.value();

@@ -2,10 +2,11 @@
 
 use super::failed;
 use api::Name;
-use api::upkeep::{CopyForget, CopyReport};
+use api::upkeep::{CopyForget, CopyOnly, CopyReport};
 use pipeline::copy::{self, CopyOptions};
 use repository::config;
 use repository::reclaim::ReclaimOptions;
+use repository::snapshots::SnapshotRef;
 use repository::storage::{Storage, StorageResult};
 use repository::{Repository, watch::Watch};
 use server_contract::upkeep::{CopyRequest, UpkeepError};
@@ -51,16 +52,37 @@ pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<String, 
 pub(super) fn copy(
     source: &Arc<Repository>,
     place: &str,
-    forget: Option<CopyForget>,
+    request: &CopyRequest<'_>,
     watch: &dyn Watch,
 ) -> Result<CopyReport, UpkeepError> {
+    let snapshots = chosen(source, request.only).map_err(super::of_engine)?;
     let target = storage(place).map_err(|error| failed(store::Error::from(error).into()))?;
-    let done = copy::run_watched(source, &target, &CopyOptions::default(), watch);
+    let options = CopyOptions { snapshots, ..CopyOptions::default() };
+    let done = copy::run_watched(source, &target, &options, watch);
     let copied = done.map(|(done, is_ended)| report(done, !is_ended)).map_err(failed)?;
-    match forget.filter(|_| copied.is_done) {
+    match request.forget.filter(|_| copied.is_done) {
         Some(forget) => followed(source, &target, forget, copied, watch),
         None => Ok(copied),
     }
+}
+
+/// The snapshots that are copied; `None` for all. One of which nobody knows what it is belongs to them.
+fn chosen(source: &Repository, only: &CopyOnly) -> repository::Result<Option<Vec<SnapshotRef>>> {
+    if only.is_all() {
+        return Ok(None);
+    }
+    let mut chosen = Vec::new();
+    for name in source.current_snapshots()? {
+        let receipt = match source.received(name) {
+            Ok(known) => known.receipt,
+            Err(repository::Error::SnapshotMissing(_)) => continue,
+            Err(error) if error.is_unreachable() => return Err(error),
+            Err(_) => None,
+        };
+        let is_chosen = receipt.is_none_or(|known| only.has(&known.policy, &known.class));
+        chosen.extend(is_chosen.then_some(name));
+    }
+    Ok(Some(chosen))
 }
 
 fn followed(
@@ -114,7 +136,8 @@ mod tests {
     use super::*;
 
     fn asked<'a>(to: &'a Path, domain: &'a str) -> CopyRequest<'a> {
-        CopyRequest { to, domain, bytes_per_sec: None, forget: None }
+        static ALL: CopyOnly = CopyOnly { policies: Vec::new(), classes: Vec::new() };
+        CopyRequest { to, domain, bytes_per_sec: None, forget: None, only: &ALL }
     }
 
     #[test]

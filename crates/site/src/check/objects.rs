@@ -95,6 +95,30 @@ impl Checker<'_> {
             let fix = "add \"copy\" to tasks, or remove this line";
             self.note(&["keep_expired"], "there are no copies that could keep anything", fix);
         }
+        self.chosen(upkeep, does_copy);
+    }
+
+    /// What is copied, where that is not all.
+    fn chosen(&mut self, upkeep: &Upkeep, does_copy: bool) {
+        self.are_declared("policies", &upkeep.policies, Kind::Policy);
+        for (key, names) in [("policies", &upkeep.policies), ("classes", &upkeep.classes)] {
+            if !names.is_empty() && !does_copy {
+                let fix = "add \"copy\" to tasks, or remove this line";
+                self.note(&[key], "nothing is copied, so nothing is chosen", fix);
+            }
+        }
+        for (at, class) in upkeep.classes.iter().enumerate() {
+            if self.has_class(class) {
+                continue;
+            }
+            let message = format!("no retention has a class '{class}'");
+            let fix = "name a class of a retention: icecore server retention list";
+            self.note(&["classes", &at.to_string()], message, fix);
+        }
+    }
+
+    fn has_class(&self, class: &str) -> bool {
+        self.site.retentions.values().any(|retention| retention.classes.contains_key(class))
     }
 
     pub(super) fn quota(&mut self, quota: &Quota) {
