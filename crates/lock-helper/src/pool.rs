@@ -261,6 +261,10 @@ fn take(file: &OwnedFd, status: &Stat) -> rustix::io::Result<()> {
 fn own_directory(root: &OwnedFd, path: &Path) -> Result<OwnedFd> {
     let place = path.join(DIRECTORY);
     moved::back(root, path, moved::is_of_a_helper)?;
+    if is_empty(root).map_err(Error::file("list", path))? {
+        let why = "it is empty: its file system is not mounted, or no server was started there yet";
+        return Err(Error::pool(path, why));
+    }
     match fs::mkdirat(root, DIRECTORY, Mode::from_raw_mode(0o700)) {
         Ok(()) => fs::fsync(root).map_err(Error::file("sync", path))?,
         Err(Errno::EXIST) => {}
@@ -275,6 +279,16 @@ fn own_directory(root: &OwnedFd, path: &Path) -> Result<OwnedFd> {
         return Err(Error::pool(&place, why));
     }
     Ok(kept)
+}
+
+/// A mount point without its mount: what was kept there would fill the disk below, and be kept of nothing.
+fn is_empty(root: &OwnedFd) -> rustix::io::Result<bool> {
+    for found in fs::Dir::read_from(root)? {
+        if !matches!(found?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether nobody but root may enter.

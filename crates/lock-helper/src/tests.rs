@@ -265,11 +265,15 @@ fn what_was_interrupted_is_finished_when_it_is_asked_for_again() {
 }
 
 #[test]
-fn a_pool_of_root_and_a_directory_that_somebody_else_made_are_refused() {
+fn a_pool_of_root_an_empty_one_and_a_directory_of_somebody_else_are_refused() {
     let Some(rig) = Rig::new() else { return };
     assert!(rig.shell(&format!("mkdir {DIRECTORY}")));
     let error = Pool::open(&rig.path("")).err().unwrap();
     assert!(matches!(error, Error::Pool { .. }) && error.to_string().contains("chown root"));
+    assert!(rig.shell(&format!("rm -r {DIRECTORY} domains")));
+    let error = Pool::open(&rig.path("")).err().unwrap();
+    assert!(error.to_string().contains("not mounted"), "{error}");
+    assert!(!rig.path(DIRECTORY).exists(), "nothing is made there");
     let of_root = TempDir::new().unwrap();
     let error = Pool::open(of_root.path()).err().unwrap();
     assert!(error.to_string().contains("belongs to root"), "{error}");

@@ -10,6 +10,7 @@ use repository::reclaim::locked::LockedFiles;
 use repository::watch::Unwatched;
 use rustc_hash::FxHashMap;
 use server_data::domains::Domains;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -159,10 +160,15 @@ impl State {
 }
 
 /// The directory of the pool in which the repository `folder` lies, and its path in there. Links are followed here, so
-/// that the helper need not follow any.
+/// that the helper need not follow any. Where the directory of the domains is a file system of its own, it is the pool:
+/// no file has names in two of them.
 fn place(folder: &Path) -> std::io::Result<(PathBuf, String)> {
     let real = folder.canonicalize()?;
-    let pool = real.ancestors().nth(2).unwrap_or(&real).to_owned();
+    let device = |path: &Path| path.metadata().map(|known| known.dev());
+    let own = device(&real)?;
+    let above =
+        real.ancestors().skip(1).take(2).filter(|path| device(path).is_ok_and(|of| of == own));
+    let pool = above.last().unwrap_or(&real).to_owned();
     let within = real.strip_prefix(&pool).unwrap_or(&real).to_string_lossy().into_owned();
     Ok((pool, within))
 }
@@ -196,4 +202,44 @@ fn judged(secured: &Secured, lost_pages: u64) -> Outcome {
         ));
     }
     Ok(secured.files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_named_by_its_pool_and_its_path_in_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let domain = real.join("data/pool/domains/web");
+        std::fs::create_dir_all(&domain).unwrap();
+        let pool = (real.join("data/pool"), "domains/web".to_owned());
+        assert_eq!(place(&domain).unwrap(), pool);
+        std::os::unix::fs::symlink(real.join("data/pool"), real.join("link")).unwrap();
+        assert_eq!(place(&real.join("link/domains/web")).unwrap(), pool, "through a link");
+        // Memory is another file system than that of `/`.
+        let Ok(mounted) = tempfile::tempdir_in("/dev/shm") else {
+            return testkit::skip("no second file system at /dev/shm");
+        };
+        let web = mounted.path().join("web");
+        std::fs::create_dir(&web).unwrap();
+        let (pool, within) = place(&web).unwrap();
+        assert!(pool.starts_with("/dev/shm") && web == pool.join(within), "{}", pool.display());
+    }
+
+    #[test]
+    fn what_is_gone_is_looked_for_again_and_what_failed_is_told() {
+        let failed = |name: &str, is_gone| lock_helper::Failed {
+            name: name.into(),
+            why: "busy".into(),
+            is_gone,
+        };
+        let judge = |failed: Vec<_>, lost| judged(&Secured { files: 7, failed }, lost);
+        assert_eq!(judge(vec![], 0), Ok(7));
+        assert!(judge(vec![failed("a", true)], 0).unwrap_err().contains("removed meanwhile"));
+        let both = judge(vec![failed("a", true), failed("b", false)], 0).unwrap_err();
+        assert!(both.contains("b (busy)") && !both.contains("a ("), "{both}");
+        assert!(judge(vec![], 3).unwrap_err().contains("3 pages"));
+    }
 }

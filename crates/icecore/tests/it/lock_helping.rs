@@ -32,7 +32,10 @@ fn program(machine: &Machine) -> PathBuf {
 
 /// A server of [`SERVER`], whose data is there.
 fn server(machine: &Machine) -> Running {
-    std::fs::copy(env!("CARGO_BIN_EXE_icecore"), program(machine)).unwrap();
+    // By another process: one that other tests fork from this one could have it open for writing, and nobody may
+    // execute it meanwhile.
+    let copy = Command::new("cp").arg(env!("CARGO_BIN_EXE_icecore")).arg(program(machine)).status();
+    assert!(copy.unwrap().success());
     std::fs::set_permissions(machine.path(""), PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::create_dir(machine.path("data")).unwrap();
     chown(machine.path("data"), Some(SERVER), Some(SERVER)).unwrap();
