@@ -86,10 +86,12 @@ impl Securing {
         for folder in &due {
             let begun = Instant::now();
             let outcome = self.secure(folder);
-            if let Err(why) = &outcome {
-                tracing::error!(domain = %folder.display(), why, "ALARM: locks do not reach the disk");
+            let (domain, took) = (folder.display(), begun.elapsed());
+            match &outcome {
+                Ok(files) => tracing::debug!(%domain, files, ?took, "the lock helper keeps it"),
+                Err(why) => tracing::error!(%domain, why, "ALARM: locks do not reach the disk"),
             }
-            self.note(folder, outcome, begun.elapsed());
+            self.note(folder, outcome, took);
         }
         if !due.is_empty() {
             (self.told)(self.state.lock().summary());

@@ -175,8 +175,14 @@ fn row(pool: &Path, place: &str, content: &Content) -> Row {
 }
 
 fn failed(error: Error) -> Failure {
-    let is_of_permission = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
-    let is_denied = matches!(&error, Error::File { source, .. } if is_of_permission(source));
+    let kind = match &error {
+        Error::File { source, .. } => Some(source.kind()),
+        _ => None,
+    };
     let failure = Failure::new(Code::Failed, error.to_string());
-    if is_denied { failure.hint("Run it as root.") } else { failure }
+    match kind {
+        Some(io::ErrorKind::PermissionDenied) => failure.hint("Run it as root."),
+        Some(io::ErrorKind::NotFound) => failure.hint("Name the directory of the pool: --pool DIR"),
+        _ => failure,
+    }
 }
