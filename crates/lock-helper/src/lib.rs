@@ -14,6 +14,7 @@ mod error;
 mod message;
 mod moved;
 mod names;
+mod own_directory;
 mod pool;
 mod recover;
 mod serve;

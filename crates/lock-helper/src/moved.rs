@@ -1,7 +1,8 @@
 //! The helper's directory under another name. The owner of the pool cannot enter it, remove it or move it to another
 //! directory, but can rename it.
 
-use crate::pool::{DIRECTORY, is_roots};
+use crate::own_directory::is_roots;
+use crate::pool::DIRECTORY;
 use crate::{Error, Result, clock_file, tree};
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Dir, FileType, OFlags, RenameFlags, Stat};

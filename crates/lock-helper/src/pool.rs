@@ -3,7 +3,7 @@
 use crate::clock_file::ClockFile;
 use crate::entry::{self, Entry};
 use crate::message::{Failed, File, Secured};
-use crate::{Error, LONGEST_SECS, Result, moved, names, tree, writers};
+use crate::{Error, LONGEST_SECS, Result, moved, names, own_directory, tree, writers};
 use clock::Tick;
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, OwnedFd};
@@ -61,9 +61,10 @@ impl Pool {
                        user of its own, to whom this directory belongs";
             return Err(Error::pool(&path, why));
         }
-        let kept = own_directory(&root, &path)?;
+        let kept = own_directory::open(&root, &path)?;
         let place = path.join(DIRECTORY);
-        let clock = ClockFile::open((&kept, &place), time(), proven_secs(&kept, &place)?)?;
+        let clock =
+            ClockFile::open((&kept, &place), time(), own_directory::proven_secs(&kept, &place)?)?;
         Ok(Self { path, root, kept, owner, clock: Mutex::new(clock), time })
     }
 
@@ -255,58 +256,4 @@ fn take(file: &OwnedFd, status: &Stat) -> rustix::io::Result<()> {
     fs::fchown(file, Some(Uid::ROOT), None)?;
     fs::fchmod(file, Mode::from_raw_mode(KEPT_MODE))?;
     fs::fsync(file)
-}
-
-/// The helper's directory in a pool, which nobody but root may enter.
-fn own_directory(root: &OwnedFd, path: &Path) -> Result<OwnedFd> {
-    let place = path.join(DIRECTORY);
-    moved::back(root, path, moved::is_of_a_helper)?;
-    if is_empty(root).map_err(Error::file("list", path))? {
-        let why = "it is empty: its file system is not mounted, or no server was started there yet";
-        return Err(Error::pool(path, why));
-    }
-    match fs::mkdirat(root, DIRECTORY, Mode::from_raw_mode(0o700)) {
-        Ok(()) => fs::fsync(root).map_err(Error::file("sync", path))?,
-        Err(Errno::EXIST) => {}
-        Err(error) => return Err(Error::file("make", &place)(error)),
-    }
-    let kept = tree::open(root, DIRECTORY, OFlags::RDONLY | OFlags::DIRECTORY);
-    let kept = kept.map_err(Error::file("open", &place))?;
-    let status = fs::fstat(&kept).map_err(Error::file("look at", &place))?;
-    if !is_roots(&status) {
-        let why = "it is the lock helper's, and has to belong to root alone. Somebody else made it: look into it, and \
-                   remove it or give it to root (chown root, chmod 700)";
-        return Err(Error::pool(&place, why));
-    }
-    Ok(kept)
-}
-
-/// A mount point without its mount: what was kept there would fill the disk below, and be kept of nothing.
-fn is_empty(root: &OwnedFd) -> rustix::io::Result<bool> {
-    for found in fs::Dir::read_from(root)? {
-        if !matches!(found?.file_name().to_bytes(), b"." | b"..") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Whether nobody but root may enter.
-pub(crate) fn is_roots(status: &Stat) -> bool {
-    status.st_uid == 0 && status.st_mode & 0o077 == 0
-}
-
-/// The time at which the last file that is kept came, by the kernel's stamps, which only root's clock sets. `None` when
-/// nothing is kept.
-fn proven_secs(kept: &OwnedFd, place: &Path) -> Result<Option<i64>> {
-    let mut proven = None;
-    tree::walk((kept, place), &mut |visited| {
-        for entry in &visited.entries {
-            let status = fs::statat(visited.directory, entry.name(), AtFlags::SYMLINK_NOFOLLOW);
-            let status = status.map_err(Error::file("look at", place.join(visited.path)))?;
-            proven = proven.max(Some(status.st_ctime));
-        }
-        Ok(())
-    })?;
-    Ok(proven)
 }
