@@ -130,7 +130,9 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
 }
 
 /// Frees space beside sessions, with their lease and with `secret`, under the eyes of `watch`: records that are partly
-/// unused are repacked. As without a key, an orphaned snapshot ends it.
+/// unused are repacked. If one cannot be opened, or holds something else than its names say, the rest is done as
+/// without a key, which copies records as they are; the second value says why. Anybody who may write can store such a
+/// record, and must not keep the space of others. As without a key, an orphaned snapshot ends it.
 ///
 /// # Errors
 /// [`crate::Error::WrongKey`] when `secret` opens no key slot; as [`crate::keyless::reclaim_beside`].
@@ -140,14 +142,16 @@ pub fn reclaim_beside(
     secret: SlotSecret<'_>,
     options: repository::reclaim::ReclaimOptions,
     watch: &dyn Watch,
-) -> Result<ReclaimOutcome> {
+) -> Result<(ReclaimOutcome, Option<crate::Error>)> {
     let opened = UnlockedRepository::open_shared(repository.clone(), secret)?;
     let mut keyed = Keyed::new(&opened, opened.blocks()?)?;
     let done = crate::keyless::reclaim_with(repository, lease, options, Some(&mut keyed), watch);
-    match keyed.failed.take() {
-        // What the engine told as a doubt.
-        Some(error) if done.is_err() => Err(error),
-        _ => done,
+    match (done, keyed.failed.take()) {
+        (Err(_), Some(why)) => {
+            let done = crate::keyless::reclaim_beside(repository, lease, options, watch)?;
+            Ok((done, Some(why)))
+        }
+        (done, _) => Ok((done?, None)),
     }
 }
 

@@ -48,7 +48,13 @@ impl DomainUpkeep for Worker {
             None | Some(Err(pipeline::Error::WrongKey)) => {
                 keyless::reclaim_beside(&domain.repository, &lease, options, &pace)
             }
-            Some(done) => done,
+            Some(done) => done.map(|(done, not_repacked)| {
+                if let Some(why) = not_repacked {
+                    let domain = folder.display();
+                    tracing::warn!(%domain, %why, "records were copied as they are");
+                }
+                done
+            }),
         };
         self.0.secure_soon(folder);
         done.map(|done| reclaimed(&done)).map_err(failed)

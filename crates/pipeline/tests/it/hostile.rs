@@ -520,6 +520,30 @@ fn reclaim_seals_nothing_anew_under_the_name_of_another() {
     }
 }
 
+/// A server that manages the keys reclaims by itself: what a hostile node stored must not keep the space of others.
+#[test]
+fn a_record_that_lies_keeps_no_server_from_giving_space_back() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.repository);
+    let [live, dead] = [5, 6].map(|byte| ObjectId([byte; 24]).with_type(false));
+    forge.chunks_as(&[(live, b"poison"), (dead, b"dead")]);
+    forge.publish_leaf(&[chunked("a", 6, vec![Segment::Data(live, 6)])]);
+    let engine = lab.repository.local().unwrap();
+    let lease = engine.lease("server").unwrap();
+    let options = repository::reclaim::ReclaimOptions {
+        max_waste_percent: 0.0,
+        dry_run: false,
+        accept_damage: false,
+        free_interrupted: true,
+    };
+    let secret = crate::testkit::PASSWORD;
+    let watch = &repository::watch::Unwatched;
+    let (done, why) =
+        pipeline::reclaim::reclaim_beside(engine, &lease, secret, options, watch).unwrap();
+    assert!(why.unwrap().to_string().contains("does not match its id"));
+    assert!(done.containers > 0 && done.lost_objects == 0, "{done:?}");
+}
+
 #[test]
 fn sizes_that_do_not_add_up_are_refused() {
     tried("runs longer than the file", |forge| {
