@@ -51,7 +51,7 @@ enum Action {
     ///
     /// A file that was put in the place of a kept one gets another name beside it.
     #[command(
-        after_help = "Example:\n  icecore lock-helper recover --pool /srv/icecore/pool\n\nThe server must not run. Then, as the user of the server, for each domain: icecore server rebuild DOMAIN, or with a key: icecore rebuild --repo POOL/domains/DOMAIN."
+        after_help = "Example:\n  icecore lock-helper recover --pool /srv/icecore/pool\n\nThe server must not run. Then make the index of each domain anew, as the user of the server: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN. KEY is what `icecore server key DOMAIN` prints, or a recovery key where only nodes have keys."
     )]
     Recover,
 }
@@ -148,7 +148,7 @@ impl LockHelper {
             ))?;
         }
         if all.recovered > 0 {
-            context.out.line("Next, for each domain, as the user of the server: icecore rebuild --repo POOL/domains/DOMAIN")?;
+            context.out.line("Next, for each domain, as the user of the server, with KEY from `icecore server key DOMAIN` or a recovery key: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN")?;
         }
         context.out.summary(Code::Complete, &all)
     }
