@@ -168,9 +168,13 @@ fn place(folder: &Path) -> std::io::Result<(PathBuf, String)> {
     let real = folder.canonicalize()?;
     let device = |path: &Path| path.metadata().map(|known| known.dev());
     let own = device(&real)?;
-    let above =
-        real.ancestors().skip(1).take(2).filter(|path| device(path).is_ok_and(|of| of == own));
-    let pool = above.last().unwrap_or(&real).to_owned();
+    let mut pool = real.clone();
+    for above in real.ancestors().skip(1).take(2) {
+        if device(above)? != own {
+            break;
+        }
+        above.clone_into(&mut pool);
+    }
     let within = real.strip_prefix(&pool).unwrap_or(&real).to_string_lossy().into_owned();
     Ok((pool, within))
 }
