@@ -44,7 +44,7 @@ impl Gateway {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("icecore-s3-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        for part in ["data", "iam"] {
+        for part in ["data", "iam", "versions"] {
             std::fs::create_dir_all(folder.join(part)).unwrap();
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -57,7 +57,8 @@ impl Gateway {
         } else {
             keeper.args(["--port", &address, "--iam-dir"]).arg(folder.join("iam"));
             keeper.arg("--access-log").arg(folder.join("requests"));
-            keeper.arg("posix").arg(folder.join("data"));
+            keeper.args(["posix", "--versioning-dir"]).arg(folder.join("versions"));
+            keeper.arg(folder.join("data"));
             keeper.env("ROOT_ACCESS_KEY", KEYS[0]).env("ROOT_SECRET_KEY", KEYS[1]);
         }
         keeper.env("FOLDER", &folder);
@@ -69,10 +70,37 @@ impl Gateway {
 
     /// A new bucket.
     pub fn bucket(&self) -> String {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let bucket = format!("bucket-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let bucket = Self::new_name();
         std::fs::create_dir(self.objects(&bucket)).unwrap();
         bucket
+    }
+
+    /// A new bucket that keeps versions of its objects, and can lock them.
+    pub fn locking_bucket(&self) -> String {
+        let bucket = Self::new_name();
+        let made = self.ask("PUT", &bucket, &["-H", "x-amz-bucket-object-lock-enabled: true"]);
+        assert_eq!(made.0, 200, "{}", made.1);
+        bucket
+    }
+
+    fn new_name() -> String {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        format!("bucket-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Status and text of the answer to a request of who has our keys; `what` is a bucket, or an object in one, with
+    /// a query. `more` are options of curl.
+    pub fn ask(&self, method: &str, what: &str, more: &[&str]) -> (u16, String) {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-X", method, "--aws-sigv4", "aws:amz:us-east-1:s3", "-u"]);
+        curl.arg(KEYS.join(":")).args(["-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD"]);
+        curl.args(["-w", "\n%{http_code}"]).args(more);
+        let output = curl.arg(format!("{}/{what}", self.endpoint())).output();
+        let output = output.expect("curl is needed: make setup");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (body, status) = text.rsplit_once('\n').unwrap_or(("", &text));
+        let told = String::from_utf8_lossy(&output.stderr);
+        (status.parse().unwrap_or_else(|_| panic!("{told}{text}")), body.to_owned())
     }
 
     /// Where the objects of `bucket` lie, as files.

@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look into snapshots", &["snapshots", "ls", "find", "diff", "cat", "dump", "map"]),
     (
         "Maintain a repository",
-        &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag", "pool"],
+        &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag", "pool", "object-lock"],
     ),
     ("Servers and nodes", &["server", "agent", "storage", "net", "lock-helper"]),
     (

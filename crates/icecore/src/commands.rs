@@ -21,6 +21,7 @@ pub(crate) mod lock_helper;
 pub(crate) mod ls;
 pub(crate) mod map;
 pub(crate) mod net;
+mod object_lock;
 pub(crate) mod options;
 pub(crate) mod pool;
 mod reach;
@@ -77,6 +78,8 @@ pub(crate) enum Command {
     Net(net::Net),
     #[command(name = "lock-helper")]
     LockHelper(lock_helper::LockHelper),
+    #[command(name = "object-lock")]
+    ObjectLock(object_lock::ObjectLock),
     Version(version::Version),
     #[command(hide = true)]
     Mount(words::Mount),
@@ -156,6 +159,7 @@ pub(crate) fn run(
         Command::Storage(storage) => storage.run(context),
         Command::Net(net) => net.run(context),
         Command::LockHelper(helper) => helper.run(context),
+        Command::ObjectLock(lock) => lock.run(context),
         Command::Version(version) => version.run(context),
         Command::Mount(mount) => mount.run(),
         Command::Unlock(unlock) => unlock.run(),

@@ -41,6 +41,15 @@ pub(crate) fn open(place: &Path, reads: Reads, out: &Arc<Out>) -> Result<Arc<dyn
     }
 }
 
+/// The storage of the bucket at `place`.
+pub(crate) fn open_object_storage(place: &Path, out: &Arc<Out>) -> Result<ObjectStorage> {
+    let Some(location) = bucket(place)? else {
+        let failure = Failure::usage(format!("{} is in no bucket", place.display()));
+        return Err(failure.hint("Name a repository in a bucket: --repo s3://BUCKET/PREFIX"));
+    };
+    open_bucket(&location, out)
+}
+
 /// The storage at `place` for a new repository. A bucket has to exist, and to keep what is relied on.
 pub(crate) fn create(place: &Path, out: &Arc<Out>) -> Result<Arc<dyn Storage>> {
     let Some(location) = bucket(place)? else {

@@ -4,6 +4,7 @@
 use crate::errors::{TOO_LARGE, failed, is_final};
 use crate::names::Listed;
 use crate::requests::Requests;
+use crate::signed::{Request, Signed};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -28,6 +29,8 @@ const CREATE_WAIT: Duration = Duration::from_millis(50);
 const AT_ONCE: usize = 16;
 /// The most of an object that is read as a whole: 32 MiB. Much more than any that is written here.
 const READ_WHOLE_MAX: u64 = 32 << 20;
+/// The most of an object of which an earlier version is put back: 1 GiB, as much as one request could write of it.
+const RESTORED_MAX: u64 = 1 << 30;
 /// Larger files go up in parts of this size: 64 MiB.
 const PART_BYTES: u64 = 64 << 20;
 /// A file that goes up as one object: 160 MiB, more than a container with its parity.
@@ -45,6 +48,8 @@ pub struct Client {
     runtime: Option<Runtime>,
     is_uncertain: AtomicBool,
     requests: Arc<Requests>,
+    /// For what the library cannot ask; a storage in memory has nothing of that.
+    signed: Option<Signed>,
 }
 
 impl Drop for Client {
@@ -92,6 +97,32 @@ impl Client {
             runtime: Some(runtime),
             is_uncertain: AtomicBool::new(false),
             requests: Arc::default(),
+            signed: None,
+        })
+    }
+
+    /// Sends what the library cannot ask through `signed`.
+    pub(crate) fn sign_with(&mut self, signed: Signed) {
+        self.signed = Some(signed);
+    }
+
+    /// The answers to `requests`, several at the same time; in their order. What is done, and to what, is for messages.
+    pub(crate) fn send(
+        &self,
+        what: (&'static str, &str),
+        requests: Vec<Request>,
+    ) -> Vec<StorageResult<Bytes>> {
+        let Some(signed) = &self.signed else {
+            let refused = || StorageError::new(what.0, what.1, ErrorKind::Unsupported);
+            return requests.iter().map(|_| Err(refused())).collect();
+        };
+        let (signed, operation, name) = (signed.clone(), what.0, what.1.to_owned());
+        self.wait(async move {
+            let send = |request| {
+                let (signed, name) = (&signed, &*name);
+                async move { signed.send((operation, name), &request).await }
+            };
+            futures_util::stream::iter(requests).map(send).buffered(AT_ONCE).collect().await
         })
     }
 
@@ -150,7 +181,8 @@ impl Client {
         }
     }
 
-    fn relative(&self, path: &Path) -> String {
+    /// The name of the object at `path`.
+    pub(crate) fn relative(&self, path: &Path) -> String {
         let path = path.as_ref();
         let below = path.strip_prefix(&*self.prefix).unwrap_or(path);
         below.trim_start_matches('/').to_owned()
@@ -204,6 +236,19 @@ impl Client {
         let part = read.map_err(|error| failed("read", name, &error))?;
         self.requests.note_received(part.bytes.len() as u64);
         Ok(part)
+    }
+
+    /// Makes the version `version` of the object `name` the current one: what it has is written once more.
+    pub(crate) fn restore(&self, name: &str, version: &str) -> StorageResult<()> {
+        let (path, store) = (self.path(name), self.bulk.clone());
+        let options = GetOptions { version: Some(version.to_owned()), ..Default::default() };
+        let read =
+            self.wait(
+                async move { collect(store.get_opts(&path, options).await?, RESTORED_MAX).await },
+            );
+        let bytes = read.map_err(|error| failed("read", name, &error))?;
+        self.requests.note_received(bytes.len() as u64);
+        self.put(name, bytes)
     }
 
     /// The length of the object `name`, in bytes.

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::location::Location;
 use crate::requests::{Counted, Requests};
+use crate::signed::Signed;
 use crate::storage::ObjectStorage;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::client::{HttpConnector, ReqwestConnector};
@@ -72,15 +73,31 @@ pub fn connect_through<C: HttpConnector>(
     let requests = Arc::new(Requests::default());
     let build = |timeout| {
         let connector = Counted { inner: connector(), requests: requests.clone() };
-        build(location, access, connector, timeout).map_err(|error| {
-            let error = Error::new(ErrorKind::InvalidInput, error.to_string());
-            StorageError::new("use", &location.to_string(), error)
-        })
+        build(location, access, connector, timeout).map_err(|error| unusable(location, &error))
     };
     let (small, bulk) = (Arc::new(build(SMALL_TIMEOUT)?), Arc::new(build(BULK_TIMEOUT)?));
+    let counted = Counted { inner: connector(), requests: requests.clone() };
+    let http = counted.connect(&options(&access.credentials, SMALL_TIMEOUT));
+    let http = http.map_err(|error| unusable(location, &error))?;
+    let signed = Signed { signer: small.clone(), http };
     let mut client = Client::new(small, bulk, &location.prefix, &location.to_string())?;
     client.count_in(requests);
+    client.sign_with(signed);
     Ok(client)
+}
+
+fn unusable(location: &Location, error: &object_store::Error) -> StorageError {
+    let error = Error::new(ErrorKind::InvalidInput, error.to_string());
+    StorageError::new("use", &location.to_string(), error)
+}
+
+fn options(credentials: &Credentials, timeout: Duration) -> ClientOptions {
+    let endpoint = credentials.endpoint.as_ref();
+    ClientOptions::new()
+        .with_timeout(timeout)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_read_timeout(SILENCE)
+        .with_allow_http(endpoint.is_some_and(|endpoint| endpoint.starts_with("http:")))
 }
 
 fn build<C: HttpConnector>(
@@ -91,11 +108,7 @@ fn build<C: HttpConnector>(
 ) -> object_store::Result<AmazonS3> {
     let Credentials { access_key, secret_key, session_token, region, endpoint } =
         &access.credentials;
-    let options = ClientOptions::new()
-        .with_timeout(timeout)
-        .with_connect_timeout(CONNECT_TIMEOUT)
-        .with_read_timeout(SILENCE)
-        .with_allow_http(endpoint.as_ref().is_some_and(|endpoint| endpoint.starts_with("http:")));
+    let options = options(&access.credentials, timeout);
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(200),
         max_backoff: Duration::from_secs(10),

@@ -24,7 +24,7 @@ pub(crate) fn failed(
     name: &str,
     error: &object_store::Error,
 ) -> StorageError {
-    let text = message(error);
+    let text = in_one_line(error);
     let kind = kind(error, &text);
     let shown = said(&text).unwrap_or(text);
     StorageError::new(operation, name, io::Error::new(kind, shown))
@@ -58,15 +58,45 @@ fn http_kind(error: &object_store::Error) -> Option<ErrorKind> {
     let mut next = error.source();
     while let Some(below) = next {
         if let Some(http) = below.downcast_ref::<HttpError>() {
-            return Some(match http.kind() {
-                HttpErrorKind::Connect => ErrorKind::ConnectionRefused,
-                HttpErrorKind::Timeout => ErrorKind::TimedOut,
-                _ => ErrorKind::ConnectionReset,
-            });
+            return Some(connection_kind(http));
         }
         next = below.source();
     }
     None
+}
+
+fn connection_kind(error: &HttpError) -> ErrorKind {
+    match error.kind() {
+        HttpErrorKind::Connect => ErrorKind::ConnectionRefused,
+        HttpErrorKind::Timeout => ErrorKind::TimedOut,
+        _ => ErrorKind::ConnectionReset,
+    }
+}
+
+/// The error of `operation` on `name`, whose request was not answered.
+pub(crate) fn unanswered(operation: &'static str, name: &str, error: &HttpError) -> StorageError {
+    let reason = io::Error::new(connection_kind(error), in_one_line(error));
+    StorageError::new(operation, name, reason)
+}
+
+/// The error of `operation` on `name`, whose request was answered with this status and text.
+pub(crate) fn answered(
+    operation: &'static str,
+    name: &str,
+    status: u16,
+    text: &str,
+) -> StorageError {
+    let kind = match status {
+        _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,
+        401 | 403 => ErrorKind::PermissionDenied,
+        404 => ErrorKind::NotFound,
+        501 => ErrorKind::Unsupported,
+        507 => ErrorKind::StorageFull,
+        408 | 409 | 429 | 500.. => ErrorKind::TimedOut,
+        _ => ErrorKind::InvalidInput,
+    };
+    let shown = said(text).unwrap_or_else(|| format!("it answered with status {status}"));
+    StorageError::new(operation, name, io::Error::new(kind, shown))
 }
 
 /// Whether the storage said no, so that nothing was done and nothing will be.
@@ -99,7 +129,7 @@ fn said(text: &str) -> Option<String> {
 }
 
 /// In one line, with the deepest reason.
-fn message(error: &object_store::Error) -> String {
+fn in_one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(below) = next {

@@ -4,7 +4,9 @@
 //! Objects are written as a whole, under names that are used once. What changes is a row of numbered objects of which
 //! each is created only if it is absent: a writer that was overtaken fails at its next one ([`roots`]). Whoever takes
 //! the lease of a writer that did not end it fences that writer out ([`takeover`]). Files in the making lie in
-//! temporary files of this machine ([`staging`]). Decisions: `docs/adr/0036-object-storage.md`.
+//! temporary files of this machine ([`staging`]). What locked snapshots need, the storage can keep from us
+//! ([`object_lock`]), and what was removed or overwritten can be put back ([`versions`]). Decisions:
+//! `docs/adr/0036-object-storage.md`, `docs/adr/0046-object-lock.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -16,6 +18,7 @@ mod errors;
 mod lease;
 mod location;
 mod names;
+mod object_lock;
 mod ownership;
 mod probe;
 mod reader;
@@ -23,18 +26,22 @@ mod requests;
 mod roots;
 mod rows;
 mod runs;
+mod signed;
 mod snapshots;
 mod staging;
 mod storage;
 mod takeover;
+mod versions;
 
 pub use client::Client;
 pub use connect::{Access, connect, connect_through, from_environment};
 pub use credentials::Credentials;
 pub use location::Location;
+pub use object_lock::{LockMode, Locked};
 pub use requests::{Asked, Requests};
 pub use staging::TEMPORARY;
 pub use storage::{ObjectStorage, Waits};
+pub use versions::{PutBack, Step};
 
 /// Reads `bytes` as each kind of object that is decoded here; how many of them it is. For the fuzzer.
 pub fn decode_objects(bytes: &[u8]) -> usize {
@@ -47,6 +54,8 @@ pub fn decode_objects(bytes: &[u8]) -> usize {
         takeover::Ended::decode(bytes).is_some(),
         names::parse_snapshot(&name).is_some(),
         matches!(Location::parse(&name), Some(Ok(_))),
+        matches!(object_lock::held(bytes), Ok(Some(_))),
+        versions::readable(bytes) > 0,
     ];
     all.into_iter().filter(|is_one| *is_one).count()
 }

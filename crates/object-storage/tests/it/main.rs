@@ -9,6 +9,7 @@ mod engine;
 mod expiry;
 mod faulty;
 mod leases;
+mod locking;
 mod oversized;
 mod presence;
 mod probing;

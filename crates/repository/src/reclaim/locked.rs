@@ -35,7 +35,18 @@ impl Repository {
     /// # Errors
     /// Those of the storage.
     pub fn locked_files(&self, watch: &dyn Watch) -> Result<LockedFiles> {
-        let mut locked = self.locked(&self.current_snapshots()?)?;
+        self.files_needed(self.locked(&self.current_snapshots()?)?, watch)
+    }
+
+    /// What these snapshots need, each until the time with it. Nothing when there are none.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn files_needed(
+        &self,
+        mut locked: Vec<(SnapshotRef, i64)>,
+        watch: &dyn Watch,
+    ) -> Result<LockedFiles> {
         let Some(last_secs) = locked.iter().map(|(_, until_secs)| *until_secs).max() else {
             return Ok(LockedFiles::default());
         };

@@ -1,0 +1,229 @@
+//! Object Lock, and what it is worth when somebody has our keys and means harm.
+
+use crate::contract::{access, in_memory};
+use crate::engine::{back_up, opened};
+use crate::faulty::{Faulty, Plan};
+use ids::RepositoryId;
+use object_storage::{Location, LockMode, Locked, ObjectStorage, Step, connect, connect_through};
+use repository::Repository;
+use repository::config::Config;
+use repository::rebuild::rebuild;
+use repository::storage::Storage;
+use repository::watch::Unwatched;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use testkit::s3::Gateway;
+
+const DAY: i64 = 86_400;
+const PREFIX: &str = "some/prefix";
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
+}
+
+fn reached(bucket: &str) -> Arc<ObjectStorage> {
+    let location = Location { bucket: bucket.into(), prefix: PREFIX.into() };
+    let client = connect(&location, &access(Gateway::shared())).unwrap();
+    Arc::new(ObjectStorage::open(client).unwrap())
+}
+
+fn lock(bucket: &str, files: &[(String, i64)], mode: LockMode) -> Locked {
+    let locked = reached(bucket).lock_objects(files, mode, &|| false).unwrap();
+    assert_eq!((locked.failed, &*locked.reasons), (0, &[][..]));
+    locked
+}
+
+/// Mode and end of the lock of an object, as the storage says them.
+fn lock_of(bucket: &str, name: &str) -> String {
+    let (status, text) =
+        Gateway::shared().ask("GET", &format!("{bucket}/{PREFIX}/{name}?retention="), &[]);
+    if status == 200 { text } else { String::new() }
+}
+
+/// Keys and ids of all versions that are there, without the marks that objects were removed.
+fn versions(bucket: &str) -> Vec<(String, String)> {
+    let (status, text) = Gateway::shared().ask("GET", &format!("{bucket}?versions="), &[]);
+    assert_eq!(status, 200, "{text}");
+    let part = |version: &str, name: &str| {
+        let (_, rest) = version.split_once(&format!("<{name}>")).unwrap();
+        rest.split_once('<').unwrap().0.to_owned()
+    };
+    let versions = text.split("<Version>").skip(1);
+    versions.map(|version| (part(version, "Key"), part(version, "VersionId"))).collect()
+}
+
+/// A repository with one snapshot in the bucket, and the files that it needs.
+fn repository(bucket: &str) -> Vec<String> {
+    let storage: Arc<dyn Storage> = reached(bucket);
+    let config = Config::new(RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
+    Repository::init(storage.clone(), config, &repository::keys::Keys::default()).unwrap();
+    let repository = opened(storage.clone());
+    let lease = repository.lease("a writer").unwrap();
+    back_up(&repository, &lease, &[1, 2, 3]).unwrap();
+    drop(lease);
+    let mut files: Vec<_> = repository::config::NAMES.map(str::to_owned).into();
+    for directory in storage.list("containers").unwrap() {
+        let directory = format!("containers/{directory}");
+        files
+            .extend(storage.list(&directory).unwrap().iter().map(|it| format!("{directory}/{it}")));
+    }
+    let snapshots = storage.list("snapshots").unwrap();
+    files.extend(snapshots.iter().map(|it| format!("snapshots/{it}")));
+    files.retain(|file| storage.open(file).is_ok());
+    files
+}
+
+fn until(files: &[String], secs: i64) -> Vec<(String, i64)> {
+    files.iter().map(|file| (file.clone(), secs)).collect()
+}
+
+#[test]
+fn what_is_locked_outlasts_who_has_our_keys_and_is_put_back() {
+    let (gateway, bucket) = (Gateway::shared(), Gateway::shared().locking_bucket());
+    let files = repository(&bucket);
+    let locked = lock(&bucket, &until(&files, now() + 10 * DAY), LockMode::Compliance);
+    assert!(locked.objects > files.len() as u64 && locked.prolonged == locked.objects);
+    std::thread::sleep(Duration::from_millis(1100)); // storages tell seconds
+    let moment = now();
+    std::thread::sleep(Duration::from_millis(1100));
+
+    // Overwrites, removes, adds, and then removes each version that can be removed.
+    for file in &files {
+        if !file.starts_with("snapshots/") {
+            let what = format!("{bucket}/{PREFIX}/{file}");
+            assert_eq!(gateway.ask("PUT", &what, &["-d", "rubbish"]).0, 200);
+        }
+    }
+    let forged = format!("{bucket}/{PREFIX}/ended/00000000000000ff");
+    assert_eq!(gateway.ask("PUT", &forged, &["-d", "rubbish"]).0, 200);
+    for (key, _) in versions(&bucket) {
+        gateway.ask("DELETE", &format!("{bucket}/{key}"), &[]);
+    }
+    let bypass = ["-H", "x-amz-bypass-governance-retention: true"];
+    let mut refused = 0;
+    for (key, id) in versions(&bucket) {
+        let (status, _) = gateway.ask("DELETE", &format!("{bucket}/{key}?versionId={id}"), &bypass);
+        refused += usize::from(status == 403);
+    }
+    assert_eq!(refused as u64, locked.objects, "just what is locked stays");
+    assert!(!reached(&bucket).list("snapshots").is_ok_and(|it| !it.is_empty()), "nothing is seen");
+
+    let put_back = |dry_run| {
+        let mut steps = 0;
+        let told = &mut |_: &str, step: &Step| steps += usize::from(*step != Step::Remove);
+        let done = reached(&bucket).put_back(moment, dry_run, told).unwrap();
+        assert_eq!((done.failed, &*done.reasons), (0, &[][..]));
+        (done, steps as u64)
+    };
+    let (would, steps) = put_back(true);
+    assert_eq!((would.restored, steps), (locked.objects, locked.objects));
+    assert!(!reached(&bucket).list("snapshots").is_ok_and(|it| !it.is_empty()), "a dry run");
+    let (done, _) = put_back(false);
+    assert_eq!(done, would);
+    assert_eq!(put_back(false).0.restored, 0, "all is as it was");
+
+    let storage: Arc<dyn Storage> = reached(&bucket);
+    let (repository, ..) = rebuild(&storage, "who recovers").unwrap();
+    assert_eq!(repository.current_snapshots().unwrap().len(), 1);
+    assert!(repository.are_complete(&Unwatched).unwrap());
+    for number in [1, 2, 3] {
+        repository.fetch(&stored::chunk(number), &mut Vec::new()).unwrap();
+    }
+}
+
+#[test]
+fn a_lock_ends_later_and_never_earlier_and_is_not_set_twice() {
+    let bucket = Gateway::shared().locking_bucket();
+    reached(&bucket).put("keys/a", b"key").unwrap();
+    let file = |secs| vec![("keys/a".to_owned(), secs)];
+    assert_eq!(lock(&bucket, &file(now() + 20 * DAY), LockMode::Governance).prolonged, 1);
+    let first = lock_of(&bucket, "keys/a");
+    assert!(first.contains("GOVERNANCE"), "{first}");
+    for days in [20, 10, -5] {
+        let again = lock(&bucket, &file(now() + days * DAY - 60), LockMode::Governance);
+        assert_eq!((again.objects, again.prolonged), (1, 0), "{days} days");
+    }
+    assert_eq!(lock_of(&bucket, "keys/a"), first);
+    // A far time is given in parts of a year at most.
+    assert_eq!(lock(&bucket, &file(i64::MAX), LockMode::Governance).prolonged, 1);
+    let far = lock_of(&bucket, "keys/a");
+    assert_ne!(far, first);
+    assert_eq!(lock(&bucket, &file(i64::MAX), LockMode::Governance).prolonged, 0);
+    // What replaces an object is locked of its own.
+    reached(&bucket).put("keys/a", b"another key").unwrap();
+    assert_eq!(lock_of(&bucket, "keys/a"), "");
+    assert_eq!(lock(&bucket, &file(now() - 5), LockMode::Compliance).prolonged, 1, "for an hour");
+}
+
+#[test]
+fn a_storage_that_cannot_lock_is_told_from_one_that_can() {
+    let file = [("keys/a".to_owned(), now() + DAY)];
+    let refused = |storage: &ObjectStorage| {
+        let error = storage.lock_objects(&file, LockMode::Compliance, &|| false).unwrap_err();
+        assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
+        let told = &mut |_: &str, _: &Step| panic!("nothing is done");
+        let error = storage.put_back(now(), false, told).unwrap_err();
+        assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
+    };
+    refused(&reached(&Gateway::shared().bucket()));
+    refused(&in_memory(&Arc::default()));
+    assert_eq!(
+        reached(&Gateway::shared().locking_bucket()).can_lock().map_err(|e| e.to_string()),
+        Ok(())
+    );
+}
+
+#[test]
+fn locks_are_set_although_answers_get_lost_and_what_fails_is_told() {
+    let (gateway, bucket) = (Gateway::shared(), Gateway::shared().locking_bucket());
+    let location = Location { bucket, prefix: PREFIX.into() };
+    let through = |plan: &Arc<Plan>| {
+        let connector = || Faulty::new(plan);
+        let client = connect_through(&location, &access(gateway), &connector).unwrap();
+        ObjectStorage::open(client).unwrap()
+    };
+    let mut files = Vec::new();
+    for seed in 0..6 {
+        let name = format!("keys/{seed}");
+        reached(&location.bucket).put(&name, b"key").unwrap();
+        files.push((name, now() + DAY));
+        let faulty = through(&Plan::random(seed));
+        let locked = faulty.lock_objects(&files, LockMode::Compliance, &|| false).unwrap();
+        let objects = (locked.objects, locked.prolonged, locked.failed);
+        assert!(objects.0 == seed + 1 && objects.1 <= 1 && objects.2 == 0, "{locked:?}");
+        assert_ne!(lock_of(&location.bucket, &format!("keys/{seed}")), "");
+    }
+    files.push(("keys/gone".into(), now() + DAY));
+    let plan = Plan::quiet();
+    let faulty = through(&plan);
+    let locked = faulty.lock_objects(&files, LockMode::Compliance, &|| false).unwrap();
+    assert_eq!((locked.objects, locked.failed), (6, 1), "{locked:?}");
+    assert!(locked.reasons[0].starts_with("keys/gone: "), "{locked:?}");
+    plan.expire();
+    let error = faulty.lock_objects(&files, LockMode::Compliance, &|| false).unwrap_err();
+    assert!(error.to_string().contains("ExpiredToken"), "{error}");
+    let cancelled = reached(&location.bucket).lock_objects(&files, LockMode::Compliance, &|| true);
+    assert_eq!(cancelled.unwrap_err().source.kind(), ErrorKind::Interrupted);
+}
+
+#[test]
+fn more_objects_than_a_page_has_are_all_put_back() {
+    let bucket = Gateway::shared().locking_bucket();
+    let storage = reached(&bucket);
+    let names: Vec<_> = (0..1100).map(|number| format!("keys/{number:04}")).collect();
+    std::thread::scope(|scope| {
+        for part in names.chunks(100) {
+            let storage = &storage;
+            scope.spawn(move || part.iter().for_each(|name| storage.put(name, b"key").unwrap()));
+        }
+    });
+    std::thread::sleep(Duration::from_millis(1100));
+    let moment = now();
+    std::thread::sleep(Duration::from_millis(1100));
+    storage.remove_all(&names).unwrap();
+    storage.put("keys/later", b"later").unwrap();
+    let done = reached(&bucket).put_back(moment, false, &mut |_, _| {}).unwrap();
+    assert_eq!((done.restored, done.removed, done.failed), (1100, 1, 0));
+    assert_eq!(reached(&bucket).list("keys").unwrap().len(), 1100);
+}
