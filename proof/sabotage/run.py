@@ -39,6 +39,25 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a weaker lock does not count for a stricter one": (
+        "crates/object-storage/src/object_lock.rs", "held.is_compliance || mode == LockMode::Governance;", "true;",
+        test("object-storage", "a_lock_is_set_where_it_ends_too_early")),
+    "a lock that ends too early is set": (
+        "crates/object-storage/src/object_lock.rs", "Some(until_secs) => late.push((name, until_secs)),",
+        "Some(_) => locked.objects += 1,", test("object-storage", "what_is_locked_outlasts")),
+    "rows of a bucket are locked, too": (
+        "crates/object-storage/src/object_lock.rs", "for (object, until_secs) in own.chain(self.objects_with_times(files)?) {",
+        "for (object, until_secs) in own.take(0).chain(self.objects_with_times(files)?) {",
+        test("object-storage", "what_is_locked_outlasts")),
+    "what came later than the time goes": (
+        "crates/object-storage/src/versions.rs", "(None, Some(_)) => Some(Step::Remove),", "(None, Some(_)) => None,",
+        test("object-storage", "an_object_becomes_what_it_was")),
+    "all pages of versions are read": (
+        "crates/object-storage/src/versions.rs", "next = Some((page.next_key.clone(), page.next_version));", "",
+        test("object-storage", "more_objects_than_a_page")),
+    "a bucket that cannot lock makes an alarm": (
+        "crates/server/src/upkeep/object_locks.rs", "Err(why) => report.not_locked = Some(why),", "Err(_) => {}",
+        test("icecore", "a_bucket_without_object_lock")),
     "a record that lies keeps no server from giving space back": (
         "crates/pipeline/src/reclaim.rs", "(Err(_), Some(why)) => {", "(Err(_), Some(why)) if false => {",
         test("pipeline", "a_record_that_lies")),

@@ -153,6 +153,15 @@ pub struct CopyReport {
     /// Bytes that this freed in the copy.
     #[serde(default)]
     pub bytes_freed: u64,
+    /// Objects of the bucket that Object Lock keeps for as long as locked snapshots need them, or for a year.
+    #[serde(default)]
+    pub objects_locked: u64,
+    /// Objects that should be and are not.
+    #[serde(default)]
+    pub objects_not_locked: u64,
+    /// Why not, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_locked: Option<String>,
 }
 
 /// What a move of a domain did: the report of its job.
@@ -191,6 +200,9 @@ pub enum UpkeepWork {
         /// Which snapshots are copied; all when missing.
         #[serde(default, skip_serializing_if = "CopyOnly::is_all")]
         only: CopyOnly,
+        /// How the bucket locks what locked snapshots need; nothing is locked there when missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        object_lock: Option<ObjectLock>,
     },
     /// Reads what is stored, and looks for damage.
     Check {
@@ -228,6 +240,16 @@ impl CopyOnly {
         let names = |all: &[String], name: &str| all.is_empty() || all.iter().any(|it| it == name);
         names(&self.policies, policy) && names(&self.classes, class)
     }
+}
+
+/// Who can end a lock of an object in a bucket early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectLock {
+    /// Nobody, the owner of the bucket included.
+    Compliance,
+    /// Who has the permission to bypass it.
+    Governance,
 }
 
 /// What a copy does not keep for ever.

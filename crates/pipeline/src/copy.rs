@@ -13,6 +13,7 @@ use repository::Repository;
 use repository::config;
 use repository::copy::{self, CopyOutcome, CopyTo};
 use repository::lease::Lease;
+use repository::reclaim::locked::LockedFiles;
 use repository::snapshots::SnapshotRef;
 use repository::storage::Storage;
 use repository::watch::Watch;
@@ -140,6 +141,20 @@ pub fn run_watched(
     report.note(outcome);
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok((report, is_interrupted))
+}
+
+/// The files of the copy in `target` that its locked snapshots need, and until when.
+///
+/// # Errors
+/// [`Error::Usage`] when `target` is no copy of `source`; those of the storage.
+pub fn locked_files(
+    source: &Repository,
+    target: &Arc<dyn Storage>,
+    watch: &dyn Watch,
+) -> Result<LockedFiles> {
+    let target = opened(source, target)?;
+    target.verify_with(crypto::is_signed);
+    Ok(target.locked_files(watch)?)
 }
 
 /// The repository in `target`, which must be a copy of `source` or its origin.

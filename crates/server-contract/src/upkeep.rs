@@ -1,7 +1,7 @@
 //! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
 
 use api::upkeep::{
-    CheckReport, CopyForget, CopyOnly, CopyReport, ReclaimReport, UpkeepEnd, UpkeepWork,
+    CheckReport, CopyForget, CopyOnly, CopyReport, ObjectLock, ReclaimReport, UpkeepEnd, UpkeepWork,
 };
 use repository::watch::Watch;
 use std::path::Path;
@@ -53,6 +53,8 @@ pub struct CopyRequest<'a> {
     pub forget: Option<CopyForget>,
     /// Which snapshots are copied.
     pub only: &'a CopyOnly,
+    /// How the bucket locks what locked snapshots need; `None` for not at all.
+    pub object_lock: Option<ObjectLock>,
 }
 
 /// Why upkeep was not carried out.
@@ -82,8 +84,8 @@ pub trait DomainUpkeep: Send + Sync {
         watch: &dyn Watch,
     ) -> Result<ReclaimReport, UpkeepError>;
 
-    /// Copies the snapshots that the copy of the domain lacks, until all are there or `watch` ends it. Then removes from
-    /// the copy what it is not to keep.
+    /// Copies the snapshots that the copy of the domain lacks, until all are there or `watch` ends it. Then locks what is
+    /// to be locked, and removes from the copy what it is not to keep.
     ///
     /// # Errors
     /// [`UpkeepError`]; what was copied before stays so.
@@ -118,8 +120,9 @@ pub fn carried_out(
             let request = ReclaimRequest { max_waste_percent, bytes_per_sec, secret };
             worker.reclaim(folder, &request, watch).map(UpkeepEnd::Reclaimed)
         }
-        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec, forget, ref only } => {
-            let request = CopyRequest { to: Path::new(to), domain, bytes_per_sec, forget, only };
+        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec, forget, ref only, object_lock } => {
+            let to = Path::new(to);
+            let request = CopyRequest { to, domain, bytes_per_sec, forget, only, object_lock };
             worker.copy(folder, &request, watch).map(UpkeepEnd::Copied)
         }
         UpkeepWork::Check { sample_percent, position, bytes_per_sec, ref copies } => {

@@ -7,6 +7,25 @@ use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
+/// A place for copies.
+pub struct CopyPlace {
+    /// What is there.
+    pub storage: Arc<dyn Storage>,
+    /// The same, where it is a bucket.
+    pub bucket: Option<Arc<ObjectStorage>>,
+}
+
+impl CopyPlace {
+    fn directory(storage: LocalStorage) -> Self {
+        Self { storage: Arc::new(storage), bucket: None }
+    }
+
+    fn bucket(storage: ObjectStorage) -> Self {
+        let bucket = Arc::new(storage);
+        Self { storage: bucket.clone(), bucket: Some(bucket) }
+    }
+}
+
 /// Whether `place` is an address of a bucket, and no directory.
 pub fn is_bucket(place: &str) -> bool {
     Location::parse(place).is_some()
@@ -16,10 +35,10 @@ pub fn is_bucket(place: &str) -> bool {
 ///
 /// # Errors
 /// When it does not, or cannot be reached.
-pub fn open(place: &str) -> StorageResult<Arc<dyn Storage>> {
+pub fn open(place: &str) -> StorageResult<CopyPlace> {
     match bucket(place)? {
-        Some(storage) => Ok(Arc::new(storage)),
-        None => Ok(Arc::new(LocalStorage::open(Path::new(place))?)),
+        Some(storage) => Ok(CopyPlace::bucket(storage)),
+        None => LocalStorage::open(Path::new(place)).map(CopyPlace::directory),
     }
 }
 
@@ -27,12 +46,12 @@ pub fn open(place: &str) -> StorageResult<Arc<dyn Storage>> {
 ///
 /// # Errors
 /// When it cannot be made or used.
-pub fn create(place: &str) -> StorageResult<Arc<dyn Storage>> {
+pub fn create(place: &str) -> StorageResult<CopyPlace> {
     let Some(storage) = bucket(place)? else {
-        return Ok(Arc::new(LocalStorage::create(Path::new(place))?));
+        return LocalStorage::create(Path::new(place)).map(CopyPlace::directory);
     };
     storage.probe()?;
-    Ok(Arc::new(storage))
+    Ok(CopyPlace::bucket(storage))
 }
 
 fn bucket(place: &str) -> StorageResult<Option<ObjectStorage>> {

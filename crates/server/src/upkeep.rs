@@ -4,6 +4,7 @@
 
 mod copies;
 mod healing;
+mod object_locks;
 pub(crate) mod pace;
 
 use api::upkeep::{CheckReport, CopyReport, ReclaimReport};

@@ -52,7 +52,9 @@ pub use said::{Said, SaidOfNode};
 pub use schedule::Schedule;
 pub use site::{OBJECTS_MAX, Site};
 pub use unit::{DEFAULT_UNIT, Unit};
-pub use upkeep::{DEFAULT_UPKEEP, Percent, PercentError, Rate, RateError, Upkeep, UpkeepTask};
+pub use upkeep::{
+    DEFAULT_UPKEEP, ObjectLock, Percent, PercentError, Rate, RateError, Upkeep, UpkeepTask,
+};
 
 #[cfg(test)]
 mod tests;

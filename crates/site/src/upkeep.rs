@@ -45,6 +45,19 @@ pub struct Upkeep {
     /// `copy` copies only snapshots of these classes; of all if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+    /// How the bucket of the copies locks what locked snapshots need; without it, nothing is locked there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object_lock: Option<ObjectLock>,
+}
+
+/// Who can end a lock of an object in a bucket early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectLock {
+    /// Nobody, the owner of the bucket included.
+    Compliance,
+    /// Who has the permission to bypass it.
+    Governance,
 }
 
 impl Default for Upkeep {
@@ -60,6 +73,7 @@ impl Default for Upkeep {
             keep_expired: None,
             policies: Vec::new(),
             classes: Vec::new(),
+            object_lock: None,
         }
     }
 }

@@ -29,7 +29,7 @@ fn names(names: &[&str]) -> BTreeSet<String> {
 #[test]
 fn an_export_is_read_as_the_same_site() {
     let site = file::read(FULL).unwrap();
-    assert_eq!(site.len(), 15);
+    assert_eq!(site.len(), 16);
     let text = file::write(&site);
     let again = file::read(&text).unwrap();
     assert_eq!(again, site);

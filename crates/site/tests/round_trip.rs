@@ -139,6 +139,7 @@ fn upkeep() -> impl Strategy<Value = Upkeep> {
         keep_expired: kept.filter(|_| tasks.contains(&UpkeepTask::Copy)),
         policies: Vec::new(),
         classes: Vec::new(),
+        object_lock: None,
         tasks,
         domains: a.then(|| "x".to_owned()).into_iter().collect(),
         schedules: b.then(|| "nightly".to_owned()).into_iter().collect(),

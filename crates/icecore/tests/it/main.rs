@@ -27,6 +27,7 @@ mod machine;
 mod measuring;
 mod names;
 mod node_commands;
+mod object_locking;
 mod object_storage;
 mod output;
 mod parity;

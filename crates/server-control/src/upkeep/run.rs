@@ -7,7 +7,9 @@ use crate::domain_repository::DomainRepository::{self, Local, Remote};
 use crate::jobs::Jobs;
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::jobs::{JobCause, JobState, Progress};
-use api::upkeep::{CheckReport, CopyForget, CopyOnly, CopyReport, UpkeepEnd, UpkeepWork};
+use api::upkeep::{
+    CheckReport, CopyForget, CopyOnly, CopyReport, ObjectLock, UpkeepEnd, UpkeepWork,
+};
 use catalog::jobs::Ending;
 use catalog::upkeep::{DomainUpkeep, NewUpkeepJob, OpenUpkeepJob};
 use clock::Reading;
@@ -161,7 +163,8 @@ fn work_of(
             let (to, domain) = (upkeep.to.clone()?, wanted.domain.clone());
             let (policies, classes) = (upkeep.policies.clone(), upkeep.classes.clone());
             let only = CopyOnly { policies, classes };
-            UpkeepWork::Copy { to, domain, bytes_per_sec, forget: forget(upkeep, now), only }
+            let (forget, object_lock) = (forget(upkeep, now), upkeep.object_lock.map(lock));
+            UpkeepWork::Copy { to, domain, bytes_per_sec, forget, only, object_lock }
         }
         UpkeepTask::Reclaim => {
             let max_waste_percent = upkeep.max_waste.value();
@@ -172,6 +175,13 @@ fn work_of(
             UpkeepWork::Check { sample_percent, position, bytes_per_sec, copies }
         }
     })
+}
+
+fn lock(lock: site::ObjectLock) -> ObjectLock {
+    match lock {
+        site::ObjectLock::Compliance => ObjectLock::Compliance,
+        site::ObjectLock::Governance => ObjectLock::Governance,
+    }
 }
 
 /// What goes from copies: nothing by a clock that is in doubt.
@@ -282,6 +292,11 @@ impl Came {
     fn of_copy(report: &CopyReport) -> Self {
         let came = Self::done(json(report));
         let came = if report.is_done { came } else { came.stopped() };
+        if let Some(why) = &report.not_locked {
+            let what = format!("locks do not reach the bucket of the copy: {why}");
+            let alarm = Some(what.clone());
+            return Self { state: JobState::Failed, error: Some(what), alarm, ..came };
+        }
         if report.left_out == 0 {
             return came;
         }

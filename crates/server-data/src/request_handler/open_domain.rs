@@ -61,7 +61,9 @@ pub(super) fn no_repository() -> Packet {
 fn copy(place: &Path) -> Copy {
     let place = place.display().to_string();
     let at = place.clone();
-    let open = move || copy_places::open(&at).map_err(|error| error.to_string());
+    let open = move || {
+        copy_places::open(&at).map(|place| place.storage).map_err(|error| error.to_string())
+    };
     Copy::new(place, Box::new(open))
 }
 

@@ -1,6 +1,6 @@
 //! Copies of domains in a second place, a directory or a bucket: each a whole repository, made without a key.
 
-use super::failed;
+use super::{failed, object_locks};
 use api::Name;
 use api::upkeep::{CopyForget, CopyOnly, CopyReport};
 use pipeline::copy::{self, CopyOptions};
@@ -10,7 +10,7 @@ use repository::snapshots::SnapshotRef;
 use repository::storage::{Storage, StorageResult};
 use repository::{Repository, watch::Watch};
 use server_contract::upkeep::{CopyRequest, UpkeepError};
-use server_data::copy_places;
+use server_data::copy_places::{self, CopyPlace};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,14 +56,23 @@ pub(super) fn copy(
     watch: &dyn Watch,
 ) -> Result<CopyReport, UpkeepError> {
     let snapshots = chosen(source, request.only).map_err(super::of_engine)?;
-    let target = storage(place).map_err(|error| failed(store::Error::from(error).into()))?;
+    let there = there(place).map_err(|error| failed(store::Error::from(error).into()))?;
     let options = CopyOptions { snapshots, ..CopyOptions::default() };
-    let done = copy::run_watched(source, &target, &options, watch);
-    let copied = done.map(|(done, is_ended)| report(done, !is_ended)).map_err(failed)?;
-    match request.forget.filter(|_| copied.is_done) {
-        Some(forget) => followed(source, &target, forget, copied, watch),
-        None => Ok(copied),
+    let done = copy::run_watched(source, &there.storage, &options, watch);
+    let mut copied = done.map(|(done, is_ended)| report(done, !is_ended)).map_err(failed)?;
+    let lock = |copied: &mut CopyReport| {
+        if let (Some(bucket), Some(object_lock)) = (&there.bucket, request.object_lock) {
+            object_locks::lock(source, bucket, object_lock, copied, watch);
+        }
+    };
+    lock(&mut copied);
+    if let Some(forget) = request.forget.filter(|_| copied.is_done) {
+        copied = followed(source, &there.storage, forget, copied, watch)?;
+        if copied.bytes_freed > 0 {
+            lock(&mut copied); // the reclaim may have moved what is locked
+        }
     }
+    Ok(copied)
 }
 
 /// The snapshots that are copied; `None` for all. One of which nobody knows what it is belongs to them.
@@ -107,9 +116,9 @@ fn followed(
     Ok(CopyReport { expired: done.snapshots, bytes_freed, ..copied })
 }
 
-fn storage(place: &str) -> StorageResult<Arc<dyn Storage>> {
+fn there(place: &str) -> StorageResult<CopyPlace> {
     match copy_places::open(place) {
-        Ok(there) if config::exists(&*there).unwrap_or(false) => Ok(there),
+        Ok(there) if config::exists(&*there.storage).unwrap_or(false) => Ok(there),
         _ => copy_places::create(place),
     }
 }
@@ -126,8 +135,7 @@ fn report(done: copy::CopyReport, is_done: bool) -> CopyReport {
         left_out: done.left_out.len() as u64,
         reasons: reasons.map(|left| format!("{:.8}: {}", left.id, left.reason)).collect(),
         is_done,
-        expired: 0,
-        bytes_freed: 0,
+        ..CopyReport::default()
     }
 }
 
@@ -137,7 +145,7 @@ mod tests {
 
     fn asked<'a>(to: &'a Path, domain: &'a str) -> CopyRequest<'a> {
         static ALL: CopyOnly = CopyOnly { policies: Vec::new(), classes: Vec::new() };
-        CopyRequest { to, domain, bytes_per_sec: None, forget: None, only: &ALL }
+        CopyRequest { to, domain, bytes_per_sec: None, forget: None, only: &ALL, object_lock: None }
     }
 
     #[test]

@@ -38,7 +38,9 @@ pub(super) fn healed(
 /// The copy at `place`, if it is one of this domain.
 fn opened(domain: &Domain, place: &str) -> Option<Arc<Repository>> {
     let at = place.to_owned();
-    let open = move || copy_places::open(&at).map_err(|error| error.to_string());
+    let open = move || {
+        copy_places::open(&at).map(|place| place.storage).map_err(|error| error.to_string())
+    };
     let copy = Copy::new(place.to_owned(), Box::new(open));
     let looked = copy.look(domain.repository.config());
     looked.inspect_err(|why| tracing::warn!(place, why, "a copy cannot be used")).ok()
