@@ -1,6 +1,7 @@
 //! Connections to a storage that speaks S3.
 
 use crate::client::Client;
+use crate::credential_process::Renewed;
 use crate::credentials::Credentials;
 use crate::location::Location;
 use crate::requests::{Counted, Requests};
@@ -71,9 +72,11 @@ pub fn connect_through<C: HttpConnector>(
     connector: &dyn Fn() -> C,
 ) -> StorageResult<Client> {
     let requests = Arc::new(Requests::default());
+    let renewed = access.credentials.renewed().map(Arc::new);
     let build = |timeout| {
         let connector = Counted { inner: connector(), requests: requests.clone() };
-        build(location, access, connector, timeout).map_err(|error| unusable(location, &error))
+        build(location, access, connector, timeout, renewed.clone())
+            .map_err(|error| unusable(location, &error))
     };
     let (small, bulk) = (Arc::new(build(SMALL_TIMEOUT)?), Arc::new(build(BULK_TIMEOUT)?));
     let counted = Counted { inner: connector(), requests: requests.clone() };
@@ -105,8 +108,9 @@ fn build<C: HttpConnector>(
     access: &Access,
     connector: C,
     timeout: Duration,
+    renewed: Option<Arc<Renewed>>,
 ) -> object_store::Result<AmazonS3> {
-    let Credentials { access_key, secret_key, session_token, region, endpoint } =
+    let Credentials { access_key, secret_key, session_token, region, endpoint, process: _ } =
         &access.credentials;
     let options = options(&access.credentials, timeout);
     let backoff = BackoffConfig {
@@ -125,6 +129,9 @@ fn build<C: HttpConnector>(
         .with_retry(retry);
     if let Some(token) = session_token {
         builder = builder.with_token(token);
+    }
+    if let Some(renewed) = renewed {
+        builder = builder.with_credentials(renewed);
     }
     if let Some(endpoint) = endpoint {
         builder = builder.with_endpoint(endpoint);

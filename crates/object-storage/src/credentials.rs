@@ -1,6 +1,8 @@
 //! Who we are to the object storage, and where it is: from the environment that other programs use, too, and from the
 //! shared credentials file.
 
+use crate::credential_process::{self, Renewed, Said};
+use jiff::Timestamp;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -19,6 +21,16 @@ pub struct Credentials {
     pub region: String,
     /// Address of the storage, unless it is AWS.
     pub endpoint: Option<String>,
+    /// The command that gave them, which gives others before they end.
+    pub process: Option<Process>,
+}
+
+/// A command that gives credentials.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Process {
+    command: String,
+    /// When those end that it gave.
+    expires: Option<Timestamp>,
 }
 
 impl fmt::Debug for Credentials {
@@ -37,38 +49,87 @@ impl Credentials {
         let endpoint = set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL"));
         let region = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION"));
         let profile = set("AWS_PROFILE").unwrap_or_else(|| "default".into());
-        let (access_key, secret_key, session_token, of_file) =
-            match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
-                (Some(key), Some(secret)) => (key, secret, set("AWS_SESSION_TOKEN"), None),
-                (Some(_), None) => return Err("AWS_SECRET_ACCESS_KEY is not set".into()),
-                (None, Some(_)) => return Err("AWS_ACCESS_KEY_ID is not set".into()),
-                (None, None) => from_file(&set, &profile)?,
-            };
+        let given = match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
+            (Some(access_key), Some(secret_key)) => Given {
+                access_key,
+                secret_key,
+                session_token: set("AWS_SESSION_TOKEN"),
+                ..Given::default()
+            },
+            (Some(_), None) => return Err("AWS_SECRET_ACCESS_KEY is not set".into()),
+            (None, Some(_)) => return Err("AWS_ACCESS_KEY_ID is not set".into()),
+            (None, None) => from_files(&set, &profile)?,
+        };
+        let Given { access_key, secret_key, session_token, region: of_file, process } = given;
         let region = region.or(of_file).unwrap_or_else(|| REGION.into());
-        Ok(Self { access_key, secret_key, session_token, region, endpoint })
+        Ok(Self { access_key, secret_key, session_token, region, endpoint, process })
+    }
+
+    /// Who gives others before these end.
+    pub(crate) fn renewed(&self) -> Option<Renewed> {
+        let Process { command, expires } = self.process.as_ref()?;
+        let (key, secret) = (self.access_key.clone(), self.secret_key.clone());
+        let known = Said::new(key, secret, self.session_token.clone(), *expires);
+        Some(Renewed::new(command, known))
     }
 }
 
-type Found = (String, String, Option<String>, Option<String>);
+/// What a place says.
+#[derive(Default)]
+struct Given {
+    access_key: String,
+    secret_key: String,
+    session_token: Option<String>,
+    region: Option<String>,
+    process: Option<Process>,
+}
 
-fn from_file(set: &impl Fn(&str) -> Option<String>, profile: &str) -> Result<Found, String> {
-    let home = || Some(PathBuf::from(set("HOME")?).join(".aws/credentials"));
-    let path = set("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from).or_else(home);
+/// Keys of the credentials file come first, then the command of either file.
+fn from_files(set: &impl Fn(&str) -> Option<String>, profile: &str) -> Result<Given, String> {
+    let home = |name: &str| Some(PathBuf::from(set("HOME")?).join(".aws").join(name));
+    let path = |variable: &str, name: &str| set(variable).map(PathBuf::from).or_else(|| home(name));
     let none = "no credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set";
-    let path = path.ok_or_else(|| none.to_owned())?;
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| format!("{none}, and {}: {error}", path.display()))?;
-    let value = |name: &str| value(&text, profile, name);
-    match (value("aws_access_key_id"), value("aws_secret_access_key")) {
-        (Some(key), Some(secret)) => Ok((key, secret, value("aws_session_token"), value("region"))),
-        _ => Err(format!("{none}, and {} has no profile [{profile}] with both", path.display())),
+    let Some(path_of_keys) = path("AWS_SHARED_CREDENTIALS_FILE", "credentials") else {
+        return Err(none.to_owned());
+    };
+    let keys = std::fs::read_to_string(&path_of_keys);
+    let of_keys = |name: &str| value(keys.as_ref().ok()?, &format!("[{profile}]"), name);
+    if let (Some(access_key), Some(secret_key)) =
+        (of_keys("aws_access_key_id"), of_keys("aws_secret_access_key"))
+    {
+        let (session_token, region) = (of_keys("aws_session_token"), of_keys("region"));
+        return Ok(Given { access_key, secret_key, session_token, region, process: None });
     }
+    let config =
+        path("AWS_CONFIG_FILE", "config").and_then(|path| std::fs::read_to_string(path).ok());
+    let header =
+        if profile == "default" { "[default]".into() } else { format!("[profile {profile}]") };
+    let of_config = |name: &str| value(config.as_deref()?, &header, name);
+    let known = |name: &str| of_keys(name).or_else(|| of_config(name));
+    if let Some(command) = known("credential_process") {
+        return of_process(command, known("region"));
+    }
+    let path = path_of_keys.display();
+    Err(match &keys {
+        Err(error) => format!("{none}, and {path}: {error}"),
+        Ok(_) => format!("{none}, and {path} has no profile [{profile}] with both"),
+    })
 }
 
-/// The value of `name` in the section `profile`.
-fn value(text: &str, profile: &str, name: &str) -> Option<String> {
+fn of_process(command: String, region: Option<String>) -> Result<Given, String> {
+    let said = credential_process::run(&command)?;
+    Ok(Given {
+        access_key: said.access_key_id,
+        secret_key: said.secret_access_key,
+        session_token: said.session_token,
+        region,
+        process: Some(Process { command, expires: said.expiration }),
+    })
+}
+
+/// The value of `name` in the section with this header.
+fn value(text: &str, header: &str, name: &str) -> Option<String> {
     let mut lines = text.lines().map(str::trim);
-    let header = format!("[{profile}]");
     lines.by_ref().find(|line| *line == header)?;
     let pairs =
         lines.take_while(|line| !line.starts_with('[')).filter_map(|line| line.split_once('='));
@@ -109,6 +170,31 @@ mod tests {
         let other = find(&[file, ("AWS_PROFILE", "other")]).unwrap();
         assert_eq!((&*other.secret_key, &*other.region), ("d", "e"));
         assert!(find(&[file, ("AWS_PROFILE", "none")]).unwrap_err().contains("[none]"));
+    }
+
+    #[test]
+    fn a_command_of_the_profile_gives_credentials_where_no_keys_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let command = r#"echo '{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "2030-01-01T00:00:00Z"}'"#;
+        let text = format!("[profile work]\nregion = r\ncredential_process = {command}\n");
+        std::fs::write(path("config"), text).unwrap();
+        let (keys, config) = (path("credentials"), path("config"));
+        let variables = [
+            ("AWS_SHARED_CREDENTIALS_FILE", &*keys),
+            ("AWS_CONFIG_FILE", &config),
+            ("AWS_PROFILE", "work"),
+        ];
+        let found = find(&variables).unwrap();
+        assert_eq!((&*found.access_key, &*found.region), ("a", "r"));
+        assert!(found.renewed().is_some() && found.process.unwrap().expires.is_some());
+        assert!(find(&variables[..2]).unwrap_err().contains("no credentials"), "another profile");
+        std::fs::write(&keys, "[work]\naws_access_key_id = c\naws_secret_access_key = d\n")
+            .unwrap();
+        let written = find(&variables).unwrap();
+        assert!(written.access_key == "c" && written.renewed().is_none(), "keys come first");
+        std::fs::write(&keys, "[work]\ncredential_process = exit 4\n").unwrap();
+        assert!(find(&variables).unwrap_err().contains("exit status: 4"));
     }
 
     #[test]

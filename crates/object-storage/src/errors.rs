@@ -99,6 +99,11 @@ pub(crate) fn answered(
     StorageError::new(operation, name, io::Error::new(kind, shown))
 }
 
+/// There are no credentials for a request.
+pub(crate) fn of_credentials(why: String) -> object_store::Error {
+    object_store::Error::Unauthenticated { path: String::new(), source: why.into() }
+}
+
 /// Whether the storage said no, so that nothing was done and nothing will be.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error::{

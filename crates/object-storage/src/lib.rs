@@ -13,6 +13,7 @@
 mod cache;
 mod client;
 mod connect;
+mod credential_process;
 mod credentials;
 mod errors;
 mod lease;
@@ -35,7 +36,7 @@ mod versions;
 
 pub use client::Client;
 pub use connect::{Access, connect, connect_through, from_environment};
-pub use credentials::Credentials;
+pub use credentials::{Credentials, Process};
 pub use location::Location;
 pub use object_lock::{LockMode, Locked};
 pub use requests::{Asked, Requests};

@@ -69,6 +69,27 @@ impl Bucket {
 }
 
 #[test]
+fn a_command_of_the_profile_opens_a_bucket() {
+    let bucket = Bucket::new();
+    let [key, secret] = testkit::s3::KEYS;
+    let said =
+        format!(r#"{{"Version": 1, "AccessKeyId": "{key}", "SecretAccessKey": "{secret}"}}"#);
+    let (folder, config) = (bucket.machine.path(""), bucket.machine.path("config"));
+    std::fs::write(bucket.machine.path("said"), said).unwrap();
+    let command = format!("cat {}said", folder.display());
+    std::fs::write(&config, format!("[default]\ncredential_process = {command}\n")).unwrap();
+    let run = |config: &Path| {
+        let mut command = bucket.command(&["snapshots"]);
+        command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+        ended(command.env("AWS_CONFIG_FILE", config).env("HOME", &folder))
+    };
+    run(&config).ends(0);
+    std::fs::write(bucket.machine.path("said"), "nothing").unwrap();
+    let refused = run(&config).ends(13);
+    assert!(refused.stderr.contains("credential_process"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_repository_in_a_bucket_does_what_one_on_a_disk_does() {
     let bucket = Bucket::new();
     bucket.machine.write("large", &random(3 << 20));

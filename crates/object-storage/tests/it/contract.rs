@@ -20,7 +20,8 @@ pub(crate) fn in_memory(store: &Arc<InMemory>) -> ObjectStorage {
 pub(crate) fn access(gateway: &Gateway) -> Access {
     let [access_key, secret_key] = KEYS.map(str::to_owned);
     let (session_token, region, endpoint) = (None, "us-east-1".into(), Some(gateway.endpoint()));
-    Access::new(Credentials { access_key, secret_key, session_token, region, endpoint })
+    let process = None;
+    Access::new(Credentials { access_key, secret_key, session_token, region, endpoint, process })
 }
 
 /// A repository of its own on a real storage.
