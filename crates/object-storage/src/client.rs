@@ -251,6 +251,18 @@ impl Client {
         self.put(name, bytes)
     }
 
+    /// The answer to one request about the whole bucket.
+    pub(crate) fn ask(&self, operation: &'static str, request: Request) -> StorageResult<Bytes> {
+        let answer = self.send((operation, &self.location), vec![request]).pop();
+        answer.unwrap_or_else(|| Ok(Bytes::new()))
+    }
+
+    /// With what all keys of this repository begin.
+    pub(crate) fn prefix(&self) -> String {
+        let prefix = self.path("").to_string();
+        if prefix.is_empty() { prefix } else { format!("{}/", prefix.trim_end_matches('/')) }
+    }
+
     /// The length of the object `name`, in bytes.
     pub(crate) fn length(&self, name: &str) -> StorageResult<u64> {
         let (path, store) = (self.path(name), self.store.clone());

@@ -32,6 +32,7 @@ mod snapshots;
 mod staging;
 mod storage;
 mod takeover;
+mod uploads;
 mod versions;
 
 pub use client::Client;

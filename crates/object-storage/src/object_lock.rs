@@ -94,10 +94,9 @@ impl ObjectStorage {
     pub fn can_lock(&self) -> StorageResult<()> {
         let client = self.client();
         let request = Request::get("".into(), &[("object-lock", "")]);
-        let what = ("ask for Object Lock of", client.location());
-        let answer = match client.send(what, vec![request]).pop() {
-            Some(Err(error)) if !says_no_lock(&error) => return Err(error),
-            answer => answer.and_then(Result::ok).unwrap_or_default(),
+        let answer = match client.ask("ask for Object Lock of", request) {
+            Err(error) if !says_no_lock(&error) => return Err(error),
+            answer => answer.unwrap_or_default(),
         };
         let parsed: Option<Configuration> = parse(&answer);
         if parsed.is_some_and(|found| found.enabled == "Enabled") {

@@ -4,6 +4,7 @@ use crate::lease::{self, Held, Leases, Moment};
 use crate::names::{BEHIND_CONTAINERS, LEASE, Names, ROOTS, number, numbered};
 use crate::storage::{ObjectStorage, Shared, State};
 use crate::takeover;
+use crate::uploads;
 use bytes::Bytes;
 use repository::storage::{LockGuard, StorageError, StorageResult};
 use std::io::{Error, ErrorKind};
@@ -131,6 +132,8 @@ impl Drop for Guard {
             && self.shared.client.delete(&old).is_ok()
         {
             old.iter().for_each(|name| state.names.remove(name));
+            // Like these, seldom: nothing is lost if it fails, and the next time comes.
+            let _ = uploads::abort(&self.shared.client, uploads::ABANDONED_AFTER);
         }
         self.held.end();
     }

@@ -67,7 +67,7 @@ impl Requests {
         let query = request.uri().query().unwrap_or_default();
         let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
         let kind = match request.method().as_str() {
-            "GET" if has("list-type") => &self.lists,
+            "GET" if ["list-type", "versions", "uploads"].into_iter().any(has) => &self.lists,
             "GET" | "HEAD" => &self.reads,
             "DELETE" => &self.deletes,
             "POST" if has("delete") => &self.deletes,

@@ -9,10 +9,12 @@ use crate::names::{
 use crate::ownership::Guard;
 use crate::probe;
 use crate::reader::{Kept, MemoryReader, ObjectReader};
+use crate::requests::Asked;
 use crate::rows::row_of;
 use crate::runs::Runs;
 use crate::staging::Staging;
 use crate::takeover::Ended;
+use crate::uploads;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use repository::storage::{
@@ -164,6 +166,20 @@ impl ObjectStorage {
     /// Believes no look at the lease for longer than this. For tests.
     pub fn look_again_after(&mut self, checked_for: Duration) {
         self.checked_for = checked_for;
+    }
+
+    /// Ends uploads that began longer ago than `age`; how many. Happens by itself with those of more than a day, now and
+    /// then when a writer ends.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn abort_uploads(&self, age: Duration) -> StorageResult<u64> {
+        uploads::abort(self.client(), age)
+    }
+
+    /// What this process has asked of the storage until now.
+    pub fn asked(&self) -> Asked {
+        self.client().requests().until_now()
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {

@@ -219,9 +219,8 @@ fn keeps_versions(client: &Client) -> StorageResult<()> {
         #[serde(rename = "Status", default)]
         status: String,
     }
-    let what = ("ask for versions of", client.location());
-    let answer = client.send(what, vec![Request::get("".into(), &[("versioning", "")])]);
-    let answer = answer.into_iter().next().unwrap_or_else(|| Ok(Vec::new().into()))?;
+    let request = Request::get("".into(), &[("versioning", "")]);
+    let answer = client.ask("ask for versions of", request)?;
     let text = std::str::from_utf8(&answer).unwrap_or_default();
     let found: Option<Versioning> = quick_xml::de::from_str(text).ok();
     // What was kept before it was suspended can still be had.
@@ -234,14 +233,11 @@ fn keeps_versions(client: &Client) -> StorageResult<()> {
 
 /// The next versions behind this key and version.
 fn page(client: &Client, (key, version): &(String, String)) -> StorageResult<Page> {
-    let below = client.path("").to_string();
-    let prefix = if below.is_empty() { below } else { format!("{}/", below.trim_end_matches('/')) };
+    let prefix = client.prefix();
     let mut query = vec![("versions", ""), ("prefix", &*prefix)];
     let behind = [("key-marker", &**key), ("version-id-marker", &**version)];
     query.extend(behind.into_iter().filter(|(_, value)| !value.is_empty()));
-    let what = ("list", client.location());
-    let answer = client.send(what, vec![Request::get("".into(), &query)]);
-    let answer = answer.into_iter().next().unwrap_or_else(|| Ok(Vec::new().into()))?;
+    let answer = client.ask("list", Request::get("".into(), &query))?;
     parsed(&answer).ok_or_else(|| unreadable(client))
 }
 

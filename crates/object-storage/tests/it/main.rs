@@ -14,3 +14,4 @@ mod oversized;
 mod presence;
 mod probing;
 mod runs;
+mod uploads;
