@@ -162,6 +162,26 @@ pub struct CopyReport {
     /// Why not, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_locked: Option<String>,
+    /// What was asked of the bucket; nothing where the copy is in a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
+}
+
+/// Requests to an object storage, by what providers charge for. Repeated ones count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// Those that write objects or parts of them, or lock them.
+    pub writes: u64,
+    /// Those that list, of up to 1,000 names each.
+    pub lists: u64,
+    /// Those that read objects or parts of them, or ask for locks.
+    pub reads: u64,
+    /// Those that delete, of up to 1,000 objects each.
+    pub deletes: u64,
+    /// Bytes of what was written.
+    pub sent_bytes: u64,
+    /// Bytes of objects that were read.
+    pub received_bytes: u64,
 }
 
 /// What a move of a domain did: the report of its job.

@@ -140,6 +140,9 @@ fn locks_of_a_policy_reach_the_bucket_of_the_copy() {
     let job = copied(machine);
     let locked = report(&job)["objects_locked"].as_u64().unwrap();
     assert!(job["state"] == "complete" && locked > 5, "{job}");
+    let requests = &report(&job)["requests"];
+    let writes = requests["writes"].as_u64().unwrap();
+    assert!(writes >= 2 * locked && requests["sent_bytes"].as_u64() > Some(2 << 20), "{requests}");
     let key = govern(machine, &["key", "web", "--quiet"]).ends(0).text();
 
     // Somebody took the server over, with what it knows of the bucket.

@@ -2,7 +2,8 @@
 
 use super::{failed, object_locks};
 use api::Name;
-use api::upkeep::{CopyForget, CopyOnly, CopyReport};
+use api::upkeep::{CopyForget, CopyOnly, CopyReport, Requests};
+use object_storage::Asked;
 use pipeline::copy::{self, CopyOptions};
 use repository::config;
 use repository::reclaim::ReclaimOptions;
@@ -72,6 +73,7 @@ pub(super) fn copy(
             lock(&mut copied); // the reclaim may have moved what is locked
         }
     }
+    copied.requests = there.bucket.as_ref().map(|bucket| requests(bucket.asked()));
     Ok(copied)
 }
 
@@ -121,6 +123,11 @@ fn there(place: &str) -> StorageResult<CopyPlace> {
         Ok(there) if config::exists(&*there.storage).unwrap_or(false) => Ok(there),
         _ => copy_places::create(place),
     }
+}
+
+fn requests(asked: Asked) -> Requests {
+    let Asked { writes, lists, reads, deletes, sent_bytes, received_bytes } = asked;
+    Requests { writes, lists, reads, deletes, sent_bytes, received_bytes }
 }
 
 fn report(done: copy::CopyReport, is_done: bool) -> CopyReport {
