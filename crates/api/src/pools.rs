@@ -85,6 +85,9 @@ pub struct MoveDomain {
     /// End what runs in the domain, instead of waiting until nothing does. Backups resume by themselves.
     #[serde(default)]
     pub interrupt: bool,
+    /// The most bytes to copy in a second while the domain is in use; no limit when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_sec: Option<u64>,
 }
 
 /// Changes the state of a pool.

@@ -3,6 +3,7 @@
 
 mod job_labels;
 mod looking;
+mod move_rates;
 mod moves;
 mod pools;
 mod schedules;
@@ -30,6 +31,7 @@ pub(crate) const STEPS: &[&str] = &[
     upkeep::STEP,
     pools::STEP,
     moves::STEP,
+    move_rates::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

@@ -44,6 +44,8 @@ pub struct MoveTo {
     pub pool: Name,
     /// Whether it ends what runs in the domain, instead of waiting for it.
     pub interrupt: bool,
+    /// The most bytes that it copies in a second while the domain is in use; `None` for no limit.
+    pub bytes_per_sec: Option<u64>,
 }
 
 /// What is settled of a schedule at once.
@@ -246,12 +248,14 @@ fn domain_upkeep(row: &Row) -> Result<DomainUpkeep> {
 
 fn wanted(look: &Sql<'_>, job: &Job) -> Result<NewUpkeepJob> {
     let select =
-        "SELECT upkeep, schedule, task, until, pool, interrupt FROM upkeep_jobs WHERE job = $1";
+        "SELECT upkeep, schedule, task, until, pool, interrupt, bytes_per_sec FROM upkeep_jobs
+         WHERE job = $1";
     look.one(select, values![job.id], |row| {
         let interrupt = row.get::<i64>(5)? != 0;
         let pool = row.get::<Option<Word<_>>>(4)?;
+        let bytes_per_sec = row.get(6)?;
         Ok(NewUpkeepJob {
-            to: pool.map(|pool| MoveTo { pool: pool.0, interrupt }),
+            to: pool.map(|pool| MoveTo { pool: pool.0, interrupt, bytes_per_sec }),
             upkeep: row.get(0)?,
             schedule: row.get(1)?,
             domain: job.domain.clone(),
@@ -293,8 +297,9 @@ fn queue(change: &Sql<'_>, now_secs: i64, new: &NewUpkeepJob) -> Result<Option<u
         |row| row.get(0),
     )?;
     change.execute(
-        "INSERT INTO upkeep_jobs (job, upkeep, schedule, task, until, pool, interrupt)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO upkeep_jobs
+             (job, upkeep, schedule, task, until, pool, interrupt, bytes_per_sec)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         values![
             id,
             upkeep,
@@ -302,7 +307,8 @@ fn queue(change: &Sql<'_>, now_secs: i64, new: &NewUpkeepJob) -> Result<Option<u
             task,
             until,
             to.as_ref().map(|to| Word(&to.pool)),
-            i64::from(to.as_ref().is_some_and(|to| to.interrupt))
+            i64::from(to.as_ref().is_some_and(|to| to.interrupt)),
+            to.as_ref().and_then(|to| to.bytes_per_sec)
         ],
     )?;
     Ok(Some(id))

@@ -24,6 +24,9 @@ pub struct MoveRequest<'a> {
     pub others: &'a [PathBuf],
     /// What runs in the domain is ended, instead of waited for.
     pub interrupt: bool,
+    /// The most bytes to copy in a second while the domain is in use; `None` for no limit. While it is closed, nobody
+    /// else is there to be spared, and everybody waits.
+    pub bytes_per_sec: Option<u64>,
     /// An earlier move was killed when the catalog named the other pool already.
     pub is_switched: bool,
 }

@@ -4,7 +4,8 @@
 //! the other pool, and the directory in the first one is removed. Killed at any step, the next move goes on; until then
 //! the domain is where the catalog says, or nobody opens it.
 
-use crate::upkeep::{of_engine, pace};
+use crate::upkeep::of_engine;
+use crate::upkeep::pace::{self, Pace};
 use repository::Repository;
 use repository::lease::LeasePurpose;
 use repository::local::LocalStorage;
@@ -137,7 +138,8 @@ impl Attempt<'_> {
         }
         let domain = self.shared.domains.open(from).map_err(of_engine)?;
         let target = self.target()?;
-        let copy = Move::new(&domain.repository, &target, self.watch);
+        let pace = Pace::new(self.watch, self.request.bytes_per_sec);
+        let copy = Move::new(&domain.repository, &target, &pace);
         if is_first && let Err(error) = has_room(&copy, &target) {
             // What an earlier move copied stays.
             let _ = fs::remove_dir(unfinished(self.request.to));

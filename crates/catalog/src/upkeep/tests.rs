@@ -48,9 +48,9 @@ fn a_run_is_settled_with_its_jobs_and_once(on: On) {
 
 fn a_move_says_where_to_and_how(on: On) {
     let (_folder, catalog) = on.catalog();
-    for interrupt in [false, true] {
-        let to = Some(MoveTo { pool: "fast".parse().unwrap(), interrupt });
-        let task = format!("move {interrupt}");
+    for (interrupt, bytes_per_sec) in [(false, None), (true, None), (false, Some(50 << 20))] {
+        let to = Some(MoveTo { pool: "fast".parse().unwrap(), interrupt, bytes_per_sec });
+        let task = format!("move {interrupt} {bytes_per_sec:?}");
         let new = NewUpkeepJob { to, until: None, ..wanted(&task, None) };
         catalog.queue_upkeep(BY, std::slice::from_ref(&new)).unwrap();
         let open = catalog.open_upkeep_jobs().unwrap().pop().unwrap();

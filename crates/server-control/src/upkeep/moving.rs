@@ -34,7 +34,11 @@ impl Upkeep {
             domain: domain.to_string(),
             task: TASK.to_owned(),
             until: None,
-            to: Some(MoveTo { pool: wanted.pool.clone(), interrupt: wanted.interrupt }),
+            to: Some(MoveTo {
+                pool: wanted.pool.clone(),
+                interrupt: wanted.interrupt,
+                bytes_per_sec: wanted.bytes_per_sec,
+            }),
         };
         let job = self.catalog.queue_upkeep(by, std::slice::from_ref(&new))?.into_iter().next();
         let job = job.flatten().ok_or_else(|| {
@@ -90,6 +94,7 @@ pub(super) fn run(
         to: &planned.to,
         others: &planned.others,
         interrupt: to.interrupt,
+        bytes_per_sec: to.bytes_per_sec,
         is_switched: planned.is_switched,
     };
     let control = Control { upkeep, domain: &name, planned: &planned };

@@ -65,7 +65,14 @@ impl Rig {
     }
 
     fn request(&self, is_switched: bool) -> MoveRequest<'_> {
-        MoveRequest { from: &self.from, to: &self.to, others: &[], interrupt: false, is_switched }
+        MoveRequest {
+            from: &self.from,
+            to: &self.to,
+            others: &[],
+            interrupt: false,
+            bytes_per_sec: None,
+            is_switched,
+        }
     }
 
     fn moved(&self, is_switched: bool) -> Result<Moved, UpkeepError> {
@@ -94,6 +101,17 @@ fn copy_tree(from: &Path, to: &Path) {
     assert!(
         std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success()
     );
+}
+
+#[test]
+fn a_move_copies_no_faster_than_it_may() {
+    let rig = Rig::new();
+    let request = MoveRequest { bytes_per_sec: Some(8_000), ..rig.request(false) };
+    let begun = Instant::now();
+    let moved = Mover(rig.shared.clone()).move_domain(&request, &rig, &Unwatched).unwrap();
+    // The last file is paid for, and not waited for as long as it takes at this rate.
+    assert!(begun.elapsed() > Duration::from_secs_f64(moved.bytes as f64 / 16_000.0), "{moved:?}");
+    assert!(moved.is_done);
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(crate) fn step_back() {
 }
 
 /// Passes on to a watch, and waits so that a rate is kept.
-pub(super) struct Pace<'a> {
+pub(crate) struct Pace<'a> {
     watch: &'a dyn Watch,
     bytes_per_sec: Option<u64>,
     /// When everything moved so far would have been moved at this rate.
@@ -25,7 +25,7 @@ pub(super) struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    pub(super) fn new(watch: &'a dyn Watch, bytes_per_sec: Option<u64>) -> Self {
+    pub(crate) fn new(watch: &'a dyn Watch, bytes_per_sec: Option<u64>) -> Self {
         Self { watch, bytes_per_sec, paid_until: Mutex::new(Instant::now()) }
     }
 

@@ -80,7 +80,7 @@ struct SetState {
 /// pool is removed.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server pool move web-01 fast\n  icecore server pool move web-01 main --interrupt\n\nA move that was interrupted, also by a power cut, is resumed by the server, or with the same command. To end one: icecore server cancel JOB"
+    after_help = "Examples:\n  icecore server pool move web-01 fast\n  icecore server pool move web-01 fast --limit 50M\n  icecore server pool move web-01 main --interrupt\n\nA move that was interrupted, also by a power cut, is resumed by the server, or with the same command. To end one: icecore server cancel JOB"
 )]
 struct Move {
     /// The domain.
@@ -93,6 +93,9 @@ struct Move {
     /// what is missing.
     #[arg(long)]
     interrupt: bool,
+    /// Copy at most so much in a second while the domain is in use: 50M.
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    limit: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -147,7 +150,8 @@ impl SetState {
 
 impl Move {
     fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let wanted = MoveDomain { pool: self.pool.clone(), interrupt: self.interrupt };
+        let (pool, bytes_per_sec) = (self.pool.clone(), self.limit);
+        let wanted = MoveDomain { pool, interrupt: self.interrupt, bytes_per_sec };
         let started: StartedUpkeepJob =
             reach.post(&format!("/domains/{}/move", self.domain), &wanted)?;
         let job = started.job.unwrap_or_default();
