@@ -58,6 +58,14 @@ SABOTAGES = {
     "a bucket that cannot lock makes an alarm": (
         "crates/server/src/upkeep/object_locks.rs", "Err(why) => report.not_locked = Some(why),", "Err(_) => {}",
         test("icecore", "a_bucket_without_object_lock")),
+    "what the lock helper of a storage server that is away kept is not believed": (
+        "crates/server-control/src/storage_servers/table.rs",
+        "LockHelperNews::Kept(kept) if self.is_there() => return", "LockHelperNews::Kept(kept) if true => return",
+        test("icecore", "a_storage_server_whose_helper_is_not_heard")),
+    "a storage server that does not tell of its lock helper any more is an alarm": (
+        "crates/server-control/src/storage_servers/table.rs",
+        "Self::Kept(kept) | Self::Before(kept) => Self::Before(kept),", "Self::Kept(_) | Self::Before(_) => Self::None,",
+        test("icecore", "a_storage_server_whose_helper_is_not_heard")),
     "a record that lies keeps no server from giving space back": (
         "crates/pipeline/src/reclaim.rs", "(Err(_), Some(why)) => {", "(Err(_), Some(why)) if false => {",
         test("pipeline", "a_record_that_lies")),

@@ -1,5 +1,6 @@
 //! The server itself, and its audit log.
 
+use crate::Name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -41,15 +42,33 @@ pub struct Status {
     /// What its lock helper keeps; `None` without one, or before its first answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_helper: Option<LockHelper>,
+    /// The same of storage servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage_lock_helpers: Vec<StorageLockHelper>,
 }
 
-/// What the lock helper keeps of the domains in the server's own pools.
+/// What the lock helper of a storage server keeps, as of its last heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StorageLockHelper {
+    /// The storage server.
+    pub storage: Name,
+    /// What is kept there. That nothing is heard of it is a problem, too.
+    #[serde(flatten)]
+    pub kept: LockHelper,
+}
+
+/// What a lock helper keeps of the domains in the pools of its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LockHelper {
     /// Files of locked snapshots that the server cannot remove.
     pub files: u64,
     /// Domains whose locks do not reach the disk, and why.
     pub problems: Vec<String>,
+}
+
+impl LockHelper {
+    /// The most problems that are told; the log has all.
+    pub const PROBLEMS_MAX: usize = 100;
 }
 
 /// An entry of the audit log.

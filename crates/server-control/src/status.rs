@@ -4,6 +4,7 @@ use crate::certificate_issuer::CertificateIssuer;
 use crate::jobs::Jobs;
 use crate::open::Parts;
 use crate::server_identity::ServerIdentity;
+use crate::storage_servers::StorageServerTable;
 use crate::{Result, now_secs};
 use api::status::{Audit, LockHelper, Status};
 use catalog::Catalog;
@@ -22,6 +23,7 @@ pub(crate) struct ServerStatus {
     issuer: Arc<CertificateIssuer>,
     identity: Arc<ServerIdentity>,
     jobs: Arc<Jobs>,
+    storage_servers: Arc<StorageServerTable>,
     started: i64,
     lock_helper: Mutex<Option<LockHelper>>,
 }
@@ -35,6 +37,7 @@ impl ServerStatus {
             issuer: parts.issuer.clone(),
             identity: parts.identity.clone(),
             jobs: parts.jobs.clone(),
+            storage_servers: parts.table.clone(),
             started: now_secs(),
             lock_helper: Mutex::default(),
         }
@@ -69,6 +72,7 @@ impl ServerStatus {
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
             lock_helper: self.lock_helper.lock().clone(),
+            storage_lock_helpers: self.storage_servers.lock_helpers(),
         })
     }
 

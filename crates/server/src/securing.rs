@@ -80,8 +80,9 @@ impl Securing {
         }
     }
 
-    /// Looks at the domains whose turn it is.
+    /// Looks at the domains whose turn it is. The first time it tells of it also if there is none.
     fn look(&self) {
+        let is_first = self.state.lock().all_at.is_none();
         let due = self.due(Instant::now());
         for folder in &due {
             let begun = Instant::now();
@@ -93,7 +94,7 @@ impl Securing {
             }
             self.note(folder, outcome, took);
         }
-        if !due.is_empty() {
+        if is_first || !due.is_empty() {
             (self.told)(self.state.lock().summary());
         }
     }
@@ -157,6 +158,12 @@ impl State {
         });
         let mut problems: Vec<_> = failed.collect();
         problems.sort();
+        let more = problems.len().saturating_sub(LockHelper::PROBLEMS_MAX);
+        if more > 0 {
+            // In place of the last one, so that their number stays the same.
+            problems.truncate(LockHelper::PROBLEMS_MAX - 1);
+            problems.push(format!("{} further domains: see the log", more + 1));
+        }
         LockHelper { files, problems }
     }
 }

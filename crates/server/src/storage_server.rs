@@ -19,6 +19,7 @@ use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
 use api::Name;
 use api::commands::NodeCommand;
+use api::status::LockHelper;
 use api::storage_servers::{
     AccessReply, AccessRequest, AdmitReply, ForgetRequest, GrantedReader, Heartbeat,
     HeartbeatReply, LabelsReply, LabelsRequest, NodeConnection,
@@ -26,6 +27,7 @@ use api::storage_servers::{
 use granted_readers::GrantedReaders;
 use ids::KeyId;
 use jobs::Jobs;
+use parking_lot::Mutex;
 use query_limiter::QueryLimiter;
 use quotas::Quotas;
 use serde::Serialize;
@@ -83,6 +85,8 @@ pub struct StorageServer {
     queries: QueryLimiter,
     readers: GrantedReaders,
     quotas: Quotas,
+    /// What its lock helper keeps.
+    lock_helper: Mutex<Option<LockHelper>>,
 }
 
 impl StorageServer {
@@ -98,7 +102,7 @@ impl StorageServer {
         getrandom::fill(&mut run).map_err(|_| server_contract::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, nodes, jobs) = Default::default();
-        let (queries, readers, quotas) = Default::default();
+        let (queries, readers, quotas, lock_helper) = Default::default();
         Ok(Arc::new(Self {
             folder,
             control_server,
@@ -109,6 +113,7 @@ impl StorageServer {
             queries,
             readers,
             quotas,
+            lock_helper,
         }))
     }
 
@@ -125,10 +130,9 @@ impl StorageServer {
 
     /// Has the lock helper that listens at `socket` keep the files of locked snapshots.
     pub fn securing(self: &Arc<Self>, socket: PathBuf, shared: &Arc<Shared>) -> Securing {
-        let this = self.clone();
-        let folders = move || this.domain_folders();
-        // Nobody asks a storage server for its status: the log has what is wrong.
-        let told = |_| {};
+        let (listed, told) = (self.clone(), self.clone());
+        let folders = move || listed.domain_folders();
+        let told = move |kept| *told.lock_helper.lock() = Some(kept);
         Securing::new(socket, shared.domains.clone(), Box::new(folders), Box::new(told))
     }
 
@@ -161,6 +165,7 @@ impl StorageServer {
             jobs,
             readers: self.readers.to_report(),
             domains: self.quotas.to_report(|domain| self.folder.domain(None, domain)),
+            lock_helper: self.lock_helper.lock().clone(),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
         self.nodes.apply_reply(&heartbeat.nodes, &told);

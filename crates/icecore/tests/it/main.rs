@@ -54,4 +54,5 @@ mod trusting;
 mod unheard;
 mod units;
 mod upkeeping;
+mod waiting;
 mod wishes;

@@ -5,8 +5,9 @@ use crate::administration::{govern, start_with};
 use crate::locking::{ALLOW, back_up, lock_for};
 use crate::machine::{Machine, Ran, ended, random};
 use crate::node_commands::Ordered;
+use crate::waiting::ended_job;
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testkit::s3::Gateway;
 
 fn icecore(machine: &Machine, address: &str, words: &[&str]) -> Ran {
@@ -103,7 +104,7 @@ fn site(bucket: &str) -> Ordered {
     let machine = Machine::bare();
     let server = start_with(&machine, &Gateway::shared().variables());
     let ordered = Ordered::of(machine, server, ALLOW);
-    lock_for(&ordered, "30 days");
+    lock_for(&ordered.machine, "30 days");
     let (to, lock) = (format!("to=s3://{bucket}/copies"), "object_lock=compliance");
     let words = ["upkeep", "create", "away", "--set", "tasks=[\"copy\"]", "--yes"];
     govern(&ordered.machine, &[&words[..], &["--set", &to, "--set", lock]].concat()).ends(0);
@@ -113,16 +114,7 @@ fn site(bucket: &str) -> Ordered {
 /// The job of a copy, once it has ended.
 fn copied(machine: &Machine) -> Value {
     let started = govern(machine, &["upkeep", "start", "away", "--json"]).ends(0).lines();
-    let id = started[0]["job"].as_u64().unwrap().to_string();
-    let begun = Instant::now();
-    loop {
-        let job = govern(machine, &["jobs", &id, "--json"]).ends(0).lines()[0].clone();
-        if !["queued", "running"].contains(&job["state"].as_str().unwrap()) {
-            return job;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(120), "{job}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    ended_job(machine, started[0]["job"].as_u64().unwrap())
 }
 
 fn report(job: &Value) -> Value {
@@ -134,9 +126,9 @@ fn locks_of_a_policy_reach_the_bucket_of_the_copy() {
     let bucket = Gateway::shared().locking_bucket();
     let ordered = site(&bucket);
     let machine = &ordered.machine;
-    back_up(&ordered, 0);
+    back_up(machine, 0);
     machine.write("second", &random(2 << 20));
-    let newest = back_up(&ordered, 1);
+    let newest = back_up(machine, 1);
     let job = copied(machine);
     let locked = report(&job)["objects_locked"].as_u64().unwrap();
     assert!(job["state"] == "complete" && locked > 5, "{job}");
@@ -168,7 +160,7 @@ fn locks_of_a_policy_reach_the_bucket_of_the_copy() {
 #[test]
 fn a_bucket_without_object_lock_gets_the_copy_and_makes_an_alarm() {
     let ordered = site(&Gateway::shared().bucket());
-    back_up(&ordered, 0);
+    back_up(&ordered.machine, 0);
     let job = copied(&ordered.machine);
     assert_eq!(job["state"], "failed", "{job}");
     assert_eq!(report(&job)["snapshots"], 1, "what is copied is better than what is not");

@@ -1,6 +1,7 @@
 //! A server, a storage server and nodes as processes: `icecore server`, `icecore storage`, and backups that go straight
 //! to where their domain lies.
 
+use crate::lock_helping::OwnUser;
 use crate::machine::{Machine, Ran, ended, random};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
@@ -76,16 +77,41 @@ pub(crate) struct Site {
     pub(crate) storage_port: u16,
     /// Of the storage server.
     pub(crate) variables: Vec<(&'static str, String)>,
+    /// It runs as a user of its own, beside a lock helper.
+    pub(crate) has_lock_helper: bool,
 }
 
 impl Site {
     pub(crate) fn new() -> Self {
+        let mut site = Self::enrolled();
+        site.start_storage();
+        site
+    }
+
+    /// The storage server runs as a user of its own, and is told of a lock helper.
+    pub(crate) fn with_lock_helper() -> Self {
+        let mut site = Self::enrolled();
+        OwnUser::storage(&site.machine).owns_its_data();
+        site.has_lock_helper = true;
+        site.start_storage();
+        site
+    }
+
+    /// Its storage server does not run yet.
+    fn enrolled() -> Self {
         let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
         let (server, storage, variables) = (None, None, Vec::new());
-        let mut site = Self { machine, server, storage, port, storage_port, variables };
+        let mut site = Self {
+            machine,
+            server,
+            storage,
+            port,
+            storage_port,
+            variables,
+            has_lock_helper: false,
+        };
         site.start_server();
         site.enroll_storage("disk", &[]).ends(0);
-        site.start_storage();
         site
     }
 
@@ -98,7 +124,10 @@ impl Site {
     fn storage_command(&self) -> Command {
         let listen = format!("127.0.0.1:{}", self.storage_port);
         let words = ["storage", "--data", &self.folder("disk"), "--listen", &listen];
-        let mut command = self.machine.command(words);
+        let mut command = match self.has_lock_helper {
+            true => OwnUser::storage(&self.machine).server(&words),
+            false => self.machine.command(words),
+        };
         command.envs(self.variables.iter().cloned());
         command
     }

@@ -2,6 +2,7 @@
 //! work beside its sessions, and either of them may be killed meanwhile.
 
 use crate::storage_servers::Site;
+use crate::waiting::ended_job;
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
@@ -62,9 +63,7 @@ impl Rig {
     }
 
     fn ended(&self, id: u64) -> Value {
-        let is_open = |job: &Value| ["queued", "running"].contains(&job["state"].as_str().unwrap());
-        self.0.wait_for("the end of upkeep", |_| !is_open(&self.job(id)));
-        self.job(id)
+        ended_job(&self.0.machine, id)
     }
 
     /// Waits until a job has read something there.

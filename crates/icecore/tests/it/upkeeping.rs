@@ -4,6 +4,7 @@ use crate::administration::{Running, agent, govern, start_with, token};
 use crate::locking::{ALLOW, back_up, lock_for};
 use crate::machine::{Machine, Ran};
 use crate::node_commands::Ordered;
+use crate::waiting::ended_job;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -80,12 +81,7 @@ impl Site {
     }
 
     fn ended(&self, id: u64) -> Value {
-        let job = || {
-            govern(&self.machine, &["jobs", &id.to_string(), "--json"]).ends(0).lines()[0].clone()
-        };
-        let is_open = |job: &Value| ["queued", "running"].contains(&job["state"].as_str().unwrap());
-        self.waits_until("end of upkeep", || !is_open(&job()));
-        job()
+        ended_job(&self.machine, id)
     }
 
     fn containers(&self) -> Vec<PathBuf> {
@@ -308,8 +304,8 @@ fn a_server_copies_a_domain_to_a_second_place_while_a_node_backs_up_to_it() {
 fn a_copy_of_chosen_policies_and_classes_has_no_other_snapshots() {
     let ordered = Ordered::new(ALLOW);
     let machine = &ordered.machine;
-    lock_for(&ordered, "1 minute");
-    let wanted = back_up(&ordered, 0);
+    lock_for(machine, "1 minute");
+    let wanted = back_up(machine, 0);
     let mut own = machine.command(["backup", machine.source().to_str().unwrap()]);
     own.env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
     crate::machine::ended(&mut own).ends(0);
@@ -324,17 +320,8 @@ fn a_copy_of_chosen_policies_and_classes_has_no_other_snapshots() {
         chosen.iter().for_each(|set| words.extend(["--set", *set]));
         govern(machine, &words).ends(0);
         let started = govern(machine, &["upkeep", "start", name, "--json"]).ends(0).lines();
-        let id = started[0]["job"].to_string();
-        let begun = Instant::now();
-        loop {
-            let job = govern(machine, &["jobs", &id, "--json"]).ends(0).lines()[0].clone();
-            match job["state"].as_str().unwrap() {
-                "complete" => break,
-                "queued" | "running" => assert!(begun.elapsed() < Duration::from_secs(60)),
-                _ => panic!("{job}"),
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let job = ended_job(machine, started[0]["job"].as_u64().unwrap());
+        assert_eq!(job["state"], "complete", "{job}");
         let mut list = machine.command(["snapshots", "--json", "--repo"]);
         list.arg(second.join("web")).env("ICECORE_PASSWORD", key.trim());
         let listed = crate::machine::ended(&mut list).ends(0).lines();

@@ -285,8 +285,19 @@ async fn a_storage_server_learns_no_key_and_nothing_of_domains_elsewhere() {
 fn news(jobs: Vec<StorageJob>) -> Heartbeat {
     let (run, version) = ("r".to_owned(), "1".to_owned());
     let (free_bytes, total_bytes, nodes) = (1, 2, Vec::new());
-    let (readers, domains) = Default::default();
-    Heartbeat { run, port: 1, version, free_bytes, total_bytes, nodes, jobs, readers, domains }
+    let (readers, domains, lock_helper) = Default::default();
+    Heartbeat {
+        run,
+        port: 1,
+        version,
+        free_bytes,
+        total_bytes,
+        nodes,
+        jobs,
+        readers,
+        domains,
+        lock_helper,
+    }
 }
 
 fn job(domain: &str, job: Option<u64>) -> StorageJob {

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left, right};
 use crate::{escape, units};
-use api::status::{Audit as Log, LockHelper, Status as ServerStatus};
+use api::status::{Audit as Log, LockHelper, Status as ServerStatus, StorageLockHelper};
 use serde::Serialize;
 
 /// Show server status.
@@ -40,16 +40,21 @@ impl Status {
             format!("authority    {} (SHA-256)", status.ca_fingerprint),
             format!("certificate  valid until {}", when(status.certificate_expires)),
         ];
-        lines.extend(status.lock_helper.as_ref().map(locks_on_disk).into_iter().flatten());
+        let own = status.lock_helper.as_ref().map(|kept| locks_on_disk(kept, ""));
+        lines.extend(own.into_iter().flatten());
+        for StorageLockHelper { storage, kept } in &status.storage_lock_helpers {
+            lines.extend(locks_on_disk(kept, &format!(" of {storage}")));
+        }
         lines.iter().try_for_each(|line| context.out.print(&escape::text(line)))?;
         context.out.summary(Code::Complete, &status)
     }
 }
 
-/// What the lock helper keeps, and what it does not.
-fn locks_on_disk(kept: &LockHelper) -> Vec<String> {
-    let files = format!("locks        {} kept by the lock helper", units::many(kept.files, "file"));
-    let problem = |why: &String| format!("  ALARM      locks do not reach the disk: {why}");
+/// What the lock helper `of` a storage server keeps, and what it does not.
+fn locks_on_disk(kept: &LockHelper, of: &str) -> Vec<String> {
+    let files =
+        format!("locks        {} kept by the lock helper{of}", units::many(kept.files, "file"));
+    let problem = |why: &String| format!("  ALARM      locks may not reach the disk{of}: {why}");
     std::iter::once(files).chain(kept.problems.iter().map(problem)).collect()
 }
 
