@@ -58,6 +58,10 @@ SABOTAGES = {
     "a bucket that cannot lock makes an alarm": (
         "crates/server/src/upkeep/object_locks.rs", "Err(why) => report.not_locked = Some(why),", "Err(_) => {}",
         test("icecore", "a_bucket_without_object_lock")),
+    "no check begins anew behind damage that it found": (
+        "crates/pipeline/src/keyless.rs", "        if report.damaged == 0 {\n            watch.passed",
+        "        if true {\n            watch.passed",
+        test("pipeline", "a_check_says_of_no_container_behind_damage")),
     "what the lock helper of a storage server that is away kept is not believed": (
         "crates/server-control/src/storage_servers/table.rs",
         "LockHelperNews::Kept(kept) if self.is_there() => return", "LockHelperNews::Kept(kept) if true => return",

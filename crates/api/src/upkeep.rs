@@ -288,6 +288,9 @@ pub struct UpkeepProgress {
     pub stage: String,
     /// Bytes read and written since it began there.
     pub bytes: u64,
+    /// The container up to which a check has read without finding damage; 0 for none.
+    #[serde(default)]
+    pub position: u64,
     /// What came of it, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<UpkeepEnd>,

@@ -111,6 +111,10 @@ pub fn scrub_part(repository: &Repository, part: Part, watch: &dyn Watch) -> Res
         let is_damaged = container(repository, *number, &mut report, watch)?;
         damaged.extend(is_damaged.then_some(*number));
         position = number.0;
+        // Damage that was found is told at the end, so nobody may begin anew behind it.
+        if report.damaged == 0 {
+            watch.passed(*number);
+        }
     }
     let is_last = wanted >= left.len();
     let position = if is_last { 0 } else { position };

@@ -6,6 +6,7 @@
 
 use super::faults;
 use api::upkeep::{UpkeepEnd, UpkeepProgress, UpkeepWork};
+use ids::ContainerNo;
 use parking_lot::{Mutex, RwLock};
 use protocol::Packet;
 use protocol::limits::JSON_BYTES_MAX;
@@ -174,6 +175,10 @@ impl Watch for UpkeepJob {
     fn stage(&self, name: &str) {
         name.clone_into(&mut self.state.lock().progress.stage);
     }
+
+    fn passed(&self, container: ContainerNo) {
+        self.state.lock().progress.position = container.0;
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +204,7 @@ mod tests {
             self.0.fetch_add(1, Ordering::SeqCst);
             watch.stage("copy");
             watch.moved(7);
+            watch.passed(ContainerNo(3));
             while watch.goes_on() {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -271,9 +277,10 @@ mod tests {
     fn a_job_is_begun_once_told_often_and_ended_when_it_is_not_wanted() {
         let rig = Rig::new();
         assert_eq!(rig.ask("web", 1, true).unwrap().end, None);
-        comes_true("progress", || rig.ask("web", 1, true).unwrap().bytes > 0);
+        comes_true("progress", || rig.ask("web", 1, true).unwrap().position > 0);
         let told = rig.ask("web", 1, true).unwrap();
-        assert_eq!((told.stage.as_str(), told.bytes, told.end), ("copy", 7, None));
+        let UpkeepProgress { stage, bytes, position, end } = told;
+        assert_eq!((stage.as_str(), bytes, position, end), ("copy", 7, 3, None));
         assert!(rig.ask("web", 2, true).is_err(), "one in a domain");
         let done = UpkeepEnd::Reclaimed(ReclaimReport::default());
         assert_eq!(rig.ended(1, false), done);

@@ -180,6 +180,39 @@ fn a_job_outlives_its_storage_server() {
     rig.is_whole();
 }
 
+#[test]
+fn a_sampled_check_reads_everything_over_its_runs_although_its_storage_server_starts_anew() {
+    let mut rig = Rig::new();
+    let (tasks, sample) = ("tasks=[\"check\"]", "sample=50%");
+    rig.0.govern(&["upkeep", "create", "half", "--set", tasks, "--set", sample, "--yes"]).ends(0);
+    let all = rig.containers().len() as u64;
+    let first = report(&rig.ended(rig.begin("half", "check")));
+    assert_ne!(first["position"], 0, "{first}");
+    rig.0.restart_storage(|| ());
+    let second = report(&rig.ended(rig.begin("half", "check")));
+    assert_eq!(second["position"], 0, "{second}");
+    let read = [&first, &second].map(|report| report["containers_read"].as_u64().unwrap());
+    assert_eq!(read.iter().sum::<u64>(), all, "{first} {second}");
+}
+
+/// `kill -9` of the storage server in the middle of a check: what was read without damage is not read again.
+#[test]
+fn a_check_whose_storage_server_starts_anew_goes_on_behind_what_it_has_read() {
+    let mut rig = Rig::new();
+    rig.0.govern(&SLOW).ends(0);
+    let [first, ..] = &rig.containers()[..] else { panic!("there are containers") };
+    let behind_first = std::fs::metadata(first).unwrap().len() + (1 << 20);
+    let all = rig.containers().len() as u64;
+    let id = rig.begin("slow", "check");
+    rig.0.wait_for("progress", |_| rig.job(id)["progress"]["bytes"].as_u64() > Some(behind_first));
+    rig.0.storage.as_mut().unwrap().kill();
+    rig.0.start_storage();
+    let job = rig.ended(id);
+    assert_eq!((&job["state"], &report(&job)["damaged"]), (&"complete".into(), &0.into()), "{job}");
+    let read = report(&job)["containers_read"].as_u64();
+    assert!(read > Some(0) && read < Some(all), "of {all}: {job}");
+}
+
 /// The job waits in the catalog, and is found again where it runs.
 #[test]
 fn a_job_on_a_storage_server_outlives_the_control_server() {

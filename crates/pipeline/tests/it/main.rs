@@ -35,6 +35,7 @@ mod remote;
 mod restoring;
 mod rotting;
 mod round_trip;
+mod scrubbing;
 mod signers;
 mod simulated;
 mod streams;

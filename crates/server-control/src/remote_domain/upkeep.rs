@@ -45,12 +45,23 @@ fn nothing_to(work: &UpkeepWork) -> UpkeepEnd {
     }
 }
 
+/// What is left to do of `work`, of which a check has read everything up to `read_to` without finding damage.
+fn left_of(work: &UpkeepWork, read_to: u64) -> UpkeepWork {
+    let mut left = work.clone();
+    if let UpkeepWork::Check { position, .. } = &mut left {
+        *position = read_to.max(*position);
+    }
+    left
+}
+
 /// What was heard of a job.
 struct Heard {
     at: Instant,
     /// Bytes of this run of the storage server.
     bytes: u64,
     stage: String,
+    /// The container up to which a check has read without finding damage.
+    position: u64,
 }
 
 impl Heard {
@@ -59,6 +70,7 @@ impl Heard {
         // A storage server that started anew counts from 0.
         let moved = told.bytes.checked_sub(self.bytes).unwrap_or(told.bytes);
         (self.at, self.bytes) = (Instant::now(), told.bytes);
+        self.position = self.position.max(told.position);
         if moved > 0 {
             watch.moved(moved);
         }
@@ -71,7 +83,7 @@ impl Heard {
 
 impl RemoteDomain {
     /// Has the storage server carry out `job`, until it ends there, or `watch` ends it. One that starts anew begins
-    /// with it again.
+    /// with it again: with a check behind what it has read without finding damage.
     pub(crate) fn upkeep(
         &self,
         job: u64,
@@ -88,7 +100,8 @@ impl RemoteDomain {
         work: &UpkeepWork,
         watch: &dyn Watch,
     ) -> Result<UpkeepEnd> {
-        let mut heard = Heard { at: Instant::now(), bytes: 0, stage: String::new() };
+        let (bytes, stage, position) = Default::default();
+        let mut heard = Heard { at: Instant::now(), bytes, stage, position };
         loop {
             let error = match self
                 .wait_long(async { Ok(self.follow(job, work, watch, &mut heard).await) })?
@@ -117,7 +130,8 @@ impl RemoteDomain {
         if exchange.config.is_empty() {
             return Ok(nothing_to(work));
         }
-        let request = serde_json::to_vec(work).map_err(|error| self.failed(error))?;
+        let left = left_of(work, heard.position);
+        let request = serde_json::to_vec(&left).map_err(|error| self.failed(error))?;
         loop {
             let (goes_on, request) = (watch.goes_on(), request.clone());
             self.send(&mut exchange, &[Packet::Upkeep { job, goes_on, request }]).await?;

@@ -1,5 +1,6 @@
 //! How fast upkeep goes.
 
+use ids::ContainerNo;
 use parking_lot::Mutex;
 use repository::watch::Watch;
 use std::time::{Duration, Instant};
@@ -53,6 +54,10 @@ impl Watch for Pace<'_> {
 
     fn stage(&self, name: &str) {
         self.watch.stage(name);
+    }
+
+    fn passed(&self, container: ContainerNo) {
+        self.watch.passed(container);
     }
 }
 
