@@ -3,13 +3,16 @@
 use crate::blocks::{BlockCache, Scratch};
 use crate::{Result, UnlockedRepository, orphans};
 use crypto::SlotSecret;
+use format::page::Page;
 use format::record::{RecordKind, SealedRecord};
+use ids::ObjectId;
 use repository::Repository;
 use repository::lease::Lease;
 use repository::reclaim::{ReclaimOutcome, Repacker};
 use repository::watch::Watch;
 use seal::{Block, BlockCompressor, Level, Sealer};
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -130,8 +133,8 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
 }
 
 /// Frees space beside sessions, with their lease and with `secret`, under the eyes of `watch`: records that are partly
-/// unused are repacked. If one cannot be opened, or holds something else than its names say, the rest is done as
-/// without a key, which copies records as they are; the second value says why. Anybody who may write can store such a
+/// unused are repacked. One that cannot be opened, or holds something else than its names say, is copied as it is, as
+/// without a key; the second value says what was wrong with the first of these. Anybody who may write can store such a
 /// record, and must not keep the space of others. As without a key, an orphaned snapshot ends it.
 ///
 /// # Errors
@@ -144,15 +147,9 @@ pub fn reclaim_beside(
     watch: &dyn Watch,
 ) -> Result<(ReclaimOutcome, Option<crate::Error>)> {
     let opened = UnlockedRepository::open_shared(repository.clone(), secret)?;
-    let mut keyed = Keyed::new(&opened, opened.blocks()?)?;
-    let done = crate::keyless::reclaim_with(repository, lease, options, Some(&mut keyed), watch);
-    match (done, keyed.failed.take()) {
-        (Err(_), Some(why)) => {
-            let done = crate::keyless::reclaim_beside(repository, lease, options, watch)?;
-            Ok((done, Some(why)))
-        }
-        (done, _) => Ok((done?, None)),
-    }
+    let mut keyed = Keyed { passes_over: true, ..Keyed::new(&opened, opened.blocks()?)? };
+    let done = crate::keyless::reclaim_with(repository, lease, options, Some(&mut keyed), watch)?;
+    Ok((done, keyed.passed_over))
 }
 
 /// Opens records, and seals their used objects under a session key of its own.
@@ -164,7 +161,18 @@ struct Keyed<'a> {
     scratch: Scratch,
     /// Chunks and pages, which never share a record.
     gathering: [Block; 2],
-    failed: Option<crate::Error>,
+    /// Records that nobody has taken yet.
+    sealed: VecDeque<SealedRecord>,
+    /// Whether a record that cannot be opened, or lies, stays as it is. Else it is a doubt, and ends everything.
+    passes_over: bool,
+    /// Why the first one was passed over.
+    passed_over: Option<crate::Error>,
+}
+
+/// An object with its verified content.
+enum Object {
+    Chunk(Vec<u8>),
+    Page(Page),
 }
 
 impl<'a> Keyed<'a> {
@@ -176,55 +184,76 @@ impl<'a> Keyed<'a> {
             packer: BlockCompressor::new(LEVEL)?,
             scratch: Scratch::new()?,
             gathering: [Block::new(RecordKind::Data), Block::new(RecordKind::Pages)],
-            failed: None,
+            sealed: VecDeque::new(),
+            passes_over: false,
+            passed_over: None,
         })
     }
 
-    fn gather(&mut self, record: &[u8], live: &[bool]) -> Result<()> {
+    /// The used objects of `record`.
+    fn verified(&mut self, record: &[u8], live: &[bool]) -> Result<Vec<(ObjectId, Object)>> {
         let mut bytes = record.to_vec();
         let opened = self.blocks.open_known(&mut bytes, &mut self.scratch)?;
         let ids = &self.repository.keys.writer.ids;
-        for (at, id) in opened.ids.iter().enumerate().filter(|(at, _)| live.get(*at) == Some(&true))
-        {
+        let used = opened.ids.iter().enumerate().filter(|(at, _)| live.get(*at) == Some(&true));
+        used.map(|(at, id)| {
             let payload = opened.payload(at).to_vec();
-            match opened.page_head(at) {
+            let object = match opened.page_head(at) {
                 Some((kind, refs)) => {
-                    let page = format::page::Page { kind, refs: refs.to_vec(), payload };
+                    let page = Page { kind, refs: refs.to_vec(), payload };
                     check_name(id, ids.page_id(kind as u8, &page.refs, &page.payload))?;
-                    self.gathering[1].push_page(*id, &page);
+                    Object::Page(page)
                 }
                 None => {
                     check_name(id, ids.chunk_id(&payload))?;
-                    self.gathering[0].push_chunk(*id, &payload);
+                    Object::Chunk(payload)
                 }
-            }
+            };
+            Ok((*id, object))
+        })
+        .collect()
+    }
+
+    /// Adds an object. What it has no room beside is sealed before: no record may have too many bytes or objects.
+    fn push(&mut self, id: ObjectId, object: &Object) -> Result<()> {
+        let (at, bytes) = match object {
+            Object::Chunk(payload) => (0, payload.len()),
+            Object::Page(page) => (1, page.payload.len() + page.refs.len() * ObjectId::LEN),
+        };
+        if self.gathering[at].is_full_for(bytes + ObjectId::LEN, BLOCK_BYTES) {
+            self.seal(at)?;
+        }
+        match object {
+            Object::Chunk(payload) => self.gathering[0].push_chunk(id, payload),
+            Object::Page(page) => self.gathering[1].push_page(id, page),
         }
         Ok(())
     }
 
-    fn seal_next(&mut self, end: bool) -> Result<Option<SealedRecord>> {
-        for block in &mut self.gathering {
-            if block.bytes() >= BLOCK_BYTES || end && !block.is_empty() {
-                let mut record = Sealer::empty_record();
-                self.sealer.seal_block(block, &mut self.packer, &mut record)?;
-                return Ok(Some(record));
-            }
-        }
-        Ok(None)
+    fn seal(&mut self, at: usize) -> Result<()> {
+        let mut record = Sealer::empty_record();
+        self.sealer.seal_block(&mut self.gathering[at], &mut self.packer, &mut record)?;
+        self.sealed.push_back(record);
+        Ok(())
     }
 
-    /// The engine knows no keys: it only learns that there was a doubt, and the error is kept here.
-    fn doubt<T>(&mut self, result: Result<T>) -> repository::Result<T> {
-        result.map_err(|error| {
-            let doubt = repository::Error::UncertainData(error.to_string());
-            self.failed = Some(error);
-            doubt
-        })
+    fn seal_rest(&mut self) -> Result<()> {
+        for at in 0..self.gathering.len() {
+            if !self.gathering[at].is_empty() {
+                self.seal(at)?;
+            }
+        }
+        Ok(())
     }
 }
 
+/// The engine knows no keys: it only learns that there was a doubt.
+fn doubt<T>(result: Result<T>) -> repository::Result<T> {
+    result.map_err(|error| repository::Error::UncertainData(error.to_string()))
+}
+
 /// Objects are verified before they are moved: damage must not get a fresh seal.
-fn check_name(id: &ids::ObjectId, name: ids::ObjectId) -> Result<()> {
+fn check_name(id: &ObjectId, name: ObjectId) -> Result<()> {
     if name == *id { Ok(()) } else { Err(crate::Error::WrongContent(*id)) }
 }
 
@@ -233,22 +262,36 @@ impl Repacker for Keyed<'_> {
         self.sealer.session_record()
     }
 
-    fn add(&mut self, record: &[u8], live: &[bool]) -> repository::Result<()> {
-        let result = self.gather(record, live);
-        self.doubt(result)
+    fn add(&mut self, record: &[u8], live: &[bool]) -> repository::Result<bool> {
+        let objects = match self.verified(record, live) {
+            Err(error) if self.passes_over => {
+                self.passed_over.get_or_insert(error);
+                return Ok(false);
+            }
+            objects => doubt(objects)?,
+        };
+        // All of it is verified before any of it is moved.
+        doubt(objects.into_iter().try_for_each(|(id, object)| self.push(id, &object)))?;
+        Ok(true)
     }
 
     fn forget(&mut self) {
         self.gathering.iter_mut().for_each(Block::clear);
+        self.sealed.clear();
     }
 
     fn take(&mut self, end: bool) -> repository::Result<Option<SealedRecord>> {
-        let result = self.seal_next(end);
-        self.doubt(result)
+        if end {
+            doubt(self.seal_rest())?;
+        }
+        Ok(self.sealed.pop_front())
     }
 
     fn learn(&mut self, session: &[u8]) -> repository::Result<()> {
-        let result = self.blocks.learn_key(session);
-        self.doubt(result)
+        match self.blocks.learn_key(session) {
+            // Its records cannot be opened, if there are any.
+            Err(_) if self.passes_over => Ok(()),
+            learned => doubt(learned),
+        }
     }
 }

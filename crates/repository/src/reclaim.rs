@@ -53,10 +53,11 @@ pub trait Repacker {
     /// are added.
     fn learn(&mut self, session: &[u8]) -> Result<()>;
 
-    /// Adds those objects of `record` for which `live` is `true`.
-    fn add(&mut self, record: &[u8], live: &[bool]) -> Result<()>;
+    /// Adds those objects of `record` for which `live` is `true`: all of them, or none and then it returns `false`, so
+    /// that the record is copied as it is.
+    fn add(&mut self, record: &[u8], live: &[bool]) -> Result<bool>;
 
-    /// Drops the objects that were added and are in no record yet.
+    /// Drops the objects that were added and are in no record that was taken.
     fn forget(&mut self);
 
     /// A record of the added objects, when there are enough for one, or at the `end`.

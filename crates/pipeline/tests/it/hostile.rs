@@ -3,7 +3,7 @@
 
 use crate::testkit::alone::is_alone;
 use crate::testkit::forge::{Forge, LARGE_CHUNK, directory, entry, file, linked, symlink};
-use crate::testkit::{TestFolder, checked, options, reclaimed, snapshot};
+use crate::testkit::{TestFolder, assert_clean, checked, options, reclaimed, restore_to, snapshot};
 use format::entry::{Attributes, Content, Entry, Kind, Segment, Xattr};
 use format::leaf::LeafBuilder;
 use format::list;
@@ -13,6 +13,7 @@ use pipeline::browse::content::ContentReader;
 use pipeline::browse::{self, diff, find};
 use pipeline::pages::PageReader;
 use pipeline::{UnlockedRepository, restore};
+use repository::reclaim::{ReclaimOptions, ReclaimOutcome};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -528,20 +529,99 @@ fn a_record_that_lies_keeps_no_server_from_giving_space_back() {
     let [live, dead] = [5, 6].map(|byte| ObjectId([byte; 24]).with_type(false));
     forge.chunks_as(&[(live, b"poison"), (dead, b"dead")]);
     forge.publish_leaf(&[chunked("a", 6, vec![Segment::Data(live, 6)])]);
+    let (done, why) = reclaimed_by_a_server(&lab);
+    assert!(why.unwrap().contains("does not match its id"));
+    assert!(done.containers > 0 && done.lost_objects == 0, "{done:?}");
+}
+
+/// What a server does with its own key: what was done, and why a record was passed over.
+fn reclaimed_by_a_server(lab: &Lab) -> (ReclaimOutcome, Option<String>) {
     let engine = lab.repository.local().unwrap();
     let lease = engine.lease("server").unwrap();
-    let options = repository::reclaim::ReclaimOptions {
-        max_waste_percent: 0.0,
-        dry_run: false,
-        accept_damage: false,
-        free_interrupted: true,
-    };
-    let secret = crate::testkit::PASSWORD;
-    let watch = &repository::watch::Unwatched;
+    let (secret, watch) = (crate::testkit::PASSWORD, &repository::watch::Unwatched);
     let (done, why) =
-        pipeline::reclaim::reclaim_beside(engine, &lease, secret, options, watch).unwrap();
-    assert!(why.unwrap().to_string().contains("does not match its id"));
-    assert!(done.containers > 0 && done.lost_objects == 0, "{done:?}");
+        pipeline::reclaim::reclaim_beside(engine, &lease, secret, ALL_UNUSED, watch).unwrap();
+    (done, why.map(|why| why.to_string()))
+}
+
+const ALL_UNUSED: ReclaimOptions = ReclaimOptions {
+    max_waste_percent: 0.0,
+    dry_run: false,
+    accept_damage: false,
+    free_interrupted: true,
+};
+
+/// Unused objects that are stored still.
+fn unused(lab: &Lab) -> u64 {
+    let options = ReclaimOptions { dry_run: true, ..ALL_UNUSED };
+    let engine = lab.repository.local().unwrap();
+    let lease = engine.lease("looks").unwrap();
+    repository::reclaim::run(engine, &lease, options, None).unwrap().dead_objects
+}
+
+/// A chunk of each record is used. One record lies: the others are packed anew, in its own container and elsewhere.
+#[test]
+fn beside_a_record_that_lies_all_others_are_packed_anew() {
+    let lab = Lab::new();
+    let ids = lab.repository.keys.writer.ids.clone();
+    let record_of = |forge: &Forge<'_>, used: &[u8], dead: &[u8]| {
+        let [used_id, dead_id] = [used, dead].map(|bytes| ids.chunk_id(bytes));
+        forge.chunks_as(&[(used_id, used), (dead_id, dead)]);
+        chunked(
+            str::from_utf8(used).unwrap(),
+            used.len() as u64,
+            vec![Segment::Data(used_id, used.len() as u32)],
+        )
+    };
+    let forge = Forge::new(&lab.repository);
+    let before = record_of(&forge, b"a", b"dead 1");
+    let [live, dead] = [5, 6].map(|byte| ObjectId([byte; 24]).with_type(false));
+    forge.chunks_as(&[(live, b"poison"), (dead, b"dead")]);
+    let lies = chunked("b", 6, vec![Segment::Data(live, 6)]);
+    let behind = record_of(&forge, b"c", b"dead 2");
+    forge.publish_leaf(&[before, lies, behind]);
+    let forge = Forge::new(&lab.repository);
+    let elsewhere = record_of(&forge, b"d", b"dead 3");
+    let honest = forge.publish_leaf(&[elsewhere]);
+    assert_eq!(unused(&lab), 4);
+    let (done, why) = reclaimed_by_a_server(&lab);
+    assert!(why.unwrap().contains("does not match its id"));
+    assert_eq!((unused(&lab), done.containers_left, done.lost_objects), (1, 0, 0), "{done:?}");
+    let (_, why) = reclaimed_by_a_server(&lab);
+    assert!(why.is_some() && unused(&lab) == 1, "what lies stays as it is");
+    let back = lab.test_folder.at("back");
+    restore_to(&lab.repository, honest, &back).unwrap();
+    assert_eq!(std::fs::read(back.join("d")).unwrap(), b"d");
+}
+
+/// More tiny objects than a record may have, and more bytes than one may have, are packed into several.
+#[test]
+fn records_that_are_too_many_or_too_large_for_one_are_packed_into_several() {
+    let lab = Lab::new();
+    let ids = lab.repository.keys.writer.ids.clone();
+    let forge = Forge::new(&lab.repository);
+    let mut entries = Vec::new();
+    for (name, count, length) in [("many", 60_000, 5), ("older", 60_000, 5), ("vast", 14, 500_000)]
+    {
+        let content = |at: u32| {
+            let mut bytes = [&name.as_bytes()[..1], &at.to_le_bytes()].concat();
+            bytes.resize(length, 0);
+            bytes
+        };
+        let all: Vec<_> = (0..count).map(content).collect();
+        let named: Vec<_> = all.iter().map(|bytes| (ids.chunk_id(bytes), &bytes[..])).collect();
+        forge.chunks_as(&named);
+        // Of ten, seven are used.
+        let used: Vec<_> = named.iter().enumerate().filter(|(at, _)| at % 10 < 7).collect();
+        let runs: Vec<_> =
+            used.iter().map(|(_, (id, bytes))| Segment::Data(*id, bytes.len() as u32)).collect();
+        let size = used.iter().map(|(_, (_, bytes))| bytes.len() as u64).sum();
+        entries.push(listed(name, size, vec![forge.page(&list::encode(&runs))]));
+    }
+    forge.publish_leaf(&entries);
+    let (done, why) = reclaimed_by_a_server(&lab);
+    assert_eq!((why, unused(&lab), done.lost_objects), (None, 0, 0), "{done:?}");
+    assert_clean(&lab.repository);
 }
 
 #[test]

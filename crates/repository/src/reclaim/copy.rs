@@ -208,8 +208,8 @@ impl<'a, 'r> Copier<'a, 'r> {
         }
         if count * 100 < ids.len() * REPACK_BELOW_PERCENT
             && let Some(repacker) = &mut self.repacker
+            && repacker.add(&bytes, lives)?
         {
-            repacker.add(&bytes, lives)?;
             return self.take_repacked(false);
         }
         self.copy(&record, &bytes, ids)
