@@ -39,6 +39,18 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "how far a check is outlives its server": (
+        "crates/server-control/src/upkeep/run.rs", "if passed.0.elapsed() < NOTED_EVERY {", "if true {",
+        test("icecore", "a_check_whose_server_starts_anew")),
+    "a move keeps its rate": (
+        "crates/server/src/moving.rs", "let pace = Pace::new(self.watch, self.request.bytes_per_sec);",
+        "let pace = Pace::new(self.watch, None);", test("server", "a_move_copies_no_faster")),
+    "credentials of a command are renewed": (
+        "crates/object-storage/src/credential_process.rs", "if is_ending(&known, Timestamp::now()) {", "if false {",
+        test("object-storage", "credentials_are_renewed")),
+    "young uploads of others stay": (
+        "crates/object-storage/src/uploads.rs", "is_ok_and(|begun: Timestamp| begun < than)", "is_ok()",
+        test("object-storage", "abandoned_uploads_go")),
     "a weaker lock does not count for a stricter one": (
         "crates/object-storage/src/object_lock.rs", "held.is_compliance || mode == LockMode::Governance;", "true;",
         test("object-storage", "a_lock_is_set_where_it_ends_too_early")),

@@ -207,6 +207,23 @@ impl Catalog {
         self.end_job(id, end)
     }
 
+    /// The job `id`, which runs, has come so far: where the next one of its task begins in its domain, if this one never
+    /// ends. Of the first one in a domain, `ended` is 0.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn note_upkeep_position(&self, id: u64, wanted: &NewUpkeepJob, at: u64) -> Result<()> {
+        self.change(|change| {
+            change.execute(
+                "INSERT INTO domain_upkeep (domain, task, job, ended, state, position)
+                 VALUES ($1, $2, $3, 0, $4, $5)
+                 ON CONFLICT (domain, task) DO UPDATE SET position = $5",
+                values![wanted.domain, wanted.task, id, Word(JobState::Running), at],
+            )?;
+            Ok(())
+        })
+    }
+
     /// Jobs that ran when the server stopped wait again: what they did stays done. Returns how many.
     ///
     /// # Errors

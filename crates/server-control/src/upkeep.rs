@@ -297,7 +297,9 @@ impl Upkeep {
         }
         for last in self.catalog.domain_upkeep()? {
             let row = row(&mut rows, &last.domain, &last.task);
-            (row.job, row.ended) = (Some(last.job), Some(last.ended));
+            // Before the first one has ended, only how far it is is known.
+            row.ended = Some(last.ended).filter(|ended| *ended > 0);
+            row.job = Some(last.job);
             (row.state, row.alarm) = (Some(last.state), last.alarm);
         }
         Ok(UpkeepStatus { domains: rows.into_values().collect() })

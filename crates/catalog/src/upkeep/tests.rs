@@ -68,6 +68,27 @@ fn a_job_that_ran_when_the_server_stopped_waits_again(on: On) {
     assert_eq!(catalog.open_upkeep_jobs().unwrap()[0].job.state, JobState::Queued);
 }
 
+fn how_far_a_job_is_outlives_the_server(on: On) {
+    let (_folder, catalog) = on.catalog();
+    let check = wanted("check", None);
+    let id = catalog.queue_upkeep(BY, std::slice::from_ref(&check)).unwrap()[0].unwrap();
+    let noted = |at| {
+        catalog.note_upkeep_position(id, &check, at).unwrap();
+        let all = catalog.domain_upkeep().unwrap();
+        (all.len(), all[0].position, all[0].ended, all[0].damaged)
+    };
+    catalog.start_upkeep_job(300, id).unwrap();
+    assert_eq!(noted(5), (1, 5, 0, 0));
+    assert_eq!(noted(9), (1, 9, 0, 0));
+    let progress = Progress::default();
+    let (end, damage) = (ended(JobState::Complete, &progress), came(id, 7, Some("damage")));
+    catalog.end_upkeep_job(id, end, &damage).unwrap();
+    catalog.note_upkeep_position(id, &check, 11).unwrap();
+    let known = &catalog.domain_upkeep().unwrap()[0];
+    let expected = DomainUpkeep { position: 11, ..damage };
+    assert_eq!(*known, expected, "what it found before stays known");
+}
+
 fn what_came_of_a_job_is_recorded_and_once(on: On) {
     let (_folder, catalog) = on.catalog();
     let id = catalog.queue_upkeep(BY, &[wanted("check", None)]).unwrap()[0].unwrap();
@@ -89,5 +110,6 @@ on_both![
     a_run_is_settled_with_its_jobs_and_once,
     a_move_says_where_to_and_how,
     a_job_that_ran_when_the_server_stopped_waits_again,
+    how_far_a_job_is_outlives_the_server,
     what_came_of_a_job_is_recorded_and_once,
 ];

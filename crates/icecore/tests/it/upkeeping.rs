@@ -1,6 +1,6 @@
 //! What a server does to its domains by itself, while nodes back up.
 
-use crate::administration::{Running, agent, govern, start_with, token};
+use crate::administration::{Running, agent, govern, start, start_with, token};
 use crate::locking::{ALLOW, back_up, lock_for};
 use crate::machine::{Machine, Ran};
 use crate::node_commands::Ordered;
@@ -16,7 +16,7 @@ use testkit::s3::Gateway;
 /// A server with the node `web`.
 struct Site {
     machine: Machine,
-    _server: Running,
+    server: Option<Running>,
 }
 
 impl Site {
@@ -27,10 +27,10 @@ impl Site {
     /// Its server has these variables.
     fn with(variables: &[(&str, String)]) -> Self {
         let machine = Machine::bare();
-        let _server = start_with(&machine, variables);
+        let server = Some(start_with(&machine, variables));
         let [url, token] = token(&machine, &["web"]);
         agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
-        Self { machine, _server }
+        Self { machine, server }
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -139,6 +139,30 @@ fn a_server_reclaims_and_checks_a_domain_while_a_node_backs_up_to_it() {
 }
 
 /// Every other file goes: no record is unused as a whole, and a tenth of the space would come back without the key.
+/// `kill -9` of the server in the middle of a check: what was read without damage is not read again.
+#[test]
+fn a_check_whose_server_starts_anew_goes_on_behind_what_it_has_read() {
+    let mut site = Site::new();
+    (1..=5).for_each(|number| site.back_up(&noise(number, 3 << 20)));
+    let (tasks, throttle) = ("tasks=[\"check\"]", "throttle=1M");
+    let words = ["upkeep", "create", "slow", "--set", tasks, "--set", throttle, "--yes"];
+    govern(&site.machine, &words).ends(0);
+    let all = site.containers().len() as u64;
+    let started = govern(&site.machine, &["upkeep", "start", "slow", "--json"]).ends(0).lines();
+    let id = started[0]["job"].as_u64().unwrap().to_string();
+    site.waits_until("progress", || {
+        let job = &govern(&site.machine, &["jobs", &id, "--json"]).ends(0).lines()[0];
+        job["progress"]["bytes"].as_u64() > Some(11 << 20)
+    });
+    drop(site.server.take());
+    site.server = Some(start(&site.machine));
+    let job = site.ended(id.parse().unwrap());
+    let report = report(&job);
+    assert_eq!((&job["state"], &report["damaged"]), (&"complete".into(), &0.into()), "{job}");
+    let read = report["containers_read"].as_u64().unwrap();
+    assert!(read > 0 && read < all, "{read} of {all}");
+}
+
 #[test]
 fn a_server_that_manages_the_keys_packs_anew_what_is_partly_unused() {
     let site = Site::new();

@@ -4,6 +4,7 @@
 use super::RemoteDomain;
 use crate::{Error, Result};
 use api::upkeep::{CheckReport, CopyReport, ReclaimReport, UpkeepEnd, UpkeepProgress, UpkeepWork};
+use ids::ContainerNo;
 use protocol::Packet;
 use protocol::fault::Code;
 use repository::watch::Watch;
@@ -70,7 +71,10 @@ impl Heard {
         // A storage server that started anew counts from 0.
         let moved = told.bytes.checked_sub(self.bytes).unwrap_or(told.bytes);
         (self.at, self.bytes) = (Instant::now(), told.bytes);
-        self.position = self.position.max(told.position);
+        if told.position > self.position {
+            self.position = told.position;
+            watch.passed(ContainerNo(told.position));
+        }
         if moved > 0 {
             watch.moved(moved);
         }

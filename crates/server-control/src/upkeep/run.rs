@@ -10,9 +10,11 @@ use api::jobs::{JobCause, JobState, Progress};
 use api::upkeep::{
     CheckReport, CopyForget, CopyOnly, CopyReport, ObjectLock, UpkeepEnd, UpkeepWork,
 };
+use catalog::Catalog;
 use catalog::jobs::Ending;
 use catalog::upkeep::{DomainUpkeep, NewUpkeepJob, OpenUpkeepJob};
 use clock::Reading;
+use ids::ContainerNo;
 use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
@@ -24,6 +26,8 @@ use zeroize::Zeroizing;
 
 /// How often the progress of a job is told.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
+/// How often it is written down how far a check is: so much of it is repeated after a restart.
+const NOTED_EVERY: Duration = Duration::from_secs(5);
 
 /// What came of a job.
 pub(super) struct Came {
@@ -40,12 +44,12 @@ pub(super) struct Came {
 pub(super) fn run(upkeep: &Upkeep, worker: &dyn Worker, open: &OpenUpkeepJob) {
     let (id, wanted) = (open.job.id, &open.wanted);
     tracing::info!(job = id, task = wanted.task, domain = wanted.domain, "upkeep");
-    let watch = JobWatch::new(&upkeep.jobs, id, wanted.until);
+    let watch = JobWatch::new(upkeep, open);
     let came = match &wanted.to {
         Some(to) => moving::run(upkeep, open, to, &watch),
         None => before(upkeep, open).map(|before| {
             let came = work(upkeep, worker, open, (&before, &watch));
-            came.unwrap_or_else(|error| Came::of_error(&error).after(&before))
+            came.unwrap_or_else(|error| Came::of_error(&error).after(&before, &watch))
         }),
     };
     let came = came.unwrap_or_else(|error| Came::of_error(&error));
@@ -277,14 +281,14 @@ impl Came {
                 Self { alarm, ..Self::failed(why) }
             }
             UpkeepEnd::Busy(why) | UpkeepEnd::Doubt(why) | UpkeepEnd::Failed(why) => {
-                Self::failed(why).after(before)
+                Self::failed(why).after(before, watch)
             }
         }
     }
 
     /// What earlier jobs found is known still.
-    fn after(self, before: &DomainUpkeep) -> Self {
-        let (position, damaged) = (before.position, before.damaged);
+    fn after(self, before: &DomainUpkeep, watch: &JobWatch<'_>) -> Self {
+        let (position, damaged) = (watch.passed.lock().1.max(before.position), before.damaged);
         Self { position, damaged, alarm: before.alarm.clone(), ..self }
     }
 
@@ -357,16 +361,22 @@ pub(super) fn json(report: &impl serde::Serialize) -> String {
 /// Tells the progress of a job, and ends it when an administrator or its window does.
 pub(super) struct JobWatch<'a> {
     jobs: &'a Jobs,
+    catalog: &'a Catalog,
     job: u64,
-    until: Option<i64>,
+    wanted: &'a NewUpkeepJob,
     bytes: AtomicU64,
     told: Mutex<(Instant, String)>,
+    /// The container up to which a check has read without finding damage, and when that was written down.
+    passed: Mutex<(Instant, u64)>,
 }
 
 impl<'a> JobWatch<'a> {
-    fn new(jobs: &'a Jobs, job: u64, until: Option<i64>) -> Self {
-        let told = Mutex::new((Instant::now(), "begin".to_owned()));
-        Self { jobs, job, until, bytes: AtomicU64::new(0), told }
+    fn new(upkeep: &'a Upkeep, open: &'a OpenUpkeepJob) -> Self {
+        let (jobs, catalog) = (&*upkeep.jobs, &*upkeep.catalog);
+        let (job, wanted, now) = (open.job.id, &open.wanted, Instant::now());
+        let told = Mutex::new((now, "begin".to_owned()));
+        let (bytes, passed) = (AtomicU64::new(0), Mutex::new((now, 0)));
+        Self { jobs, catalog, job, wanted, bytes, told, passed }
     }
 
     fn tell(&self) {
@@ -389,13 +399,25 @@ impl Watch for JobWatch<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        let is_open = self.until.is_none_or(|until| now_secs() < until);
+        let is_open = self.wanted.until.is_none_or(|until| now_secs() < until);
         is_open && !self.jobs.is_cancelled(self.job)
     }
 
     fn stage(&self, name: &str) {
         name.clone_into(&mut self.told.lock().1);
         self.tell();
+    }
+
+    fn passed(&self, container: ContainerNo) {
+        let mut passed = self.passed.lock();
+        passed.1 = container.0;
+        if passed.0.elapsed() < NOTED_EVERY {
+            return;
+        }
+        passed.0 = Instant::now();
+        if let Err(error) = self.catalog.note_upkeep_position(self.job, self.wanted, container.0) {
+            tracing::warn!(%error, job = self.job, "it is not written down how far the check is");
+        }
     }
 }
 
