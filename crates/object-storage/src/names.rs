@@ -14,11 +14,30 @@ pub(crate) const ROOTS: [&str; 7] =
 pub(crate) const REMOVED: &str = "removed";
 /// Which snapshots count of writers that did not end their lease.
 pub(crate) const ENDED: &str = "ended";
+/// What else the names in a repository begin with.
+const OTHERS: [&str; 9] = [
+    "README",
+    "config",
+    "config.copy",
+    "containers",
+    "index",
+    "keys",
+    "receipts",
+    "readers",
+    "snapshots",
+];
 pub(crate) const STATE: &str = "index/state";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 pub(crate) const LEASE: &str = "lease";
 /// More objects than a row will ever have.
 const NUMBER_MAX: u64 = 1 << 48;
+
+/// Whether a repository can have an object of this name: other things can lie in the same bucket.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let first = name.split('/').next().unwrap_or_default();
+    first == LEASE
+        || ROOTS.into_iter().chain(OTHERS).any(|ours| ours.split('/').next() == Some(first))
+}
 
 /// The object number `number` of the row `root`.
 pub(crate) fn numbered(root: &str, number: u64) -> String {
@@ -148,6 +167,18 @@ mod tests {
             (names.entries("index"), names.highest("keys/list.copy")),
             (vec!["run-2".into()], Some(9))
         );
+    }
+
+    #[test]
+    fn what_a_repository_has_is_told_from_what_lies_beside_it() {
+        for ours in
+            ["config", "containers/00000000/0000000001.ice", "ended/0000000000000001", "lease/1"]
+        {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for other in ["", "photo.jpg", "web/config", "config.old", "containers2/x", ".directory"] {
+            assert!(!is_ours(other), "{other}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! a row of numbered objects (`docs/FORMAT.md`, chapter 17) would else go on where a stranger left it.
 
 use crate::client::Client;
+use crate::names::is_ours;
 use crate::signed::Request;
 use crate::storage::ObjectStorage;
 use jiff::Timestamp;
@@ -135,7 +136,7 @@ impl ObjectStorage {
     /// Puts each object back to its version of `moment_secs`, in seconds since 1970 by the clock of the storage; with
     /// `dry_run`, only says what it would do. `told` hears of each step with the name of its object.
     ///
-    /// A repository that somebody writes to meanwhile is no repository any more.
+    /// What lies beside the repository in its bucket is left alone. Nobody may write to the repository meanwhile.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] when the bucket keeps no versions; those of listings. What fails of single objects is
@@ -184,14 +185,16 @@ impl PutBack {
         dry_run: bool,
         told: &mut dyn FnMut(&str, &Step),
     ) {
+        let name = client.relative(&Path::from(key));
+        if client.path(&name).as_ref() != key || !is_ours(&name) {
+            return;
+        }
         let Some(step) = object.step() else {
             self.unchanged += 1;
             return;
         };
-        let name = client.relative(&Path::from(key));
         told(&name, &step);
         let outcome = match &step {
-            _ if client.path(&name).as_ref() != key => Err("it has no name of ours".to_owned()),
             _ if dry_run => Ok(()),
             Step::Restore(version) => client.restore(&name, version).map_err(said),
             Step::Remove => client.delete(std::slice::from_ref(&name)).map_err(said),

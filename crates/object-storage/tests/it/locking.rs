@@ -223,7 +223,14 @@ fn more_objects_than_a_page_has_are_all_put_back() {
     std::thread::sleep(Duration::from_millis(1100));
     storage.remove_all(&names).unwrap();
     storage.put("keys/later", b"later").unwrap();
+    let beside = [format!("{PREFIX}/photo.jpg"), "some/prefix2/config".into(), "config".into()];
+    for name in &beside {
+        assert_eq!(Gateway::shared().ask("PUT", &format!("{bucket}/{name}"), &["-d", "x"]).0, 200);
+    }
     let done = reached(&bucket).put_back(moment, false, &mut |_, _| {}).unwrap();
     assert_eq!((done.restored, done.removed, done.failed), (1100, 1, 0));
     assert_eq!(reached(&bucket).list("keys").unwrap().len(), 1100);
+    for name in &beside {
+        assert_eq!(Gateway::shared().ask("GET", &format!("{bucket}/{name}"), &[]).0, 200, "{name}");
+    }
 }
