@@ -40,7 +40,7 @@ def test(package, name, *more):
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
     "how far a check is outlives its server": (
-        "crates/server-control/src/upkeep/run.rs", "if passed.0.elapsed() < NOTED_EVERY {", "if true {",
+        "crates/server-control/src/upkeep/watch.rs", "if passed.0.elapsed() < NOTED_EVERY {", "if true {",
         test("icecore", "a_check_whose_server_starts_anew")),
     "a move keeps its rate": (
         "crates/server/src/moving.rs", "let pace = Pace::new(self.watch, self.request.bytes_per_sec);",
@@ -273,7 +273,7 @@ SABOTAGES = {
         "crates/object-storage/src/takeover.rs", "    fence_state(client, names)?;\n", "    let _ = fence_state;\n",
         test("object-storage", "an_overtaken_writer_publishes_no_state")),
     "a container that is about to go is announced": (
-        "crates/object-storage/src/storage.rs", "            self.announce_removal(&containers)?;\n",
+        "crates/object-storage/src/storage/files.rs", "            self.announce_removal(&containers)?;\n",
         "            let _ = Self::announce_removal;\n",
         test("object-storage", "removes_nothing_that_a_rebuild_has_found")),
     "a snapshot that came too late counts for nobody": (
@@ -281,7 +281,7 @@ SABOTAGES = {
         "is_none_or(|files| files.contains(file) || true)",
         test("object-storage", "a_snapshot_that_an_overtaken_writer_writes")),
     "an object that exists already is read": (
-        "crates/object-storage/src/client.rs", "Ok(is_ours.then_some(Written { tag: None }))",
+        "crates/object-storage/src/client/writing.rs", "Ok(is_ours.then_some(Written { tag: None }))",
         "Ok((is_ours && !is_ours).then_some(Written { tag: None }))",
         test("object-storage", "a_bucket_keeps_the_contract_while_answers_get_lost")),
     "what a machine keeps of a bucket is of the content that the storage has": (
@@ -740,12 +740,12 @@ SABOTAGES = {
         "    for lease in open",
         test("object-storage", "what_a_sleeper_wrote_between_two_looks")),
     "settings are made only if they are absent": (
-        "crates/object-storage/src/storage.rs",
+        "crates/object-storage/src/storage/files.rs",
         "let created = self.client().create(name, &Bytes::copy_from_slice(bytes))?;",
         "self.client().put(name, Bytes::copy_from_slice(bytes))?; let created = Some(crate::client::Written { tag: None });",
         test("object-storage", "of_two_who_make_a_repository_in_one_place")),
     "a refusal does not tell of the request before": (
-        "crates/object-storage/src/client.rs",
+        "crates/object-storage/src/client/writing.rs",
         "Some(_) => self.unknown(name, &error),", "Some(_) => failed(\"create\", name, &error),",
         test("object-storage", "a_refusal_after_a_lost_request")),
     "lease before a snapshot is published": (

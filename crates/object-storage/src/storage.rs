@@ -1,14 +1,13 @@
 //! The engine's storage over objects. Which file is which object: `docs/FORMAT.md`, chapter 17.
 
+mod files;
+
 use crate::cache::{self, Cache};
 use crate::client::Client;
 use crate::lease::{self, Held};
-use crate::names::{
-    BEHIND_CONTAINERS, DIRECTORY_MARK, LEASE, Names, ROOTS, SNAPSHOTS, STATE, snapshot,
-};
-use crate::ownership::Guard;
+use crate::names::{BEHIND_CONTAINERS, DIRECTORY_MARK, LEASE, Names, ROOTS, SNAPSHOTS, STATE};
 use crate::probe;
-use crate::reader::{Kept, MemoryReader, ObjectReader};
+use crate::reader::Kept;
 use crate::requests::Asked;
 use crate::rows::row_of;
 use crate::runs::Runs;
@@ -17,9 +16,7 @@ use crate::takeover::Ended;
 use crate::uploads;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use repository::storage::{
-    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
-};
+use repository::storage::{PUT_SUFFIX, StorageError, StorageResult};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::path::Path;
@@ -27,11 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CONFIG: &str = "config";
-/// Objects that one request removes.
-const REMOVED_AT_ONCE: usize = 1000;
 const CONTAINERS: &str = "containers";
-/// Runs that are gone when their process is.
-const SPILLED: &str = "index/spill-";
 /// So many small objects are kept in memory, each of at most 1 MiB.
 const RECENT_MAX: usize = 16;
 const RECENT_BYTES_MAX: u64 = 1 << 20;
@@ -304,235 +297,4 @@ fn no_bucket(client: &Client, error: StorageError) -> StorageError {
         client.location(),
         Error::new(ErrorKind::NotFound, "the bucket does not exist"),
     )
-}
-
-impl Storage for ObjectStorage {
-    fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
-        Ok(Box::new(self.staging.create(name)?))
-    }
-
-    fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
-        let in_memory = |bytes| -> StorageResult<Box<dyn FileReader>> {
-            Ok(Box::new(MemoryReader { name: name.to_owned(), bytes }))
-        };
-        if let Some(staged) = self.staging.get(name) {
-            return Ok(Box::new(staged));
-        }
-        if name == LEASE {
-            return in_memory(self.read_lease()?);
-        }
-        if let Some(row) = row_of(name) {
-            return in_memory(self.read_root(row)?);
-        }
-        if name.starts_with("snapshots/") {
-            return in_memory(self.open_snapshot(name)?);
-        }
-        if name.ends_with(PUT_SUFFIX) || self.is_known_absent(name) {
-            return Err(StorageError::new("open", name, ErrorKind::NotFound));
-        }
-        let state = self.shared.state.lock();
-        if name.starts_with("containers/") {
-            let length = state.lengths.get(name).copied();
-            return Ok(Box::new(ObjectReader::new(
-                self.client(),
-                name,
-                length,
-                state.kept_of(name),
-            )));
-        }
-        let (length, kept) = (state.names.length(name), state.kept_of(name));
-        drop(state);
-        if name.starts_with("index/") {
-            if length.is_some_and(|length| length <= RECENT_BYTES_MAX) {
-                return in_memory(self.get_small(name)?);
-            }
-            return Ok(Box::new(self.runs.open(self.client(), name, length, kept)?));
-        }
-        in_memory(if name == CONFIG { self.open_config()? } else { self.client().get(name)? })
-    }
-
-    fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
-        let staged = self.staged(from)?;
-        if to.starts_with(SPILLED) {
-            self.staging.rename(from, to);
-            return Ok(());
-        }
-        let length = staged.bytes();
-        let read = |offset, length| staged.read(offset, length);
-        let Some(written) = self.client().upload(to, length, read)? else {
-            return Err(StorageError::new("create", to, ErrorKind::AlreadyExists));
-        };
-        self.note(to, length, written.tag);
-        self.staging.remove(from);
-        if to.starts_with("index/") {
-            self.keep_run(to, staged)?;
-        }
-        Ok(())
-    }
-
-    fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
-        let staged = self.staged(from)?;
-        let length = staged.bytes();
-        self.client().put(to, staged.read(0, length as usize)?)?;
-        self.note(to, length, None);
-        self.distrust(to);
-        self.staging.remove(from);
-        Ok(())
-    }
-
-    /// Bytes can be bad in a cache, or on their way, or of a container that was repaired since.
-    fn distrust(&self, name: &str) -> bool {
-        self.shared.state.lock().distrusted.insert(name.to_owned());
-        true
-    }
-
-    fn put(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
-        if name == LEASE {
-            return self.put_lease(bytes);
-        }
-        if let Some(row) = row_of(name) {
-            return self.put_root(row, bytes);
-        }
-        let object = Bytes::copy_from_slice(bytes);
-        if !name.starts_with("snapshots/") {
-            self.client().put(name, object)?;
-            self.note(name, bytes.len() as u64, None);
-            return Ok(());
-        }
-        let held = self.shared.state.lock().held.clone();
-        // What follows a snapshot is the look that counts.
-        held.iter().for_each(|held| held.forget_check());
-        let lease = held.map_or(0, |held| held.number);
-        let name = snapshot(name, lease);
-        let Some(written) = self.client().create(&name, &object)? else {
-            return Err(StorageError::new("create", &name, ErrorKind::AlreadyExists));
-        };
-        self.note(&name, bytes.len() as u64, written.tag);
-        self.shared.state.lock().kept_of(&name).keep(&name, &object);
-        Ok(())
-    }
-
-    fn put_new(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {
-        let created = self.client().create(name, &Bytes::copy_from_slice(bytes))?;
-        let exists = || StorageError::new("create", name, ErrorKind::AlreadyExists);
-        self.note(name, bytes.len() as u64, created.ok_or_else(exists)?.tag);
-        Ok(())
-    }
-
-    fn remove(&self, name: &str) -> StorageResult<()> {
-        self.remove_all(&[name.to_owned()])
-    }
-
-    fn removed_at_once(&self) -> usize {
-        REMOVED_AT_ONCE
-    }
-
-    fn remove_all(&self, names: &[String]) -> StorageResult<()> {
-        let mut objects = Vec::new();
-        for name in names {
-            objects.extend(self.objects_of(name)?);
-        }
-        if objects.is_empty() {
-            return Ok(());
-        }
-        let is_container = |object: &&String| object.starts_with("containers/");
-        let containers: Vec<_> = objects.iter().filter(is_container).cloned().collect();
-        if !containers.is_empty() {
-            self.announce_removal(&containers)?;
-        }
-        self.client().delete(&objects)?;
-        names.iter().for_each(|name| self.runs.remove(name));
-        let mut state = self.shared.state.lock();
-        for object in &objects {
-            state.names.remove(object);
-            state.lengths.remove(object);
-        }
-        state.removed.retain(|container| !containers.contains(container));
-        state.recent.retain(|(recent, _)| !objects.contains(recent));
-        Ok(())
-    }
-
-    fn listed_length(&self, name: &str) -> StorageResult<Option<u64>> {
-        let directory = name.rsplit_once('/').map_or(name, |(directory, _)| directory);
-        let (is_held, is_listed) = {
-            let state = self.shared.state.lock();
-            (state.held.is_some(), state.listed.contains(directory))
-        };
-        if !is_held {
-            return Ok(None);
-        }
-        if !is_listed {
-            self.list_containers(directory)?;
-        }
-        let length = self.shared.state.lock().lengths.get(name).copied();
-        length.map(Some).ok_or_else(|| StorageError::new("open", name, ErrorKind::NotFound))
-    }
-
-    fn expect(&self, names: &[String]) {
-        let of_snapshots = names.iter().filter(|name| name.starts_with("snapshots/"));
-        self.expect_snapshots(&of_snapshots.cloned().collect::<Vec<_>>());
-    }
-
-    fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
-        if directory == SNAPSHOTS {
-            return self.list_snapshots();
-        }
-        if directory.starts_with(CONTAINERS) {
-            return self.list_containers(directory);
-        }
-        let state = self.look(directory)?;
-        let entries = state.names.entries(directory);
-        if entries.is_empty() && !state.names.has(&format!("{directory}/{DIRECTORY_MARK}")) {
-            return Err(StorageError::new("list", directory, ErrorKind::NotFound));
-        }
-        Ok(entries)
-    }
-
-    /// S3 and what is compatible with it list what was written before; `docs/GUIDE-ONE-MACHINE.md` names those that do not.
-    fn has_consistent_listing(&self) -> bool {
-        true
-    }
-
-    fn create_directory(&self, name: &str) -> StorageResult<()> {
-        let mark = format!("{name}/{DIRECTORY_MARK}");
-        if name.contains('/') || self.shared.state.lock().names.has(&mark) {
-            return Ok(());
-        }
-        self.client().put(&mark, Bytes::new())?;
-        self.note(&mark, 0, None);
-        Ok(())
-    }
-
-    /// What is written is durable, and so is its name.
-    fn sync_directory(&self, _: &str) -> StorageResult<()> {
-        Ok(())
-    }
-
-    fn has_named_locks(&self) -> bool {
-        false
-    }
-
-    fn try_lock(&self, _: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
-        let _one_at_a_time = self.acquiring.lock();
-        if self.shared.state.lock().held.is_some() {
-            return Ok(None);
-        }
-        let held = self.acquire()?;
-        Ok(held.map(|held| -> Box<dyn LockGuard> {
-            Box::new(Guard { shared: self.shared.clone(), held })
-        }))
-    }
-
-    /// There is no disk that could be full; what an object storage allows, it says when it refuses.
-    fn free_bytes(&self) -> StorageResult<u64> {
-        Ok(u64::MAX)
-    }
-
-    fn has_limited_space(&self) -> bool {
-        false
-    }
-
-    fn describe(&self) -> String {
-        self.client().location().to_owned()
-    }
 }

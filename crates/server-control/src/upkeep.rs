@@ -4,9 +4,11 @@
 //! What is due, waits and runs is in the catalog. A job runs on a thread of its own; there are few at once, and one in
 //! a domain. A server that was killed starts its jobs again: what they did stays done.
 
+mod came;
 mod due;
 mod moving;
 mod run;
+mod watch;
 
 use crate::domain_keys::DomainKeys;
 use crate::domain_repository::DomainRepositories;

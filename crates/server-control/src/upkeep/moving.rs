@@ -1,7 +1,8 @@
 //! Jobs that move a domain to another pool.
 
 use super::Upkeep;
-use super::run::{Came, JobWatch, json};
+use super::came::{Came, json};
+use super::watch::JobWatch;
 use crate::error::{missing, parse_name};
 use crate::pools::PlannedMove;
 use crate::{Error, Result, SERVER, by};
