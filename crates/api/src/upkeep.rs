@@ -217,6 +217,9 @@ pub enum UpkeepWork {
         /// What goes from the copy; nothing when missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forget: Option<CopyForget>,
+        /// What of that stays for longer; nothing when missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep: Option<CopyKeep>,
         /// Which snapshots are copied; all when missing.
         #[serde(default, skip_serializing_if = "CopyOnly::is_all")]
         only: CopyOnly,
@@ -279,6 +282,15 @@ pub struct CopyForget {
     pub expired_before: i64,
     /// Unused bytes of the copy that may stay then, in percent of all bytes.
     pub max_waste_percent: f64,
+}
+
+/// What a copy keeps of what expired in its domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CopyKeep {
+    /// Rules as in the site file, for all policies: `zone` and `class`.
+    pub retention: serde_json::Value,
+    /// The present time, in seconds since 1970.
+    pub now_secs: i64,
 }
 
 /// How a job of upkeep on a storage server is.

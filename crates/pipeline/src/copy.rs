@@ -7,7 +7,7 @@ use crate::unlocked::holder;
 use crate::{Error, Result};
 use crypto::{KeyList, RootVerifyKey, SignedKeyList, verify_slot_certificate};
 pub(crate) use expired::take_expiries;
-pub use expired::{FollowReport, remove_expired};
+pub use expired::{FollowReport, Keeps, remove_expired};
 use ids::SnapshotId;
 use repository::Repository;
 use repository::config;

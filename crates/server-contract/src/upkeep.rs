@@ -1,7 +1,8 @@
 //! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
 
 use api::upkeep::{
-    CheckReport, CopyForget, CopyOnly, CopyReport, ObjectLock, ReclaimReport, UpkeepEnd, UpkeepWork,
+    CheckReport, CopyForget, CopyKeep, CopyOnly, CopyReport, ObjectLock, ReclaimReport, UpkeepEnd,
+    UpkeepWork,
 };
 use repository::watch::Watch;
 use std::path::Path;
@@ -51,6 +52,8 @@ pub struct CopyRequest<'a> {
     pub bytes_per_sec: Option<u64>,
     /// What goes from the copy; `None` for nothing.
     pub forget: Option<CopyForget>,
+    /// What of that stays for longer; `None` for nothing.
+    pub keep: Option<&'a CopyKeep>,
     /// Which snapshots are copied.
     pub only: &'a CopyOnly,
     /// How the bucket locks what locked snapshots need; `None` for not at all.
@@ -120,9 +123,18 @@ pub fn carried_out(
             let request = ReclaimRequest { max_waste_percent, bytes_per_sec, secret };
             worker.reclaim(folder, &request, watch).map(UpkeepEnd::Reclaimed)
         }
-        UpkeepWork::Copy { ref to, ref domain, bytes_per_sec, forget, ref only, object_lock } => {
-            let to = Path::new(to);
-            let request = CopyRequest { to, domain, bytes_per_sec, forget, only, object_lock };
+        UpkeepWork::Copy {
+            ref to,
+            ref domain,
+            bytes_per_sec,
+            forget,
+            ref keep,
+            ref only,
+            object_lock,
+        } => {
+            let (to, keep) = (Path::new(to), keep.as_ref());
+            let request =
+                CopyRequest { to, domain, bytes_per_sec, forget, keep, only, object_lock };
             worker.copy(folder, &request, watch).map(UpkeepEnd::Copied)
         }
         UpkeepWork::Check { sample_percent, position, bytes_per_sec, ref copies } => {

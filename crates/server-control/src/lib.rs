@@ -57,6 +57,7 @@ mod tokens;
 mod upkeep;
 
 pub use error::{Error, Result};
+pub use retention::facts::{of_received as facts_of_received, of_unread as facts_of_unread};
 
 use administrator::Administrator;
 use admission::Admission;

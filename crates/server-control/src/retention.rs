@@ -10,7 +10,7 @@
 
 mod expire;
 mod explain;
-mod facts;
+pub(crate) mod facts;
 mod gate;
 mod labels;
 mod named;

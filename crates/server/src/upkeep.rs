@@ -3,6 +3,7 @@
 //! both planes.
 
 mod copies;
+mod copy_retention;
 mod healing;
 mod object_locks;
 pub(crate) mod pace;

@@ -39,6 +39,9 @@ pub struct Upkeep {
     /// For how long copies keep what has expired in their domain; for ever without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_expired: Option<Span>,
+    /// What has expired in the domain stays in its copy for as long as this retention keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<String>,
     /// `copy` copies only snapshots of these policies; of all if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
@@ -71,6 +74,7 @@ impl Default for Upkeep {
             max_waste: MAX_WASTE,
             to: None,
             keep_expired: None,
+            retention: None,
             policies: Vec::new(),
             classes: Vec::new(),
             object_lock: None,

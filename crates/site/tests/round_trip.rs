@@ -140,6 +140,7 @@ fn upkeep() -> impl Strategy<Value = Upkeep> {
         policies: Vec::new(),
         classes: Vec::new(),
         object_lock: None,
+        retention: None,
         tasks,
         domains: a.then(|| "x".to_owned()).into_iter().collect(),
         schedules: b.then(|| "nightly".to_owned()).into_iter().collect(),

@@ -7,6 +7,7 @@ mod children;
 mod choosing;
 mod classes;
 mod client_options;
+mod copy_rules;
 mod copying;
 mod declaring;
 mod domain_moves;

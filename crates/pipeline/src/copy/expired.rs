@@ -26,8 +26,11 @@ pub struct FollowReport {
     pub reclaimed: Option<ReclaimOutcome>,
 }
 
+/// The snapshots of a copy that it keeps, although they expired.
+pub type Keeps<'a> = dyn Fn(&Repository) -> repository::Result<BTreeSet<SnapshotId>> + 'a;
+
 /// Removes from the copy in `target` what expired in `source` before a time, in seconds since 1970, and is not there any
-/// more; then reclaims the space. What is locked stays.
+/// more; then reclaims the space. What is locked, or what it `keeps`, stays.
 ///
 /// # Errors
 /// [`Error::Usage`] when `target` is no copy of `source`, or may have lost snapshots; those of both storages.
@@ -35,13 +38,15 @@ pub fn remove_expired(
     source: &Repository,
     target: &Arc<dyn Storage>,
     (before_secs, options): (i64, ReclaimOptions),
+    keeps: &Keeps<'_>,
     watch: &dyn Watch,
 ) -> Result<FollowReport> {
     source.verify_with(crypto::is_signed);
     let target = opened(source, target)?;
     target.verify_with(crypto::is_signed);
     let lease = target.lease(&holder("copy"))?;
-    let snapshots = remove(source, &target, &lease, before_secs)?;
+    let left = removable(source, &target, keeps)?;
+    let snapshots = remove(source, &target, &lease, left, before_secs)?;
     if snapshots == 0 {
         return Ok(FollowReport::default());
     }
@@ -49,8 +54,13 @@ pub fn remove_expired(
     Ok(FollowReport { snapshots, reclaimed })
 }
 
-fn remove(source: &Repository, target: &Repository, lease: &Lease, before: i64) -> Result<u64> {
-    let mut left = removable(source, target)?;
+fn remove(
+    source: &Repository,
+    target: &Repository,
+    lease: &Lease,
+    mut left: Vec<SnapshotRef>,
+    before: i64,
+) -> Result<u64> {
     if left.is_empty() {
         return Ok(0); // to look for expiries costs a read of each container
     }
@@ -98,13 +108,22 @@ pub(crate) fn take_expiries(
     Ok((before - lost.len()) as u64)
 }
 
-/// What the copy has and the first place has not, without what is locked.
-fn removable(source: &Repository, target: &Repository) -> Result<Vec<SnapshotRef>> {
+/// What the copy has and the first place has not, without what is locked or is to be kept.
+fn removable(
+    source: &Repository,
+    target: &Repository,
+    keeps: &Keeps<'_>,
+) -> Result<Vec<SnapshotRef>> {
     let there = target.current_snapshots()?;
     let in_source: BTreeSet<SnapshotId> =
         source.current_snapshots()?.iter().map(|name| name.id).collect();
     let gone = there.into_iter().filter(|name| !in_source.contains(&name.id));
-    let gone: Vec<_> = gone.collect();
+    let mut gone: Vec<_> = gone.collect();
+    if gone.is_empty() {
+        return Ok(gone);
+    }
+    let kept = keeps(target)?;
+    gone.retain(|name| !kept.contains(&name.id));
     let locked = target.locked(&gone)?;
     let is_locked = |name: &SnapshotRef| locked.iter().any(|(held, _)| held == name);
     Ok(gone.into_iter().filter(|name| !is_locked(name)).collect())

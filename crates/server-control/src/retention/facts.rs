@@ -10,7 +10,7 @@ const CLOCKS_SECS: i64 = 86_400;
 pub(super) const UNREAD: &str = "its file is damaged";
 
 /// A snapshot that was read. Without a receipt that somebody signed, no policy is known: it stays.
-pub(super) fn of_received(received: ReceivedSnapshot) -> Facts {
+pub fn of_received(received: ReceivedSnapshot) -> Facts {
     let ReceivedSnapshot { name, head, receipt, locked_until_secs } = received;
     let suspect = suspect(receipt.as_ref(), head.time_secs);
     let receipt = receipt
@@ -29,7 +29,7 @@ pub(super) fn of_received(received: ReceivedSnapshot) -> Facts {
 }
 
 /// A snapshot that cannot be read.
-pub(super) fn of_unread(name: SnapshotRef) -> Facts {
+pub fn of_unread(name: SnapshotRef) -> Facts {
     Facts { suspect: Some(UNREAD.to_owned()), ..of_name(name) }
 }
 

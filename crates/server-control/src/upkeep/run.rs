@@ -8,7 +8,7 @@ use crate::copies::copies_of;
 use crate::domain_repository::DomainRepository::{self, Local, Remote};
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::jobs::{JobState, Progress};
-use api::upkeep::{CopyForget, CopyOnly, ObjectLock, UpkeepWork};
+use api::upkeep::{CopyForget, CopyKeep, CopyOnly, ObjectLock, UpkeepWork};
 use catalog::jobs::Ending;
 use catalog::upkeep::{DomainUpkeep, NewUpkeepJob, OpenUpkeepJob};
 use clock::Reading;
@@ -100,7 +100,7 @@ fn work(
     let copies = copies_of(&site, &wanted.domain);
     let copies = copies.iter().map(|place| place.display().to_string()).collect();
     let now = upkeep.clock.read()?;
-    let Some(work) = work_of(&part.upkeep, wanted, (before.position, now), copies) else {
+    let Some(work) = work_of((&site, &part.upkeep), wanted, (before.position, now), copies) else {
         return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
     };
     let end = match &place {
@@ -132,7 +132,7 @@ fn expired(upkeep: &Upkeep, domain: &str, watch: &JobWatch<'_>) -> Result<Came> 
 }
 
 fn work_of(
-    upkeep: &site::Upkeep,
+    (site, upkeep): (&site::Site, &site::Upkeep),
     wanted: &NewUpkeepJob,
     (position, now): (u64, Reading),
     copies: Vec<String>,
@@ -144,8 +144,9 @@ fn work_of(
             let (to, domain) = (upkeep.to.clone()?, wanted.domain.clone());
             let (policies, classes) = (upkeep.policies.clone(), upkeep.classes.clone());
             let only = CopyOnly { policies, classes };
-            let (forget, object_lock) = (forget(upkeep, now), upkeep.object_lock.map(lock));
-            UpkeepWork::Copy { to, domain, bytes_per_sec, forget, only, object_lock }
+            let (forget, object_lock) = (forget(site, upkeep, now), upkeep.object_lock.map(lock));
+            let keep = keep(site, upkeep, now);
+            UpkeepWork::Copy { to, domain, bytes_per_sec, forget, keep, only, object_lock }
         }
         UpkeepTask::Reclaim => {
             let max_waste_percent = upkeep.max_waste.value();
@@ -158,6 +159,13 @@ fn work_of(
     })
 }
 
+/// The rules that keep in copies what expired in the domain.
+fn keep(site: &site::Site, upkeep: &site::Upkeep, now: Reading) -> Option<CopyKeep> {
+    let retention = site.retentions.get(upkeep.retention.as_ref()?)?;
+    let retention = serde_json::to_value(retention).ok()?;
+    Some(CopyKeep { retention, now_secs: now.secs })
+}
+
 fn lock(lock: site::ObjectLock) -> ObjectLock {
     match lock {
         site::ObjectLock::Compliance => ObjectLock::Compliance,
@@ -165,10 +173,15 @@ fn lock(lock: site::ObjectLock) -> ObjectLock {
     }
 }
 
-/// What goes from copies: nothing by a clock that is in doubt.
-fn forget(upkeep: &site::Upkeep, now: Reading) -> Option<CopyForget> {
-    let keep = upkeep.keep_expired.filter(|_| now.doubt.is_none())?;
-    let expired_before = now.secs.saturating_sub(keep.signed_secs());
+/// What goes from copies: nothing by a clock that is in doubt, and nothing if the retention that keeps it is unknown.
+/// Without a time, what rules do not keep goes at once.
+fn forget(site: &site::Site, upkeep: &site::Upkeep, now: Reading) -> Option<CopyForget> {
+    if now.doubt.is_some() || (upkeep.retention.is_some() && keep(site, upkeep, now).is_none()) {
+        return None;
+    }
+    let at_once = upkeep.retention.is_some().then_some(0);
+    let keep_secs = upkeep.keep_expired.map(clock::Span::signed_secs).or(at_once)?;
+    let expired_before = now.secs.saturating_sub(keep_secs);
     Some(CopyForget { expired_before, max_waste_percent: upkeep.max_waste.value() })
 }
 
@@ -212,9 +225,18 @@ mod tests {
         let day = "1 day".parse().unwrap();
         let upkeep = site::Upkeep { keep_expired: Some(day), ..site::Upkeep::default() };
         let (now, doubt) = (Reading::certain(1_000_000), Some(Doubt::Fast(60)));
-        let before = |upkeep, now| forget(upkeep, now).map(|it| it.expired_before);
-        assert_eq!(before(&upkeep, now), Some(1_000_000 - 86_400));
-        assert_eq!(before(&upkeep, Reading { doubt, ..now }), None);
-        assert_eq!(before(&site::Upkeep::default(), now), None);
+        let mut site = site::Site::default();
+        let before = |site: &site::Site, upkeep: &site::Upkeep, now| {
+            forget(site, upkeep, now).map(|it| it.expired_before)
+        };
+        assert_eq!(before(&site, &upkeep, now), Some(1_000_000 - 86_400));
+        assert_eq!(before(&site, &upkeep, Reading { doubt, ..now }), None);
+        assert_eq!(before(&site, &site::Upkeep::default(), now), None);
+        let ruled = site::Upkeep { retention: Some("long".into()), ..site::Upkeep::default() };
+        assert_eq!(before(&site, &ruled, now), None, "nobody knows what it keeps");
+        let long = serde_json::json!({"class": {"default": {"keep_last": 2}}});
+        site.set(site::Kind::Retention, "long", &long).unwrap();
+        assert_eq!(before(&site, &ruled, now), Some(1_000_000));
+        assert!(keep(&site, &ruled, now).is_some() && keep(&site, &upkeep, now).is_none());
     }
 }

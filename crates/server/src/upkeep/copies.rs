@@ -1,8 +1,9 @@
 //! Copies of domains in a second place, a directory or a bucket: each a whole repository, made without a key.
 
+use super::copy_retention::CopyRetention;
 use super::{failed, object_locks};
 use api::Name;
-use api::upkeep::{CopyForget, CopyOnly, CopyReport, Requests};
+use api::upkeep::{CopyForget, CopyKeep, CopyOnly, CopyReport, Requests};
 use object_storage::Asked;
 use pipeline::copy::{self, CopyOptions};
 use repository::config;
@@ -12,6 +13,7 @@ use repository::storage::{Storage, StorageResult};
 use repository::{Repository, watch::Watch};
 use server_contract::upkeep::{CopyRequest, UpkeepError};
 use server_data::copy_places::{self, CopyPlace};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -68,7 +70,7 @@ pub(super) fn copy(
     };
     lock(&mut copied);
     if let Some(forget) = request.forget.filter(|_| copied.is_done) {
-        copied = followed(source, &there.storage, forget, copied, watch)?;
+        copied = followed(source, &there.storage, (forget, request.keep), copied, watch)?;
         if copied.bytes_freed > 0 {
             lock(&mut copied); // the reclaim may have moved what is locked
         }
@@ -99,7 +101,7 @@ fn chosen(source: &Repository, only: &CopyOnly) -> repository::Result<Option<Vec
 fn followed(
     source: &Arc<Repository>,
     target: &Arc<dyn Storage>,
-    forget: CopyForget,
+    (forget, keep): (CopyForget, Option<&CopyKeep>),
     copied: CopyReport,
     watch: &dyn Watch,
 ) -> Result<CopyReport, UpkeepError> {
@@ -109,7 +111,12 @@ fn followed(
         accept_damage: false,
         free_interrupted: false,
     };
-    let done = copy::remove_expired(source, target, (forget.expired_before, options), watch);
+    let rules = keep.map(CopyRetention::new).transpose()?;
+    let keeps = |copy: &Repository| {
+        rules.as_ref().map_or_else(|| Ok(BTreeSet::new()), |rules| rules.kept(copy))
+    };
+    let before = (forget.expired_before, options);
+    let done = copy::remove_expired(source, target, before, &keeps, watch);
     let done = done.map_err(|error| {
         let what = "everything is copied, but what expired was not removed from the copy";
         UpkeepError::Failed(format!("{what}: {error}"))
@@ -152,7 +159,15 @@ mod tests {
 
     fn asked<'a>(to: &'a Path, domain: &'a str) -> CopyRequest<'a> {
         static ALL: CopyOnly = CopyOnly { policies: Vec::new(), classes: Vec::new() };
-        CopyRequest { to, domain, bytes_per_sec: None, forget: None, only: &ALL, object_lock: None }
+        CopyRequest {
+            to,
+            domain,
+            bytes_per_sec: None,
+            forget: None,
+            keep: None,
+            only: &ALL,
+            object_lock: None,
+        }
     }
 
     #[test]

@@ -95,6 +95,13 @@ impl Checker<'_> {
             let fix = "add \"copy\" to tasks, or remove this line";
             self.note(&["keep_expired"], "there are no copies that could keep anything", fix);
         }
+        if let Some(name) = &upkeep.retention {
+            self.is_declared(&["retention"], name, Kind::Retention);
+        }
+        if upkeep.retention.is_some() && !does_copy {
+            let fix = "add \"copy\" to tasks, or remove this line";
+            self.note(&["retention"], "there are no copies that could keep anything", fix);
+        }
         if upkeep.object_lock.is_some() && !upkeep.to.as_deref().is_some_and(is_bucket) {
             let fix = "copy to a bucket, to = \"s3://BUCKET/PREFIX\"; for directories there is the lock helper";
             self.note(&["object_lock"], "only buckets have Object Lock", fix);
