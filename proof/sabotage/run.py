@@ -58,14 +58,14 @@ SABOTAGES = {
         "crates/object-storage/src/uploads.rs", "is_ok_and(|begun: Timestamp| begun < than)", "is_ok()",
         test("object-storage", "abandoned_uploads_go")),
     "a weaker lock does not count for a stricter one": (
-        "crates/object-storage/src/object_lock.rs", "held.is_compliance || mode == LockMode::Governance;", "true;",
+        "crates/object-storage/src/object_lock.rs", "held.is_compliance || options.mode == LockMode::Governance;", "true;",
         test("object-storage", "a_lock_is_set_where_it_ends_too_early")),
     "a lock that ends too early is set": (
         "crates/object-storage/src/object_lock.rs", "Some(until_secs) => late.push((name, until_secs)),",
         "Some(_) => locked.objects += 1,", test("object-storage", "what_is_locked_outlasts")),
     "rows of a bucket are locked, too": (
-        "crates/object-storage/src/object_lock.rs", "for (object, until_secs) in own.chain(self.objects_with_times(files)?) {",
-        "for (object, until_secs) in own.take(0).chain(self.objects_with_times(files)?) {",
+        "crates/object-storage/src/object_lock.rs", "for object in own.chain(self.objects_of_files(files)?) {",
+        "for object in own.take(0).chain(self.objects_of_files(files)?) {",
         test("object-storage", "what_is_locked_outlasts")),
     "what came later than the time goes": (
         "crates/object-storage/src/versions.rs", "(None, Some(_)) => Some(Step::Remove),", "(None, Some(_)) => None,",

@@ -89,7 +89,8 @@ pub(crate) fn answered(
     let kind = match status {
         _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,
         401 | 403 => ErrorKind::PermissionDenied,
-        404 => ErrorKind::NotFound,
+        // The last version of an object can be the mark that it was removed.
+        404 | 405 => ErrorKind::NotFound,
         501 => ErrorKind::Unsupported,
         507 => ErrorKind::StorageFull,
         408 | 409 | 429 | 500.. => ErrorKind::TimedOut,

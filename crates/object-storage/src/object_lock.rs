@@ -12,7 +12,7 @@ use data_encoding::BASE64;
 use jiff::Timestamp;
 use object_store::signer::{HeaderName, HeaderValue};
 use repository::storage::{StorageError, StorageResult};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,8 +34,7 @@ const NO_LOCK: [&str; 2] =
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
 
 /// Who can end a lock early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
     /// Nobody, the owner of the bucket included.
     Compliance,
@@ -49,6 +48,22 @@ impl LockMode {
             Self::Compliance => "COMPLIANCE",
             Self::Governance => "GOVERNANCE",
         }
+    }
+}
+
+/// How to lock.
+#[derive(Clone, Copy, Debug)]
+pub struct LockOptions {
+    /// Who can end it early.
+    pub mode: LockMode,
+    /// What is locked is locked for so much longer than it is needed: seconds in which it need not be prolonged.
+    pub spare_secs: i64,
+}
+
+impl LockOptions {
+    /// Just for as long as it is needed.
+    pub fn exact(mode: LockMode) -> Self {
+        Self { mode, spare_secs: 0 }
     }
 }
 
@@ -69,6 +84,16 @@ pub struct Locked {
 struct Configuration {
     #[serde(rename = "ObjectLockEnabled", default)]
     enabled: String,
+}
+
+/// An object to be locked.
+#[derive(Clone)]
+struct Object {
+    name: String,
+    /// Until when it is needed, in seconds since 1970.
+    needed_secs: i64,
+    /// Whoever writes removes such objects when there are others: one that is gone is missed by nobody.
+    may_go: bool,
 }
 
 /// The lock of an object.
@@ -115,31 +140,32 @@ impl ObjectStorage {
     pub fn lock_objects(
         &self,
         files: &[(String, i64)],
-        mode: LockMode,
+        options: LockOptions,
         is_cancelled: &dyn Fn() -> bool,
     ) -> StorageResult<Locked> {
         let Some(last_secs) = files.iter().map(|(_, until_secs)| *until_secs).max() else {
             return Ok(Locked::default());
         };
         self.can_lock()?;
-        let mut objects: BTreeMap<String, i64> = BTreeMap::new();
-        let own = self.own_objects()?.into_iter().map(|object| (object, last_secs));
-        for (object, until_secs) in own.chain(self.objects_with_times(files)?) {
-            let known = objects.entry(object).or_insert(until_secs);
-            *known = until_secs.max(*known);
+        let own = self.own_objects()?.into_iter();
+        let own = own.map(|name| Object { name, needed_secs: last_secs, may_go: true });
+        let mut objects: BTreeMap<String, Object> = BTreeMap::new();
+        for object in own.chain(self.objects_of_files(files)?) {
+            let known = objects.entry(object.name.clone()).or_insert_with(|| object.clone());
+            known.needed_secs = object.needed_secs.max(known.needed_secs);
         }
-        let objects: Vec<_> = objects.into_iter().collect();
+        let objects: Vec<_> = objects.into_values().collect();
         let mut locked = Locked::default();
         for some in objects.chunks(AT_ONCE) {
             if is_cancelled() {
                 return Err(StorageError::new("lock", "objects", ErrorKind::Interrupted));
             }
-            keep_some(self.client(), some, mode, now_secs(), &mut locked);
+            keep_some(self.client(), some, options, now_secs(), &mut locked);
         }
         Ok(locked)
     }
 
-    fn objects_with_times(&self, files: &[(String, i64)]) -> StorageResult<Vec<(String, i64)>> {
+    fn objects_of_files(&self, files: &[(String, i64)]) -> StorageResult<Vec<Object>> {
         let mut all = Vec::new();
         for (file, until_secs) in files {
             let objects = match crate::rows::row_of(file) {
@@ -147,7 +173,9 @@ impl ObjectStorage {
                 None if file.starts_with("snapshots/") => self.snapshot_objects(file)?,
                 None => vec![file.clone()],
             };
-            all.extend(objects.into_iter().map(|object| (object, *until_secs)));
+            let needed_secs = *until_secs;
+            let object = |name| Object { name, needed_secs, may_go: false };
+            all.extend(objects.into_iter().map(object));
         }
         Ok(all)
     }
@@ -171,24 +199,25 @@ impl ObjectStorage {
 /// Of `objects`, asks for the lock of all at once, and then sets those that end too early.
 fn keep_some(
     client: &Client,
-    objects: &[(String, i64)],
-    mode: LockMode,
+    objects: &[Object],
+    options: LockOptions,
     now: i64,
     locked: &mut Locked,
 ) {
-    let get = |(name, _): &(String, i64)| Request::get(client.path(name), &[("retention", "")]);
+    let get = |object: &Object| Request::get(client.path(&object.name), &[("retention", "")]);
     let asked = client.send(("ask for the lock of", "objects"), objects.iter().map(get).collect());
     let mut late = Vec::new();
-    for ((name, needed_secs), answer) in objects.iter().zip(asked) {
+    for (Object { name, needed_secs, may_go }, answer) in objects.iter().zip(asked) {
         match answer.map_or_else(no_lock, |answer| held(&answer)) {
-            Ok(held) => match wanted(held, mode, *needed_secs, now) {
+            Err(error) if *may_go && error.is_not_found() => {}
+            Ok(held) => match wanted(held, options, *needed_secs, now) {
                 Some(until_secs) => late.push((name, until_secs)),
                 None => locked.objects += 1,
             },
             Err(error) => locked.note(name, &error),
         }
     }
-    let put = |(name, until_secs): &(&String, i64)| lock(client, name, *until_secs, mode);
+    let put = |(name, until_secs): &(&String, i64)| lock(client, name, *until_secs, options.mode);
     let set = client.send(("lock", "objects"), late.iter().map(put).collect());
     for ((name, _), answer) in late.iter().zip(set) {
         match answer {
@@ -213,13 +242,14 @@ impl Locked {
 }
 
 /// Until when an object is to be locked that is needed until `needed_secs`; `None` where its lock is good enough.
-fn wanted(held: Option<Held>, mode: LockMode, needed_secs: i64, now: i64) -> Option<i64> {
-    let is_strict = |held: &Held| held.is_compliance || mode == LockMode::Governance;
+fn wanted(held: Option<Held>, options: LockOptions, needed_secs: i64, now: i64) -> Option<i64> {
+    let is_strict = |held: &Held| held.is_compliance || options.mode == LockMode::Governance;
     let enough = needed_secs.min(now + MOST_SECS - SLACK_SECS);
     if held.is_some_and(|held| is_strict(&held) && held.until_secs >= enough) {
         return None;
     }
-    let until_secs = needed_secs.clamp(now + LEAST_SECS, now + MOST_SECS);
+    let until_secs = needed_secs.saturating_add(options.spare_secs);
+    let until_secs = until_secs.clamp(now + LEAST_SECS, now + MOST_SECS);
     // A stricter lock that ends earlier would be refused.
     Some(held.map_or(until_secs, |held| until_secs.max(held.until_secs)))
 }
@@ -279,7 +309,7 @@ mod tests {
         let held =
             |days: i64, is_compliance| Some(Held { until_secs: now + days * day, is_compliance });
         let set = |held, mode, needed: i64| {
-            let until = wanted(held, mode, now + needed * day, now);
+            let until = wanted(held, LockOptions::exact(mode), now + needed * day, now);
             until.map(|until| (until - now) as f64 / day as f64)
         };
         use LockMode::{Compliance, Governance};
@@ -297,7 +327,10 @@ mod tests {
         assert_eq!(set(held(340, true), Compliance, 4000), None);
         assert_eq!(set(held(334, true), Compliance, 4000), Some(365.0));
         assert_eq!(set(None, Compliance, -3), Some(1.0 / 24.0));
-        assert_eq!(wanted(None, Compliance, i64::MAX, now), Some(now + 365 * day));
+        let spare = LockOptions { mode: Compliance, spare_secs: 3 * day };
+        assert_eq!(wanted(None, spare, i64::MAX, now), Some(now + 365 * day));
+        assert_eq!(wanted(None, spare, now + 10 * day, now), Some(now + 13 * day));
+        assert_eq!(wanted(held(13, true), spare, now + 12 * day, now), None, "for some days");
     }
 
     #[test]

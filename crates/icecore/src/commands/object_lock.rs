@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
 use crate::{escape, place, time, units};
 use format::entry::Time;
-use object_storage::{LockMode, Step};
+use object_storage::{LockMode, LockOptions, Step};
 use repository::Repository;
 use repository::storage::Storage;
 use repository::watch::Unwatched;
@@ -47,7 +47,8 @@ enum Action {
 
 #[derive(clap::Args, Debug)]
 struct Set {
-    /// For how long from now on: 30d, 12w, 1y. At most a year counts.
+    /// For how long from now on: 30d, 12w, 1y. At most a year counts. What is locked anew is locked for a tenth longer,
+    /// so that the next runs need not prolong it.
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse_span)]
     secs: u64,
     /// Who can end a lock early: nobody (compliance), or who may bypass it (governance).
@@ -117,8 +118,7 @@ impl Set {
         let snapshots = snapshots.into_iter().map(|name| (name, until)).collect();
         let files = repository.files_needed(snapshots, &Unwatched).map_err(at)?;
         context.watch_signals();
-        let locked =
-            bucket.lock_objects(&files.files, self.mode.of_storage(), &|| context.is_cancelled());
+        let locked = bucket.lock_objects(&files.files, self.options(), &|| context.is_cancelled());
         let locked = locked.map_err(|error| failed(error, context))?;
         let (objects, prolonged) =
             (units::many(locked.objects, "object"), units::count(locked.prolonged));
@@ -134,6 +134,11 @@ impl Set {
             lost_pages: files.lost_pages,
         };
         context.out.summary(if is_whole { Code::Complete } else { Code::Partial }, &report)
+    }
+
+    fn options(&self) -> LockOptions {
+        let spare_secs = i64::try_from(self.secs / 10).unwrap_or(i64::MAX);
+        LockOptions { mode: self.mode.of_storage(), spare_secs }
     }
 
     fn tell_failures(

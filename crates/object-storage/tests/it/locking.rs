@@ -4,7 +4,9 @@ use crate::contract::{access, in_memory};
 use crate::engine::{back_up, opened};
 use crate::faulty::{Faulty, Plan};
 use ids::RepositoryId;
-use object_storage::{Location, LockMode, Locked, ObjectStorage, Step, connect, connect_through};
+use object_storage::{
+    Location, LockMode, LockOptions, Locked, ObjectStorage, Step, connect, connect_through,
+};
 use repository::Repository;
 use repository::config::Config;
 use repository::rebuild::rebuild;
@@ -29,7 +31,7 @@ fn reached(bucket: &str) -> Arc<ObjectStorage> {
 }
 
 fn lock(bucket: &str, files: &[(String, i64)], mode: LockMode) -> Locked {
-    let locked = reached(bucket).lock_objects(files, mode, &|| false).unwrap();
+    let locked = reached(bucket).lock_objects(files, LockOptions::exact(mode), &|| false).unwrap();
     assert_eq!((locked.failed, &*locked.reasons), (0, &[][..]));
     locked
 }
@@ -156,11 +158,30 @@ fn a_lock_ends_later_and_never_earlier_and_is_not_set_twice() {
     assert_eq!(lock(&bucket, &file(now() - 5), LockMode::Compliance).prolonged, 1, "for an hour");
 }
 
+/// Who writes meanwhile tidies up what only the bucket needs.
+#[test]
+fn a_lease_that_goes_meanwhile_is_missed_by_nobody() {
+    let bucket = Gateway::shared().locking_bucket();
+    let files = until(&repository(&bucket), now() + DAY);
+    let storage = reached(&bucket);
+    let leases: Vec<_> = versions(&bucket).into_iter().map(|(key, _)| key).collect();
+    let leases: Vec<_> = leases.iter().filter(|key| key.contains("/lease/")).collect();
+    assert!(!leases.is_empty());
+    for key in leases {
+        assert_eq!(Gateway::shared().ask("DELETE", &format!("{bucket}/{key}"), &[]).0, 204);
+    }
+    let locked =
+        storage.lock_objects(&files, LockOptions::exact(LockMode::Governance), &|| false).unwrap();
+    assert_eq!((locked.failed, locked.objects >= files.len() as u64), (0, true), "{locked:?}");
+}
+
 #[test]
 fn a_storage_that_cannot_lock_is_told_from_one_that_can() {
     let file = [("keys/a".to_owned(), now() + DAY)];
     let refused = |storage: &ObjectStorage| {
-        let error = storage.lock_objects(&file, LockMode::Compliance, &|| false).unwrap_err();
+        let error = storage
+            .lock_objects(&file, LockOptions::exact(LockMode::Compliance), &|| false)
+            .unwrap_err();
         assert_eq!(error.source.kind(), ErrorKind::Unsupported, "{error}");
         let told = &mut |_: &str, _: &Step| panic!("nothing is done");
         let error = storage.put_back(now(), false, told).unwrap_err();
@@ -189,7 +210,9 @@ fn locks_are_set_although_answers_get_lost_and_what_fails_is_told() {
         reached(&location.bucket).put(&name, b"key").unwrap();
         files.push((name, now() + DAY));
         let faulty = through(&Plan::random(seed));
-        let locked = faulty.lock_objects(&files, LockMode::Compliance, &|| false).unwrap();
+        let locked = faulty
+            .lock_objects(&files, LockOptions::exact(LockMode::Compliance), &|| false)
+            .unwrap();
         let objects = (locked.objects, locked.prolonged, locked.failed);
         assert!(objects.0 == seed + 1 && objects.1 <= 1 && objects.2 == 0, "{locked:?}");
         assert_ne!(lock_of(&location.bucket, &format!("keys/{seed}")), "");
@@ -197,13 +220,20 @@ fn locks_are_set_although_answers_get_lost_and_what_fails_is_told() {
     files.push(("keys/gone".into(), now() + DAY));
     let plan = Plan::quiet();
     let faulty = through(&plan);
-    let locked = faulty.lock_objects(&files, LockMode::Compliance, &|| false).unwrap();
+    let locked =
+        faulty.lock_objects(&files, LockOptions::exact(LockMode::Compliance), &|| false).unwrap();
     assert_eq!((locked.objects, locked.failed), (6, 1), "{locked:?}");
     assert!(locked.reasons[0].starts_with("keys/gone: "), "{locked:?}");
     plan.expire();
-    let error = faulty.lock_objects(&files, LockMode::Compliance, &|| false).unwrap_err();
+    let error = faulty
+        .lock_objects(&files, LockOptions::exact(LockMode::Compliance), &|| false)
+        .unwrap_err();
     assert!(error.to_string().contains("ExpiredToken"), "{error}");
-    let cancelled = reached(&location.bucket).lock_objects(&files, LockMode::Compliance, &|| true);
+    let cancelled = reached(&location.bucket).lock_objects(
+        &files,
+        LockOptions::exact(LockMode::Compliance),
+        &|| true,
+    );
     assert_eq!(cancelled.unwrap_err().source.kind(), ErrorKind::Interrupted);
 }
 

@@ -2,7 +2,7 @@
 //! (`docs/adr/0046-object-lock.md`).
 
 use api::upkeep::{CopyReport, ObjectLock};
-use object_storage::{LockMode, Locked, ObjectStorage};
+use object_storage::{LockMode, LockOptions, Locked, ObjectStorage};
 use pipeline::copy;
 use repository::Repository;
 use repository::storage::Storage;
@@ -24,8 +24,8 @@ pub(super) fn lock(
         let files =
             copy::locked_files(source, &storage, watch).map_err(|error| error.to_string())?;
         let lost = files.lost_pages;
-        let mode = mode(object_lock);
-        let locked = target.lock_objects(&files.files, mode, &|| !watch.goes_on());
+        let options = LockOptions::exact(mode(object_lock));
+        let locked = target.lock_objects(&files.files, options, &|| !watch.goes_on());
         Ok((locked.map_err(|error| error.to_string())?, lost))
     });
     match done {
