@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Users that nobody has.
@@ -199,7 +200,12 @@ fn a_file_that_somebody_may_still_write_does_not_count_as_kept() {
         assert!(why.contains("open for writing"), "{why}");
     }
     drop(writer);
-    assert_eq!(pool.secure(&[file(NAME, NOW + 9)]).unwrap().files, 1);
+    // A process that another test starts just now has it open until it executes its program.
+    let kept = || pool.secure(&[file(NAME, NOW + 9)]).unwrap().files == 1;
+    assert!((0..100).any(|_| kept() || {
+        std::thread::sleep(Duration::from_millis(50));
+        false
+    }));
 }
 
 /// What a list for access grants to its owner by name would outlive a new owner.
