@@ -5,7 +5,7 @@
 
 use crate::client::Client;
 use crate::names::{DIRECTORY_MARK, LEASE, ROOTS, SNAPSHOTS, numbered};
-use crate::signed::Request;
+use crate::signed::{Request, parsed};
 use crate::storage::ObjectStorage;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::BASE64;
@@ -123,8 +123,8 @@ impl ObjectStorage {
             Err(error) if !says_no_lock(&error) => return Err(error),
             answer => answer.unwrap_or_default(),
         };
-        let parsed: Option<Configuration> = parse(&answer);
-        if parsed.is_some_and(|found| found.enabled == "Enabled") {
+        let said: Option<Configuration> = parsed(&answer);
+        if said.is_some_and(|found| found.enabled == "Enabled") {
             return Ok(());
         }
         let why = "the bucket has no Object Lock; it is switched on when a bucket is made";
@@ -270,7 +270,7 @@ fn lock(client: &Client, name: &str, until_secs: i64, mode: LockMode) -> Request
 
 /// The lock that this answer tells.
 pub(crate) fn held(answer: &[u8]) -> StorageResult<Option<Held>> {
-    let held = parse(answer).and_then(|found: Retention| {
+    let held = parsed(answer).and_then(|found: Retention| {
         let until: Timestamp = found.until.parse().ok()?;
         let is_compliance = found.mode == LockMode::Compliance.name();
         Some(Held { until_secs: until.as_second(), is_compliance })
@@ -288,10 +288,6 @@ fn no_lock(error: StorageError) -> StorageResult<Option<Held>> {
 fn says_no_lock(error: &StorageError) -> bool {
     let said = error.source.to_string();
     NO_LOCK.iter().any(|code| said.contains(code))
-}
-
-fn parse<T: for<'a> Deserialize<'a>>(answer: &[u8]) -> Option<T> {
-    quick_xml::de::from_str(std::str::from_utf8(answer).ok()?).ok()
 }
 
 fn now_secs() -> i64 {

@@ -8,6 +8,7 @@ use object_store::client::{HttpClient, HttpError, HttpRequest, HttpResponse};
 use object_store::path::Path;
 use object_store::signer::{HeaderMap, HeaderName, HeaderValue, Method, SignedUrlOptions, Signer};
 use repository::storage::{StorageError, StorageResult};
+use serde::Deserialize;
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,4 +139,15 @@ async fn body(answer: HttpResponse) -> Result<Option<Bytes>, HttpError> {
 fn may_pass(error: &StorageError) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, TimedOut};
     matches!(error.source.kind(), ConnectionRefused | ConnectionReset | TimedOut)
+}
+
+/// What an answer says in XML, if it is such a text.
+pub(crate) fn parsed<T: for<'a> Deserialize<'a>>(answer: &[u8]) -> Option<T> {
+    quick_xml::de::from_str(std::str::from_utf8(answer).ok()?).ok()
+}
+
+/// An answer to a request to the whole bucket at `location` that is no such text.
+pub(crate) fn unreadable(operation: &'static str, location: &str) -> StorageError {
+    let error = Error::new(ErrorKind::InvalidData, "its answer cannot be read");
+    StorageError::new(operation, location, error)
 }

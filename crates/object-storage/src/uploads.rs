@@ -1,13 +1,13 @@
 //! Uploads in parts that were begun and never ended: nobody sees them, and the storage charges for their parts.
 
 use crate::client::Client;
-use crate::signed::Request;
+use crate::names::is_ours;
+use crate::signed::{Request, parsed, unreadable};
 use jiff::Timestamp;
 use object_store::path::Path;
 use object_store::signer::Method;
-use repository::storage::{StorageError, StorageResult};
+use repository::storage::StorageResult;
 use serde::Deserialize;
-use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 /// An upload that began so long ago is of nobody who still writes: a lease that is silent for a minute is taken over.
@@ -44,13 +44,15 @@ impl Upload {
     }
 }
 
-/// Ends uploads below the prefix that began longer ago than `age`: how many.
+/// Ends uploads of the repository that began longer ago than `age`: how many. Others can lie below its prefix, too.
 pub(crate) fn abort(client: &Client, age: Duration) -> StorageResult<u64> {
     let before = Timestamp::now().saturating_sub(age).unwrap_or(Timestamp::MIN);
     let (mut aborted, mut behind) = (0, (String::new(), String::new()));
     for _ in 0..PAGES_MAX {
         let page = page(client, &behind)?;
-        let old: Vec<_> = page.uploads.iter().filter(|upload| upload.is_older(before)).collect();
+        let is_ours = |upload: &&Upload| is_ours(&client.relative(&Path::from(&*upload.key)));
+        let old = page.uploads.iter().filter(|upload| upload.is_older(before)).filter(is_ours);
+        let old: Vec<_> = old.collect();
         let requests = old.iter().map(|upload| request(upload)).collect();
         for answer in client.send(("end an upload to", client.location()), requests) {
             match answer {
@@ -78,9 +80,5 @@ fn page(client: &Client, (key, upload): &(String, String)) -> StorageResult<Page
     let behind = [("key-marker", &**key), ("upload-id-marker", &**upload)];
     query.extend(behind.into_iter().filter(|(_, value)| !value.is_empty()));
     let answer = client.ask("list uploads of", Request::get("".into(), &query))?;
-    let parsed = std::str::from_utf8(&answer).ok().map(quick_xml::de::from_str);
-    parsed.and_then(Result::ok).ok_or_else(|| {
-        let why = Error::new(ErrorKind::InvalidData, "its list of uploads cannot be read");
-        StorageError::new("list", client.location(), why)
-    })
+    parsed(&answer).ok_or_else(|| unreadable("list uploads of", client.location()))
 }

@@ -6,7 +6,7 @@
 
 use crate::client::Client;
 use crate::names::is_ours;
-use crate::signed::Request;
+use crate::signed::{Request, parsed, unreadable};
 use crate::storage::ObjectStorage;
 use jiff::Timestamp;
 use object_store::path::Path;
@@ -161,7 +161,7 @@ impl ObjectStorage {
             }
             let open = if page.is_truncated {
                 if (&page.next_key, &page.next_version) == (&behind.0, &behind.1) {
-                    return Err(unreadable(client));
+                    return Err(unreadable("list", client.location()));
                 }
                 next = Some((page.next_key.clone(), page.next_version));
                 seen.split_off(&page.next_key)
@@ -224,8 +224,7 @@ fn keeps_versions(client: &Client) -> StorageResult<()> {
     }
     let request = Request::get("".into(), &[("versioning", "")]);
     let answer = client.ask("ask for versions of", request)?;
-    let text = std::str::from_utf8(&answer).unwrap_or_default();
-    let found: Option<Versioning> = quick_xml::de::from_str(text).ok();
+    let found: Option<Versioning> = parsed(&answer);
     // What was kept before it was suspended can still be had.
     if found.is_some_and(|found| !found.status.is_empty()) {
         return Ok(());
@@ -241,22 +240,13 @@ fn page(client: &Client, (key, version): &(String, String)) -> StorageResult<Pag
     let behind = [("key-marker", &**key), ("version-id-marker", &**version)];
     query.extend(behind.into_iter().filter(|(_, value)| !value.is_empty()));
     let answer = client.ask("list", Request::get("".into(), &query))?;
-    parsed(&answer).ok_or_else(|| unreadable(client))
-}
-
-fn parsed(answer: &[u8]) -> Option<Page> {
-    quick_xml::de::from_str(std::str::from_utf8(answer).ok()?).ok()
+    parsed(&answer).ok_or_else(|| unreadable("list", client.location()))
 }
 
 /// How many versions and marks the page `answer` has, whose times can be read. For the fuzzer.
 pub(crate) fn readable(answer: &[u8]) -> usize {
-    let Some(page) = parsed(answer) else { return 0 };
+    let Some(page): Option<Page> = parsed(answer) else { return 0 };
     page.versions.iter().chain(&page.marks).filter(|version| written(version).is_ok()).count()
-}
-
-fn unreadable(client: &Client) -> StorageError {
-    let why = Error::new(ErrorKind::InvalidData, "its list of versions cannot be read");
-    StorageError::new("list", client.location(), why)
 }
 
 #[cfg(test)]
@@ -326,7 +316,7 @@ mod tests {
             <Version><Key>b</Key><VersionId>2</VersionId><IsLatest>false</IsLatest>\
             <LastModified>2026-01-01T00:00:00Z</LastModified></Version>\
             </ListVersionsResult>";
-        let page = parsed(text.as_bytes()).unwrap();
+        let page: Page = parsed(text.as_bytes()).unwrap();
         assert_eq!(readable(text.as_bytes()), 3);
         assert_eq!((page.versions.len(), page.marks.len(), page.is_truncated), (2, 1, true));
         assert_eq!((&*page.next_key, &*page.next_version), ("b", "2"));
