@@ -115,6 +115,19 @@ impl Gateway {
         log.lines().filter(of_it).map(str::to_owned).collect()
     }
 
+    /// Keys and ids of the versions in `bucket` that are no marks of a removal: of a page, and there is no other one.
+    pub fn versions(&self, bucket: &str) -> Vec<(String, String)> {
+        let (status, text) = self.ask("GET", &format!("{bucket}?versions="), &[]);
+        assert!(status == 200 && text.contains("<IsTruncated>false"), "{text}");
+        let part = |version: &str, name: &str| {
+            let (_, rest) = version.split_once(&format!("<{name}>")).unwrap();
+            rest.split_once('<').unwrap().0.to_owned()
+        };
+        let (_, versions) = text.split_once("<Version>").unwrap_or_default();
+        let versions = versions.split("<Version>").filter(|version| !version.is_empty());
+        versions.map(|version| (part(version, "Key"), part(version, "VersionId"))).collect()
+    }
+
     /// Its address.
     pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)

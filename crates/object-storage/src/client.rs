@@ -6,12 +6,13 @@ mod writing;
 pub(crate) use reading::Part;
 
 use crate::requests::Requests;
-use crate::signed::{Request, Signed};
+use crate::signed::{Request, Signed, parsed, unreadable};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use repository::storage::{StorageError, StorageResult};
+use serde::Deserialize;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,6 +165,19 @@ impl Client {
     pub(crate) fn ask(&self, operation: &'static str, request: Request) -> StorageResult<Bytes> {
         let answer = self.send((operation, &self.location), vec![request]).pop();
         answer.unwrap_or_else(|| Ok(Bytes::new()))
+    }
+
+    /// A page of the list `what` of the whole bucket, below the prefix, behind what these parts of the query name.
+    pub(crate) fn page<T: for<'a> Deserialize<'a>>(
+        &self,
+        what: &str,
+        behind: [(&str, &str); 2],
+    ) -> StorageResult<T> {
+        let prefix = self.prefix();
+        let mut query = vec![(what, ""), ("prefix", &*prefix)];
+        query.extend(behind.into_iter().filter(|(_, value)| !value.is_empty()));
+        let answer = self.ask("list", Request::get("".into(), &query))?;
+        parsed(&answer).ok_or_else(|| unreadable("list", &self.location))
     }
 
     /// With what all keys of this repository begin.

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::names::is_ours;
-use crate::signed::{Request, parsed, unreadable};
+use crate::signed::Request;
 use jiff::Timestamp;
 use object_store::path::Path;
 use object_store::signer::Method;
@@ -49,7 +49,9 @@ pub(crate) fn abort(client: &Client, age: Duration) -> StorageResult<u64> {
     let before = Timestamp::now().saturating_sub(age).unwrap_or(Timestamp::MIN);
     let (mut aborted, mut behind) = (0, (String::new(), String::new()));
     for _ in 0..PAGES_MAX {
-        let page = page(client, &behind)?;
+        let (key, upload): &(String, String) = &behind;
+        let markers = [("key-marker", &**key), ("upload-id-marker", &**upload)];
+        let page: Page = client.page("uploads", markers)?;
         let is_ours = |upload: &&Upload| is_ours(&client.relative(&Path::from(&*upload.key)));
         let old = page.uploads.iter().filter(|upload| upload.is_older(before)).filter(is_ours);
         let old: Vec<_> = old.collect();
@@ -72,13 +74,4 @@ pub(crate) fn abort(client: &Client, age: Duration) -> StorageResult<u64> {
 fn request(upload: &Upload) -> Request {
     let path = Path::from(&*upload.key);
     Request { method: Method::DELETE, ..Request::get(path, &[("uploadId", &*upload.id)]) }
-}
-
-fn page(client: &Client, (key, upload): &(String, String)) -> StorageResult<Page> {
-    let prefix = client.prefix();
-    let mut query = vec![("uploads", ""), ("prefix", &*prefix)];
-    let behind = [("key-marker", &**key), ("upload-id-marker", &**upload)];
-    query.extend(behind.into_iter().filter(|(_, value)| !value.is_empty()));
-    let answer = client.ask("list uploads of", Request::get("".into(), &query))?;
-    parsed(&answer).ok_or_else(|| unreadable("list uploads of", client.location()))
 }

@@ -154,7 +154,8 @@ impl ObjectStorage {
         let mut seen: BTreeMap<String, Object> = BTreeMap::new();
         let mut next = Some((String::new(), String::new()));
         while let Some(behind) = next.take() {
-            let page = page(client, &behind)?;
+            let page: Page = client
+                .page("versions", [("key-marker", &behind.0), ("version-id-marker", &behind.1)])?;
             let marks = page.marks.into_iter().map(|mark| Version { is_mark: true, ..mark });
             for version in page.versions.into_iter().chain(marks) {
                 seen.entry(version.key.clone()).or_default().note(version, moment)?;
@@ -231,16 +232,6 @@ fn keeps_versions(client: &Client) -> StorageResult<()> {
     }
     let why = Error::new(ErrorKind::Unsupported, "the bucket keeps no versions of its objects");
     Err(StorageError::new("restore", client.location(), why))
-}
-
-/// The next versions behind this key and version.
-fn page(client: &Client, (key, version): &(String, String)) -> StorageResult<Page> {
-    let prefix = client.prefix();
-    let mut query = vec![("versions", ""), ("prefix", &*prefix)];
-    let behind = [("key-marker", &**key), ("version-id-marker", &**version)];
-    query.extend(behind.into_iter().filter(|(_, value)| !value.is_empty()));
-    let answer = client.ask("list", Request::get("".into(), &query))?;
-    parsed(&answer).ok_or_else(|| unreadable("list", client.location()))
 }
 
 /// How many versions and marks the page `answer` has, whose times can be read. For the fuzzer.

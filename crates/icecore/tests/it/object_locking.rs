@@ -19,7 +19,11 @@ fn icecore(machine: &Machine, address: &str, words: &[&str]) -> Ran {
 /// many cannot.
 fn destroy(bucket: &str, prefix: &str) -> u64 {
     let gateway = Gateway::shared();
-    for (key, _) in versions(bucket, prefix) {
+    let versions = || {
+        let all = gateway.versions(bucket).into_iter();
+        all.filter(|(key, _)| key.starts_with(prefix)).collect::<Vec<_>>()
+    };
+    for (key, _) in versions() {
         gateway.ask("PUT", &format!("{bucket}/{key}"), &["-d", "rubbish"]);
         gateway.ask("DELETE", &format!("{bucket}/{key}"), &[]);
     }
@@ -27,20 +31,7 @@ fn destroy(bucket: &str, prefix: &str) -> u64 {
     let is_refused = |(key, id): &(String, String)| {
         gateway.ask("DELETE", &format!("{bucket}/{key}?versionId={id}"), &bypass).0 == 403
     };
-    versions(bucket, prefix).iter().filter(|version| is_refused(version)).count() as u64
-}
-
-/// Keys and ids of the versions that are no marks. Tests have no more than a page of them.
-fn versions(bucket: &str, prefix: &str) -> Vec<(String, String)> {
-    let text = Gateway::shared().ask("GET", &format!("{bucket}?versions="), &[]).1;
-    assert!(text.contains("<IsTruncated>false"), "more than a page");
-    let part = |version: &str, name: &str| {
-        let (_, rest) = version.split_once(&format!("<{name}>")).unwrap();
-        rest.split_once('<').unwrap().0.to_owned()
-    };
-    let all = text.split("<Version>").skip(1);
-    let all = all.map(|version| (part(version, "Key"), part(version, "VersionId")));
-    all.filter(|(key, _)| key.starts_with(prefix)).collect()
+    versions().iter().filter(|version| is_refused(version)).count() as u64
 }
 
 /// A time, and some more until everything is later than it: storages tell seconds.

@@ -43,18 +43,6 @@ fn lock_of(bucket: &str, name: &str) -> String {
     if status == 200 { text } else { String::new() }
 }
 
-/// Keys and ids of all versions that are there, without the marks that objects were removed.
-fn versions(bucket: &str) -> Vec<(String, String)> {
-    let (status, text) = Gateway::shared().ask("GET", &format!("{bucket}?versions="), &[]);
-    assert_eq!(status, 200, "{text}");
-    let part = |version: &str, name: &str| {
-        let (_, rest) = version.split_once(&format!("<{name}>")).unwrap();
-        rest.split_once('<').unwrap().0.to_owned()
-    };
-    let versions = text.split("<Version>").skip(1);
-    versions.map(|version| (part(version, "Key"), part(version, "VersionId"))).collect()
-}
-
 /// A repository with one snapshot in the bucket, and the files that it needs.
 fn repository(bucket: &str) -> Vec<String> {
     let storage: Arc<dyn Storage> = reached(bucket);
@@ -99,12 +87,12 @@ fn what_is_locked_outlasts_who_has_our_keys_and_is_put_back() {
     }
     let forged = format!("{bucket}/{PREFIX}/ended/00000000000000ff");
     assert_eq!(gateway.ask("PUT", &forged, &["-d", "rubbish"]).0, 200);
-    for (key, _) in versions(&bucket) {
+    for (key, _) in Gateway::shared().versions(&bucket) {
         gateway.ask("DELETE", &format!("{bucket}/{key}"), &[]);
     }
     let bypass = ["-H", "x-amz-bypass-governance-retention: true"];
     let mut refused = 0;
-    for (key, id) in versions(&bucket) {
+    for (key, id) in Gateway::shared().versions(&bucket) {
         let (status, _) = gateway.ask("DELETE", &format!("{bucket}/{key}?versionId={id}"), &bypass);
         refused += usize::from(status == 403);
     }
@@ -164,7 +152,8 @@ fn a_lease_that_goes_meanwhile_is_missed_by_nobody() {
     let bucket = Gateway::shared().locking_bucket();
     let files = until(&repository(&bucket), now() + DAY);
     let storage = reached(&bucket);
-    let leases: Vec<_> = versions(&bucket).into_iter().map(|(key, _)| key).collect();
+    let leases: Vec<_> =
+        Gateway::shared().versions(&bucket).into_iter().map(|(key, _)| key).collect();
     let leases: Vec<_> = leases.iter().filter(|key| key.contains("/lease/")).collect();
     assert!(!leases.is_empty());
     for key in leases {
