@@ -72,11 +72,16 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The seeds to run: `ICECORE_MODEL_RUNS` of them, or as many as a test takes by itself.
+/// The seeds to run: `ICECORE_MODEL_RUNS` of them, or as many as a test takes by itself, from `ICECORE_MODEL_FIRST` on.
 ///
 /// # Panics
-/// When the variable is not a number.
+/// When one of the variables is not a number.
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let runs = std::env::var("ICECORE_MODEL_RUNS").ok();
-    0..runs.map_or(usual, |runs| runs.parse().expect("ICECORE_MODEL_RUNS is a number"))
+    let first = number("ICECORE_MODEL_FIRST").unwrap_or(0);
+    first..first + number("ICECORE_MODEL_RUNS").unwrap_or(usual)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }

@@ -164,7 +164,7 @@ pub fn checksum(parts: &[&[u8]]) -> [u8; 16] {
 }
 
 /// [`checksum`] of what is not in memory at once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Checksum(blake3::Hasher);
 
 impl Checksum {

@@ -1,7 +1,7 @@
 //! Five years of a declared site in which everything happens together: schedules in three zones, runs that fail,
 //! locks, holds, names, trash, changed retentions with their plan, expiry that is interrupted, machines that are off
 //! and clocks that are wrong. What rules and schedules decide is compared with what their words say, written down a
-//! second time. `ICECORE_MODEL_RUNS` sets how many runs there are.
+//! second time. `ICECORE_MODEL_RUNS` sets how many runs there are, `ICECORE_MODEL_FIRST` the first one.
 //!
 //! In some runs a real repository on a simulated disk gets the backups, loses what expires and reclaims the space,
 //! while power and processes fail: what is kept stays whole, and nothing stays that nobody needs.
@@ -19,6 +19,8 @@ use retention::Facts;
 use running::Runs;
 use simulation::world::kept::{KeptRepository, SnapshotRef};
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
 use testkit::Random;
 use testkit::calendar::{self, DAY};
 
@@ -29,25 +31,33 @@ const REPOSITORY_ONE_IN: u64 = 20;
 
 #[test]
 fn five_years_expire_nothing_early_keep_nothing_late_and_miss_nothing_silently() {
-    let seeds: Vec<u64> = testkit::seeds(12).collect();
+    let seeds = Mutex::new(testkit::seeds(12));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let parts = seeds.chunks(seeds.len().div_ceil(threads));
     let seen = std::thread::scope(|scope| {
-        let running: Vec<_> = parts.map(|part| scope.spawn(|| lives(part))).collect();
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| lives(&seeds))).collect();
         running.into_iter().map(|one| one.join().unwrap()).fold(Seen::default(), Seen::plus)
     });
     seen.is_enough();
 }
 
-fn lives(seeds: &[u64]) -> Seen {
-    let live = |seed: &u64| {
-        let mut world = World::new(*seed);
-        world.live();
-        world.the_repository_has_the_same();
-        world.runs.values().for_each(|runs| runs.settle(*seed));
-        world.seen()
-    };
-    seeds.iter().map(live).fold(Seen::default(), Seen::plus)
+/// Takes one seed after the other. What was begun in hours is told, so that `ICECORE_MODEL_FIRST` can go on there.
+fn lives(seeds: &Mutex<Range<u64>>) -> Seen {
+    let mut seen = Seen::default();
+    loop {
+        let Some(seed) = seeds.lock().unwrap().next() else { return seen };
+        if seed % 100 == 0 {
+            eprintln!("five years: seed {seed}");
+        }
+        seen = seen.plus(life(seed));
+    }
+}
+
+fn life(seed: u64) -> Seen {
+    let mut world = World::new(seed);
+    world.live();
+    world.the_repository_has_the_same();
+    world.runs.values().for_each(|runs| runs.settle(seed));
+    world.seen()
 }
 
 /// What happened in all runs: a test that sees nothing of a kind proves nothing about it.

@@ -43,7 +43,7 @@ impl KeptRepository {
     /// # Errors
     /// What went wrong, besides the faults.
     pub fn back_up(&mut self) -> Result<SnapshotRef, String> {
-        let before = self.kept();
+        let before: BTreeSet<_> = self.kept().into_iter().collect();
         self.despite_faults(&|running, shared, random| {
             Some(Task::backup(running, shared, random))
         })?;
@@ -56,7 +56,7 @@ impl KeptRepository {
     fn remove_surplus(&mut self) -> Result<(), String> {
         let names = self.running()?.repository.current_snapshots();
         let names = names.map_err(|error| format!("no list: {error}"))?;
-        let known = self.kept();
+        let known: BTreeSet<_> = self.kept().into_iter().collect();
         let surplus: Vec<_> = names.into_iter().filter(|name| !known.contains(name)).collect();
         if surplus.is_empty() { Ok(()) } else { self.remove(&surplus) }
     }

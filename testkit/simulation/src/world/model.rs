@@ -92,8 +92,9 @@ impl Model {
         if let Some(lost) = self.live.keys().find(|name| !found.contains(name)) {
             return Err(format!("snapshot {} was reported done and is not there", lost.sequence));
         }
+        let mut seen = Seen::default();
         for name in found {
-            self.verify_snapshot(repository, name)?;
+            self.verify_snapshot(repository, name, &mut seen)?;
         }
         Ok(())
     }
@@ -104,7 +105,7 @@ impl Model {
         for name in found {
             match repository.snapshot(name) {
                 Err(repository::Error::SnapshotMissing(_)) => {}
-                _ => self.verify_snapshot(repository, name)?,
+                _ => self.verify_snapshot(repository, name, &mut Seen::default())?,
             }
         }
         Ok(())
@@ -135,10 +136,11 @@ impl Model {
     }
 
     /// One snapshot is whole.
-    pub(super) fn verify_snapshot(
+    fn verify_snapshot(
         &mut self,
         repository: &Repository,
         name: SnapshotRef,
+        seen: &mut Seen,
     ) -> Result<(), Violation> {
         let number = name.sequence;
         if self.forgotten.contains(&name.id) {
@@ -154,26 +156,38 @@ impl Model {
         }
         let tree =
             self.attempted.get(&stored.head.root.0).ok_or("a snapshot of nothing is there")?;
-        restores(repository, tree).map_err(|reason| format!("snapshot {number}: {reason}"))
+        let whole = tree.objects().into_iter().try_for_each(|id| seen.has(repository, id));
+        whole.map_err(|reason| format!("snapshot {number}: {reason}"))
     }
 }
 
-/// Whether every byte of `tree` can be had.
-fn restores(repository: &Repository, tree: &Tree) -> Result<(), Violation> {
-    let mut bytes = Vec::new();
-    let mut keys = BTreeSet::new();
-    for id in tree.objects() {
+/// What one pass has read, while nobody else does anything: snapshots share most of their objects.
+#[derive(Default)]
+struct Seen {
+    objects: BTreeSet<ObjectId>,
+    keys: BTreeSet<(ContainerNo, SessionId)>,
+}
+
+impl Seen {
+    /// Whether every byte of an object can be had.
+    fn has(&mut self, repository: &Repository, id: ObjectId) -> Result<(), Violation> {
+        if self.objects.contains(&id) {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
         let place = repository.fetch(&id, &mut bytes).map_err(|error| format!("{id}: {error}"))?;
         let session = records::holds(&bytes, &id).map_err(|reason| format!("{id}: {reason}"))?;
-        if !keys.contains(&(place.container, session)) {
+        let key = (place.container, session);
+        if !self.keys.contains(&key) {
             let here = keys_in(repository, place.container).map_err(|error| error.to_string())?;
-            keys.extend(here.into_iter().map(|session| (place.container, session)));
+            self.keys.extend(here.into_iter().map(|session| (place.container, session)));
         }
-        if !keys.contains(&(place.container, session)) {
+        if !self.keys.contains(&key) {
             return Err(format!("{id}: container {} lacks its key", place.container));
         }
+        self.objects.insert(id);
+        Ok(())
     }
-    Ok(())
 }
 
 /// Whether an object can be had. What passes for it and is not is a violation.
