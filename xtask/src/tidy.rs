@@ -88,6 +88,7 @@ fn in_source(path: &str, text: &str) -> Vec<String> {
     if count > FILE_LINES_MAX && !source::is_test_file(path) {
         problems.push(format!("{path} has {count} lines, more than {FILE_LINES_MAX}: split it"));
     }
+    problems.extend(examples(path, text));
     for (number, line) in all.lines().enumerate() {
         for word in ["todo!", "unimplemented!", "#[ignore"] {
             if line.contains(word) {
@@ -97,6 +98,21 @@ fn in_source(path: &str, text: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Examples in the documentation would be tests that `make test` does not run: it takes minutes to look for them.
+fn examples(path: &str, text: &str) -> Vec<String> {
+    let fence = |line: &str| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+        comment.trim_start().strip_prefix("```").map(str::to_owned)
+    };
+    let fences = text.lines().enumerate().filter_map(|(at, line)| Some((at + 1, fence(line)?)));
+    let opening =
+        fences.step_by(2).filter(|(_, language)| !["text", "toml"].contains(&language.as_str()));
+    opening
+        .map(|(line, _)| format!("{path}:{line}: an example is a test: write one, or ```text"))
+        .collect()
 }
 
 fn long_functions(sources: &[(String, String)]) -> Vec<String> {
@@ -296,6 +312,9 @@ mod tests {
         assert_eq!(in_source("a.rs", &format!("fn f() {{ {mark} }}")).len(), 1);
         assert_eq!(in_source("a.rs", &format!("// {mark}\n")).len(), 0);
         assert_eq!(in_source("a.rs", &"x;\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
+        let (example, shape) = ("/// ```\n/// f()\n/// ```\n", "//! ```text\n//! f\n//! ```\n");
+        assert_eq!(in_source("a.rs", &format!("{shape}{example}")).len(), 1);
+        assert_eq!(in_source("a.rs", shape).len(), 0);
         let tests = format!("#[cfg(test)]\nmod t {{\n{}}}", "x;\n".repeat(FILE_LINES_MAX));
         assert_eq!(in_source("a.rs", &tests).len(), 0);
     }
