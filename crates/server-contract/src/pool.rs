@@ -41,6 +41,9 @@ const OF_EARLIER_STARTS: [&str; 2] = ["ca/ca.pem", "receipts"];
 /// What the folder of a server remembers of its pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Memory {
+/// Only a storage server has it: since it was enrolled.
+const OF_STORAGE_SERVERS: &str = "storage.toml";
+
     superblock: Superblock,
     /// Names of [`MOUNT_POINTS`].
     mounts: Vec<String>,
@@ -57,19 +60,33 @@ pub(crate) fn open(data: &Path) -> Result<()> {
         Some(memory) => raise(&place, &memory),
         None => first(&place),
     }
+        Some(memory) if is_half_made(&place, &memory)? => memory.keep(&place, false),
 }
 
 /// Begins to use a pool: nobody who used it before may go on.
 fn raise(place: &PoolPaths, memory: &Memory) -> Result<()> {
     let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;
+/// Whether the first start ended before the superblock was there: killed, or the pool was full. Once a server was
+/// started, a pool without a superblock is one that is not mounted.
+fn is_half_made(place: &PoolPaths, memory: &Memory) -> Result<bool> {
+    if was_started(&place.data) || !memory.fits(place) || !place.domains().is_dir() {
+        return Ok(false);
+    }
+    Ok(superblock(place)?.is_none())
+}
+
+fn was_started(data: &Path) -> bool {
+    let known = [OF_STORAGE_SERVERS];
+    OF_EARLIER_STARTS.iter().chain(&known).any(|name| data.join(name).exists())
+}
+
     let superblock = Superblock { generation: memory.superblock.generation + 1, ..found };
     Memory { superblock, mounts: place.mounted() }.keep(place, true)
 }
 
 /// Whether a server was started in `data`, or a storage server enrolled.
 pub(crate) fn is_of_server(data: &Path) -> bool {
-    let known = [REMEMBERED, "storage.toml"];
-    OF_EARLIER_STARTS.iter().chain(&known).any(|name| data.join(name).exists())
+    was_started(data) || data.join(REMEMBERED).exists()
 }
 
 /// Takes the pool of the server in `data` as it is now, because an administrator says that it is the right one. Nobody

@@ -150,6 +150,25 @@ fn few_inodes_refuse_new_data_and_nothing_else() {
     machine.run(["check", "--read-data"]).ends(0);
 }
 
+/// Without its superblock the pool would be taken for one that is not mounted ever after.
+#[test]
+fn a_first_start_whose_pool_is_full_is_repeated_when_there_is_room() {
+    let machine = Machine::bare();
+    let Some(disk) = Small::mount(machine.path("data/pool"), "1m,nr_inodes=2") else { return };
+    let data = machine.path("data");
+    for _ in 0..2 {
+        let words = ["server", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+        let refused = machine.run(words);
+        assert!(refused.code != 0 && refused.stderr.contains("space"), "{}", refused.stderr);
+        assert!(!data.join("pool/superblock").exists());
+    }
+    disk.grow("32m,nr_inodes=1000");
+    let server = start(&machine);
+    assert!(data.join("pool/superblock").exists());
+    drop(server);
+    drop(start(&machine));
+}
+
 /// The same from afar: the node forgets, the server gives the space back.
 #[test]
 fn a_node_forgets_on_a_server_whose_disk_is_full() {

@@ -89,6 +89,10 @@ fn what_is_no_pool_gets_no_settings() {
     let machine = Machine::bare();
     let folder = machine.path("empty");
     fs::create_dir(&folder).unwrap();
+    for missing in ["show", "tune"] {
+        let refused = machine.run(["pool", missing, "/does/not/exist"]).ends(10);
+        assert!(refused.stderr.contains("/does/not/exist"), "{}", refused.stderr);
+    }
     let refused = machine.run(["pool", "set", "direct", folder.to_str().unwrap()]).ends(10);
     assert!(refused.stderr.contains("findmnt"), "{}", refused.stderr);
     machine.run(["pool", "accept", folder.to_str().unwrap()]).ends(1);

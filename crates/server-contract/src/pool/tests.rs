@@ -77,6 +77,19 @@ fn who_lost_its_pool_to_another_server_uses_it_no_more() {
     verify(&copy.join("pool/domains/web")).unwrap();
 }
 
+/// The files of the server were lost, or another one was pointed at its pool.
+#[test]
+fn who_starts_for_the_first_time_on_a_pool_takes_it_from_whoever_used_it() {
+    let (_place, data) = server();
+    let new = data.join("new");
+    make_directory(&new).unwrap();
+    std::os::unix::fs::symlink(data.join("pool"), new.join("pool")).unwrap();
+    open(&new).unwrap();
+    let refused = verify(&data.join("pool/domains/web")).unwrap_err();
+    assert!(refused.to_string().contains("another server"), "{refused}");
+    verify(&new.join("pool/domains/web")).unwrap();
+}
+
 /// Killed between the two files, or the pool was too full for the new superblock.
 #[test]
 fn a_generation_that_did_not_reach_the_pool_is_no_other_server() {
