@@ -39,6 +39,13 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a pool that hangs is asked by one thread": (
+        "crates/server-control/src/pools.rs", "    answers(folder, pool)?;\n    // Who", "    // Who",
+        test("server-control", "a_pool_that_hangs_holds_up_nobody")),
+    "a pool that hangs may have the folder of a new domain": (
+        "crates/server-control/src/pools/choice.rs",
+        "looked_into().try_for_each(|pool| answers(&self.folder, pool))?;", "let _ = answers;",
+        test("server-control", "a_pool_that_hangs_holds_up_nobody")),
     "rules of a copy hold back what expired": (
         "crates/pipeline/src/copy/expired.rs", "    gone.retain(|name| !kept.contains(&name.id));", "    let _ = kept;",
         test("icecore", "a_copy_keeps_by_rules_of_its_own")),

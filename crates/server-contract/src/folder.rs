@@ -35,6 +35,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 pub struct Folder {
     path: PathBuf,
     further: pool::Further,
+    answering: pool::Answering,
     lock: Option<File>,
 }
 
@@ -74,7 +75,7 @@ impl Folder {
         }
         let lock = Some(lock(path)?);
         pool(path)?;
-        Ok(Self { path: path.to_owned(), further: pool::Further::default(), lock })
+        Ok(Self::at(path, lock))
     }
 
     /// Opens the folder for reading; its server may be running.
@@ -84,7 +85,12 @@ impl Folder {
     pub fn look(path: &Path) -> Result<Self> {
         let key = path.join("ca/ca.pem");
         std::fs::metadata(&key).map_err(Error::file(&key))?;
-        Ok(Self { path: path.to_owned(), further: pool::Further::default(), lock: None })
+        Ok(Self::at(path, None))
+    }
+
+    fn at(path: &Path, lock: Option<File>) -> Self {
+        let (further, answering) = Default::default();
+        Self { path: path.to_owned(), further, answering, lock }
     }
 
     /// A file in it.
@@ -125,11 +131,30 @@ impl Folder {
         fs::read_link(&link).unwrap_or(link)
     }
 
-    /// Whether a pool is there, and still belongs to this server.
+    /// Whether the file system of a pool answers, within some seconds. Whoever looks at a file of a pool asks this
+    /// first: one that hangs holds up nobody but a thread that asks it.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when it does not.
+    pub fn pool_answers(&self, pool: Option<&Name>) -> Result<()> {
+        let (path, data) = (self.pool(pool), self.path.clone());
+        self.answers(pool).map_err(|why| Error::Pool { path, why, data })
+    }
+
+    fn answers(&self, pool: Option<&Name>) -> std::result::Result<(), String> {
+        pool::answers(&self.path, pool, &self.answering)
+    }
+
+    /// Whether a pool answers, is there, and still belongs to this server.
     ///
     /// # Errors
     /// [`StorageError::is_unreachable`].
     pub fn verify_pool(&self, pool: Option<&Name>) -> std::result::Result<(), StorageError> {
+        let silent = |why| {
+            let source = io::Error::new(io::ErrorKind::NotConnected, why);
+            StorageError::new("use", &self.pool(pool).to_string_lossy(), source)
+        };
+        self.answers(pool).map_err(silent)?;
         pool::verify_pool(&self.path, pool)
     }
 
@@ -137,8 +162,9 @@ impl Folder {
     /// used since the server started; who only looks takes nothing from anybody.
     ///
     /// # Errors
-    /// [`Error::Pool`] when it is not there, [`Error::File`].
+    /// [`Error::Pool`] when it is not there or does not answer, [`Error::File`].
     pub fn begin_pool(&self, pool: Option<&Name>) -> Result<()> {
+        self.pool_answers(pool)?;
         match pool.filter(|_| self.lock.is_some()) {
             Some(name) => self.further.begin(&self.path, name),
             None => Ok(()),
@@ -182,15 +208,20 @@ impl Folder {
 
     /// Free bytes and size of the file system of a pool, as usable without root; `None` when the system does not say.
     pub fn room(&self, pool: Option<&Name>) -> [Option<u64>; 2] {
-        let Ok(found) = rustix::fs::statvfs(self.pool(pool)) else { return [None, None] };
+        let Some(found) = self.figures(pool) else { return [None, None] };
         let bytes = |blocks: u64| Some(blocks.saturating_mul(found.f_frsize));
         [bytes(found.f_bavail), bytes(found.f_blocks)]
     }
 
     /// Inodes of a pool that are free; `None` where the file system has no bound, or does not say.
     pub fn free_inodes(&self, pool: Option<&Name>) -> Option<u64> {
-        let found = rustix::fs::statvfs(self.pool(pool)).ok()?;
+        let found = self.figures(pool)?;
         (found.f_files > 0).then_some(found.f_favail)
+    }
+
+    fn figures(&self, pool: Option<&Name>) -> Option<rustix::fs::StatVfs> {
+        self.answers(pool).ok()?;
+        rustix::fs::statvfs(self.pool(pool)).ok()
     }
 
     /// Whether a pool has inodes for more than forget and reclaim.

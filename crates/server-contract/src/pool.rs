@@ -13,10 +13,12 @@
 //!
 //! A server may have further pools (`places`), which are remembered in the same way.
 
+mod answering;
 mod places;
 
 use crate::folder::{read, write};
 use crate::{Error, Result};
+pub(crate) use answering::Answering;
 use api::Name;
 use places::PoolPaths;
 pub(crate) use places::{Further, add, further};
@@ -27,6 +29,7 @@ use repository::storage::StorageError;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What the folder of the server remembers of its first pool.
 const REMEMBERED: &str = "pool-id";
@@ -38,12 +41,12 @@ const MOUNT_POINTS: [&str; 2] = ["pool", "pool/domains"];
 /// A server that has these has been started before, maybe by a version without superblocks.
 const OF_EARLIER_STARTS: [&str; 2] = ["ca/ca.pem", "receipts"];
 
-/// What the folder of a server remembers of its pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Memory {
 /// Only a storage server has it: since it was enrolled.
 const OF_STORAGE_SERVERS: &str = "storage.toml";
 
+/// What the folder of a server remembers of its pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Memory {
     superblock: Superblock,
     /// Names of [`MOUNT_POINTS`].
     mounts: Vec<String>,
@@ -57,15 +60,12 @@ const OF_STORAGE_SERVERS: &str = "storage.toml";
 pub(crate) fn open(data: &Path) -> Result<()> {
     let place = PoolPaths::of(data, None);
     match Memory::read(&place)? {
+        Some(memory) if is_half_made(&place, &memory)? => memory.keep(&place, false),
         Some(memory) => raise(&place, &memory),
         None => first(&place),
     }
-        Some(memory) if is_half_made(&place, &memory)? => memory.keep(&place, false),
 }
 
-/// Begins to use a pool: nobody who used it before may go on.
-fn raise(place: &PoolPaths, memory: &Memory) -> Result<()> {
-    let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;
 /// Whether the first start ended before the superblock was there: killed, or the pool was full. Once a server was
 /// started, a pool without a superblock is one that is not mounted.
 fn is_half_made(place: &PoolPaths, memory: &Memory) -> Result<bool> {
@@ -80,6 +80,9 @@ fn was_started(data: &Path) -> bool {
     OF_EARLIER_STARTS.iter().chain(&known).any(|name| data.join(name).exists())
 }
 
+/// Begins to use a pool: nobody who used it before may go on.
+fn raise(place: &PoolPaths, memory: &Memory) -> Result<()> {
+    let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;
     let superblock = Superblock { generation: memory.superblock.generation + 1, ..found };
     Memory { superblock, mounts: place.mounted() }.keep(place, true)
 }
@@ -135,6 +138,18 @@ pub(crate) fn folder(data: &Path, pool: Option<&Name>) -> PathBuf {
 /// [`StorageError::is_unreachable`].
 pub fn verify_pool(data: &Path, pool: Option<&Name>) -> std::result::Result<(), StorageError> {
     PoolPaths::of(data, pool).verify()
+}
+
+/// Whether the file system of a pool answers; the first one has no name. Else why it cannot be used.
+pub(crate) fn answers(
+    data: &Path,
+    pool: Option<&Name>,
+    answering: &Answering,
+) -> std::result::Result<(), String> {
+    let silent = |since: Duration| {
+        format!("its file system has not answered for {} seconds", since.as_secs())
+    };
+    answering.wait(PoolPaths::of(data, pool)).map_err(silent)
 }
 
 /// Notes in `data` how long the operations on the pool took since the server started, for whoever looks. It is not

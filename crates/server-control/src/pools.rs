@@ -89,19 +89,36 @@ pub(crate) fn place_of(
         let message = format!("the pool '{name}' of the domain '{}' is offline", domain.name);
         return Err(refused(message, &online(&name)));
     }
+    answers(folder, pool)?;
     // Who opens the domain is told what keeps the pool from being used.
     if let Err(error) = folder.begin_pool(of_folder(&name)) {
         tracing::debug!(%error, pool = %name, "a pool cannot be used");
     }
     let own = folder.domain(of_folder(&name), &domain.name);
-    let others =
-        pools.iter().filter(|other| other.name != name && other.state != PoolState::Offline);
+    let others = pools.iter().filter(|other| other.name != name && may_look(folder, other));
     let others =
         others.map(|other| (&other.name, folder.domain(of_folder(&other.name), &domain.name)));
     agrees(domain, (&name, &own), others, || folder.verify_pool(of_folder(&name)).is_ok())?;
     let is_read_only = pool.state == PoolState::ReadOnly;
     let why = || Refusal::new(format!("the pool '{name}' is read-only"), online(&name));
     Ok(DomainFolder { folder: own, read_only: is_read_only.then(why) })
+}
+
+/// Whether somebody may look into a pool: not if it is offline, and not if its file system hangs.
+fn may_look(folder: &Folder, pool: &Pool) -> bool {
+    pool.state != PoolState::Offline && folder.pool_answers(of_folder(&pool.name)).is_ok()
+}
+
+/// The file system of the pool answers.
+fn answers(folder: &Folder, pool: &Pool) -> Result<()> {
+    let silent = |error: server_contract::Error| {
+        let hint = format!(
+            "Find out what its file system waits for. To let nobody wait for it: icecore server pool state {} offline",
+            pool.name
+        );
+        refused(error.to_string(), &hint)
+    };
+    folder.pool_answers(of_folder(&pool.name)).map_err(silent)
 }
 
 /// The catalog and the folders of the pools say the same.

@@ -151,3 +151,54 @@ fn a_further_pool_that_is_not_mounted_stops_its_own_domains_and_no_others() {
     backup(&site, "web").ends(0);
     restores(&site, "web");
 }
+
+/// A superblock that holds up whoever opens it stands for a file system that does not answer.
+struct Hanging(PathBuf);
+
+impl Hanging {
+    fn new(disk: &Path) -> Self {
+        let superblock = disk.join("superblock");
+        fs::rename(&superblock, disk.join("kept")).unwrap();
+        assert!(Command::new("mkfifo").arg(&superblock).status().unwrap().success());
+        Self(superblock)
+    }
+
+    /// Those that wait read nothing, those that come find the superblock.
+    fn answer(&self) {
+        let fifo = fs::OpenOptions::new().write(true).open(&self.0).unwrap();
+        fs::rename(self.0.with_file_name("kept"), &self.0).unwrap();
+        drop(fifo);
+    }
+}
+
+#[test]
+fn a_pool_that_hangs_stops_its_own_domains_and_no_others() {
+    let mut site = Site::new();
+    let disk = add(&site, "slow");
+    site.enroll_in("web", &["--pool", "slow"]);
+    site.enroll_in("other", &["--pool", "main"]);
+    ["web", "other"].iter().for_each(|name| drop(backup(&site, name).ends(0)));
+    std::thread::sleep(std::time::Duration::from_millis(1100)); // an answer is good for a second
+    let hanging = Hanging::new(&disk);
+    for is_restarted in [false, true] {
+        if is_restarted {
+            restart(&mut site);
+        }
+        backup(&site, "other").ends(0);
+        restores(&site, "other");
+        let refused = backup(&site, "web").ends(13);
+        assert!(refused.stderr.contains("has not answered for"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("server pool state slow offline"), "{}", refused.stderr);
+        let fault = pool(&site, "slow")["fault"].as_str().unwrap().to_owned();
+        assert!(fault.contains("has not answered for"), "{fault}");
+        assert_eq!(pool(&site, "main")["fault"], serde_json::Value::Null);
+    }
+    hanging.answer();
+    // What could not be used is tried again after ten seconds.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while backup(&site, "web").code != 0 {
+        assert!(std::time::Instant::now() < until, "it answers, and is not used");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    restores(&site, "web");
+}

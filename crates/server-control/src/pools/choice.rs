@@ -1,6 +1,6 @@
 //! The pool of a new domain.
 
-use super::{Pools, known, of_folder, online};
+use super::{Pools, answers, known, of_folder, online};
 use crate::Result;
 use crate::error::{missing, refused};
 use api::Name;
@@ -31,13 +31,13 @@ impl Pools {
         Ok(of_folder(&self.roomiest(&pools)?.name).cloned())
     }
 
-    /// The pool in which a folder of this name lies. Nobody looks into a pool that is offline.
+    /// The pool in which a folder of this name lies. Nobody looks into a pool that is offline. One that hangs may have
+    /// the folder: an administrator has to say first that nobody waits for it.
     fn already_in<'a>(&self, pools: &'a [Pool], domain: &Name) -> Result<Option<&'a Pool>> {
-        let lies_in = |pool: &&Pool| {
-            let name = of_folder(&pool.name);
-            pool.state != PoolState::Offline && self.folder.domain(name, domain).exists()
-        };
-        let mut found = pools.iter().filter(lies_in);
+        let looked_into = || pools.iter().filter(|pool| pool.state != PoolState::Offline);
+        looked_into().try_for_each(|pool| answers(&self.folder, pool))?;
+        let lies_in = |pool: &&Pool| self.folder.domain(of_folder(&pool.name), domain).exists();
+        let mut found = looked_into().filter(lies_in);
         match (found.next(), found.next()) {
             (Some(one), Some(other)) => Err(twice(domain, one, other)),
             (found, _) => Ok(found),

@@ -1,6 +1,6 @@
 //! Which domain can be moved to which pool.
 
-use super::{Pools, known, main, of_folder, online};
+use super::{Pools, known, main, may_look, of_folder, online};
 use crate::Result;
 use crate::error::{missing, refused};
 use api::Name;
@@ -55,8 +55,7 @@ impl Pools {
 
     /// What is left to be done of a move to the pool in which the catalog has the domain.
     fn unfinished_move(&self, pools: &[Pool], domain: &Domain, to: &Name) -> Result<PlannedMove> {
-        let others =
-            pools.iter().filter(|pool| pool.name != *to && pool.state != PoolState::Offline);
+        let others = pools.iter().filter(|pool| pool.name != *to && may_look(&self.folder, pool));
         for pool in others {
             let from = self.folder.domain(of_folder(&pool.name), &domain.name);
             if from.exists() || leftover(&from).exists() {
@@ -75,9 +74,8 @@ impl Pools {
         is_switched: bool,
     ) -> PlannedMove {
         let at = |name| self.folder.domain(of_folder(name), &domain.name);
-        let is_other = |pool: &&Pool| {
-            pool.state != PoolState::Offline && ![source, target].contains(&&pool.name)
-        };
+        let is_other =
+            |pool: &&Pool| may_look(&self.folder, pool) && ![source, target].contains(&&pool.name);
         let others = pools.iter().filter(is_other).map(|pool| at(&pool.name)).collect();
         let to = at(target);
         let (from_pool, to_pool) = (of_folder(source).cloned(), of_folder(target).cloned());

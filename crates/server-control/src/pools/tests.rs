@@ -284,3 +284,54 @@ fn a_domain_goes_from_the_catalog_only_when_its_directory_is_surely_gone() {
     assert!(parts.catalog.domains().unwrap().is_empty());
     assert!(refused().contains("web"), "{}", refused());
 }
+
+/// A file that hangs whoever opens it until somebody writes into it stands for a file system that does not answer.
+fn hang(superblock: &Path) {
+    std::fs::rename(superblock, superblock.with_extension("kept")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(superblock).status().unwrap();
+    assert!(made.success());
+}
+
+fn go_on(superblock: &Path) {
+    let fifo = std::fs::OpenOptions::new().write(true).open(superblock).unwrap();
+    std::fs::rename(superblock.with_extension("kept"), superblock).unwrap();
+    drop(fifo);
+}
+
+#[test]
+fn a_pool_that_hangs_holds_up_nobody_but_those_who_need_it() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "slow");
+    let main = place.path().join("data/pool/domains/web");
+    std::fs::create_dir(&main).unwrap();
+    std::fs::write(main.join("config"), "").unwrap();
+    std::thread::sleep(Duration::from_millis(1100)); // an answer is good for a second
+    hang(&disk.join("superblock"));
+    let begun = std::time::Instant::now();
+    assert_eq!(pools.place_of(&domain(None)).unwrap().folder, main);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    // It is known now: nobody waits again.
+    let begun = std::time::Instant::now();
+    (0..100).for_each(|_| drop(pools.place_of(&domain(None)).unwrap()));
+    let needed = why(&pools, &domain(Some("slow")));
+    assert!(needed.contains("has not answered for"), "{needed}");
+    let new = pools.choose(&name("new"), None).unwrap_err().to_string();
+    assert!(new.contains("has not answered for"), "it may have the folder: {new}");
+    let all = pools.all().unwrap().pools;
+    let [first, second] = &all[..] else { panic!("{all:?}") };
+    assert_eq!(first.fault, None);
+    assert!(second.fault.as_ref().unwrap().contains("has not answered for"), "{second:?}");
+    assert_eq!(second.free_bytes, None);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    pools.set_state("test", &name("slow"), PoolState::Offline).unwrap();
+    assert_eq!(pools.choose(&name("new"), None).unwrap(), None);
+    pools.set_state("test", &name("slow"), PoolState::Online).unwrap();
+    go_on(&disk.join("superblock"));
+    let is_back = || pools.place_of(&domain(Some("slow"))).err().unwrap().to_string();
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while is_back().contains("has not answered") {
+        assert!(std::time::Instant::now() < until, "it stays so although it answers");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(is_back().contains("lies in 'main'"), "{}", is_back());
+}
