@@ -52,6 +52,11 @@ pub const PUT_SUFFIX: &str = ".new";
 
 /// A folder of named files, local or remote.
 pub trait Storage: Send + Sync {
+    /// How many containers are published at the same time: more than one where each waits for somebody far away.
+    fn published_at_once(&self) -> usize {
+        1
+    }
+
     /// Creates a file.
     ///
     /// # Errors

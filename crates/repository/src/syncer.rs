@@ -62,8 +62,8 @@ impl Synced {
 
 /// Makes full containers durable.
 pub(crate) enum Syncer {
-    /// A thread: nobody waits for the disk before the queue is full.
-    Thread { queue: SyncSender<ContainerWriter>, thread: JoinHandle<Result<()>> },
+    /// Threads, as many as the storage takes containers at a time: nobody waits for it before the queue is full.
+    Threads { queue: SyncSender<ContainerWriter>, threads: Vec<JoinHandle<Result<()>>> },
     /// Whoever fills the next one, with as much delay as the queue is long: what happens is the same each time.
     InTurn(Box<Mutex<InTurn>>),
 }
@@ -81,13 +81,18 @@ impl Syncer {
             return Self::InTurn(Box::new(Mutex::new(InTurn::new(writer))));
         }
         let (queue, full) = sync_channel(SYNC_QUEUE);
-        let thread = std::thread::spawn(move || writer.sync_all(&full));
-        Self::Thread { queue, thread }
+        let at_once = writer.repository.storage.published_at_once();
+        let work = Arc::new((writer, Mutex::new(full)));
+        let start = |_| {
+            let work = work.clone();
+            std::thread::spawn(move || work.0.sync_all(&work.1))
+        };
+        Self::Threads { queue, threads: (0..at_once).map(start).collect() }
     }
 
     pub(crate) fn send(&self, full: ContainerWriter) -> Result<()> {
         match self {
-            Self::Thread { queue, .. } => queue.send(full).map_err(|_| Error::WriterStopped),
+            Self::Threads { queue, .. } => queue.send(full).map_err(|_| Error::WriterStopped),
             Self::InTurn(turns) => turns.lock().send(full),
         }
     }
@@ -95,9 +100,15 @@ impl Syncer {
     /// Waits until every container is durable.
     pub(crate) fn finish(self) -> Result<()> {
         match self {
-            Self::Thread { queue, thread } => {
+            Self::Threads { queue, threads } => {
                 drop(queue);
-                thread.join().unwrap_or(Err(Error::WriterStopped))
+                let ended = threads.into_iter().map(|thread| thread.join());
+                let mut failed: Vec<Error> = ended
+                    .filter_map(|ended| ended.unwrap_or(Err(Error::WriterStopped)).err())
+                    .collect();
+                // Those that stopped because another one had failed say less than that one.
+                failed.sort_by_key(|error| matches!(error, Error::WriterStopped));
+                failed.into_iter().next().map_or(Ok(()), Err)
             }
             Self::InTurn(turns) => turns.into_inner().finish(),
         }
@@ -150,8 +161,16 @@ struct Writer {
 }
 
 impl Writer {
-    fn sync_all(&self, full: &Receiver<ContainerWriter>) -> Result<()> {
-        full.iter().try_for_each(|container| self.sync(container))
+    /// Until there are no more, or one could not be made durable, by whichever thread.
+    fn sync_all(&self, full: &Mutex<Receiver<ContainerWriter>>) -> Result<()> {
+        let next = || full.lock().recv().ok();
+        while let Some(container) = next() {
+            if self.synced.lock().has_failed() {
+                return Err(Error::WriterStopped);
+            }
+            self.sync(container)?;
+        }
+        Ok(())
     }
 
     /// Makes one durable, whatever number it gets, and notes what came of it.

@@ -11,6 +11,7 @@ pub type Hook = dyn Fn(&'static str, &str) -> StorageResult<()> + Send + Sync;
 pub struct Before {
     inner: Arc<dyn Storage>,
     hook: Box<Hook>,
+    published_at_once: Option<usize>,
 }
 
 impl Before {
@@ -19,11 +20,25 @@ impl Before {
         inner: Arc<dyn Storage>,
         hook: impl Fn(&'static str, &str) -> StorageResult<()> + Send + Sync + 'static,
     ) -> Arc<dyn Storage> {
-        Arc::new(Self { inner, hook: Box::new(hook) })
+        Arc::new(Self { inner, hook: Box::new(hook), published_at_once: None })
+    }
+
+    /// The same, and so many containers are published at the same time.
+    pub fn each_of(
+        inner: Arc<dyn Storage>,
+        published_at_once: usize,
+        hook: impl Fn(&'static str, &str) -> StorageResult<()> + Send + Sync + 'static,
+    ) -> Arc<dyn Storage> {
+        let published_at_once = Some(published_at_once);
+        Arc::new(Self { inner, hook: Box::new(hook), published_at_once })
     }
 }
 
 impl Storage for Before {
+    fn published_at_once(&self) -> usize {
+        self.published_at_once.unwrap_or_else(|| self.inner.published_at_once())
+    }
+
     fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
         (self.hook)("create", name)?;
         self.inner.create(name)

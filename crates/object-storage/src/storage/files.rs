@@ -11,12 +11,18 @@ use repository::storage::{
 };
 use std::io::ErrorKind;
 
+/// Containers that go up at the same time: each is in memory meanwhile.
+const UPLOADS: usize = 2;
 /// Objects that one request removes.
 const REMOVED_AT_ONCE: usize = 1000;
 /// Runs that are gone when their process is.
 const SPILLED: &str = "index/spill-";
 
 impl Storage for ObjectStorage {
+    fn published_at_once(&self) -> usize {
+        UPLOADS
+    }
+
     fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
         Ok(Box::new(self.staging.create(name)?))
     }
