@@ -92,6 +92,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether it serves many clients.
+    pub(crate) fn is_of_servers(&self) -> bool {
+        matches!(self, Self::Server(_) | Self::Storage(_))
+    }
+
     /// Whether it works through a repository, and what that costs is worth a line.
     pub(crate) fn is_job(&self) -> bool {
         use Command::{Backup, Check, Forget, Init, Prune, Rebuild, Reclaim, Restore, Run};

@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod allocator;
 mod child;
 mod cli;
 mod client_options;
@@ -76,6 +77,9 @@ pub fn parses(words: impl IntoIterator<Item = OsString>) -> bool {
 }
 
 fn run(cli: Cli, typed: Vec<Candidate>) -> Code {
+    if !cli.command.is_of_servers() {
+        allocator::share_arenas();
+    }
     let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
     let notes = out.clone();
     repository::local::listen(move |text| notes.note(text));
