@@ -40,9 +40,8 @@ const MAGIC: &str = "icecore pool-id 1";
 const MOUNT_POINTS: [&str; 2] = ["pool", "pool/domains"];
 /// A server that has these has been started before, maybe by a version without superblocks.
 const OF_EARLIER_STARTS: [&str; 2] = ["ca/ca.pem", "receipts"];
-
-/// Only a storage server has it: since it was enrolled.
-const OF_STORAGE_SERVERS: &str = "storage.toml";
+/// What comes behind the pool at a first start, or was there before it: a storage server is enrolled first.
+const OF_SERVERS: [&str; 2] = ["catalog.sqlite", "storage.toml"];
 
 /// What the folder of a server remembers of its pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +75,7 @@ fn is_half_made(place: &PoolPaths, memory: &Memory) -> Result<bool> {
 }
 
 fn was_started(data: &Path) -> bool {
-    let known = [OF_STORAGE_SERVERS];
-    OF_EARLIER_STARTS.iter().chain(&known).any(|name| data.join(name).exists())
+    OF_EARLIER_STARTS.iter().chain(&OF_SERVERS).any(|name| data.join(name).exists())
 }
 
 /// Begins to use a pool: nobody who used it before may go on.

@@ -90,6 +90,20 @@ fn who_starts_for_the_first_time_on_a_pool_takes_it_from_whoever_used_it() {
     verify(&new.join("pool/domains/web")).unwrap();
 }
 
+/// Else the files of a server and an empty pool would pass for a first start.
+#[test]
+fn a_pool_without_a_superblock_is_a_first_start_only_where_no_server_ever_was() {
+    let (_place, data) = server();
+    fs::remove_file(data.join("pool/superblock")).unwrap();
+    for name in ["catalog.sqlite", "storage.toml", "receipts"] {
+        fs::write(data.join(name), "").unwrap();
+        assert!(why(&open(&data).unwrap_err()).contains("no superblock"), "{name}");
+        fs::remove_file(data.join(name)).unwrap();
+    }
+    open(&data).unwrap();
+    verify(&data.join("pool/domains/web")).unwrap();
+}
+
 /// Killed between the two files, or the pool was too full for the new superblock.
 #[test]
 fn a_generation_that_did_not_reach_the_pool_is_no_other_server() {
