@@ -39,6 +39,10 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "whoever stores something is told why it is over": (
+        "crates/repository/src/syncer.rs", "get_or_insert_with(|| why.again())",
+        "get_or_insert_with(|| { let _ = why; Error::WriterStopped })",
+        test("repository", "one_that_cannot_be_published")),
     "a pool that hangs is asked by one thread": (
         "crates/server-control/src/pools.rs", "    answers(folder, pool)?;\n    // Who", "    // Who",
         test("server-control", "a_pool_that_hangs_holds_up_nobody")),

@@ -142,6 +142,15 @@ impl Error {
         Self::Damaged { name: name.to_owned(), reason }
     }
 
+    /// The same for somebody else who has to be told, if it is of the storage or of the lease.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Storage(error) => Self::Storage(error.again()),
+            Self::LeaseLost { holder } => Self::LeaseLost { holder: holder.clone() },
+            _ => Self::WriterStopped,
+        }
+    }
+
     /// Whether the storage is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Storage(error) if error.is_full())

@@ -190,7 +190,7 @@ impl Session {
             (objects.placed(), objects.durable(&synced))
         };
         if rows.len() < count {
-            return Err(Error::WriterStopped);
+            return Err(self.synced.lock().failure().unwrap_or(Error::WriterStopped));
         }
         self.write_run(&mut rows)
     }
@@ -361,10 +361,12 @@ impl Session {
         let appended = writer.append_key(key_record).and_then(|()| writer.append(kind, parts));
         writer.note_objects(ids.len());
         let is_full = writer.is_full(self.repository.container_bytes());
-        if appended.is_err() && guarded(Guard::TornAppend) {
+        if let Err(error) = &appended
+            && guarded(Guard::TornAppend)
+        {
             // Part of the record may be there, or a manifest without its receipt. The next lease saves what is whole.
             drop(current.take());
-            self.synced.lock().fail();
+            self.synced.lock().fail(error);
         }
         let location = appended?;
         self.stored_bytes.fetch_add(location.length.into(), Ordering::Relaxed);
@@ -415,14 +417,16 @@ impl Session {
 
     fn send_to_sync(&self, full: ContainerWriter) -> Result<()> {
         let mut syncer = self.syncer.lock();
-        if self.synced.lock().has_failed() {
-            return Err(Error::WriterStopped);
+        if let Some(failed) = self.synced.lock().failure() {
+            return Err(failed);
         }
         let syncer = syncer.get_or_insert_with(|| {
             let (repository, lease) = (self.repository.clone(), self.lease.clone());
             Syncer::start(repository, lease, self.number, self.synced.clone())
         });
-        syncer.send(full)
+        let sent = syncer.send(full);
+        // Nobody takes it any more: why, whoever ended has noted before.
+        sent.map_err(|error| self.synced.lock().failure().unwrap_or(error))
     }
 
     /// Waits until every container is durable that was begun until now. Returns the numbers that the session was given
@@ -438,7 +442,7 @@ impl Session {
         let synced = syncer.map_or(Ok(()), Syncer::finish).and(sent);
         self.note_full(&synced);
         synced?;
-        if self.synced.lock().has_failed() { Err(Error::WriterStopped) } else { Ok(begun) }
+        self.synced.lock().failure().map_or(Ok(begun), Err)
     }
 }
 

@@ -26,8 +26,8 @@ pub(crate) struct Synced {
     durable: BTreeSet<ContainerNo>,
     /// Those that had to be written again, each with the number of its copy, which is durable.
     renumbered: FxHashMap<ContainerNo, ContainerNo>,
-    /// Nothing can become durable any more.
-    has_failed: bool,
+    /// Why nothing can become durable any more.
+    failed: Option<Error>,
 }
 
 impl Synced {
@@ -49,14 +49,14 @@ impl Synced {
         self.renumbered.retain(|number, _| !numbers.contains(number));
     }
 
-    /// Nothing can become durable any more.
-    pub(crate) fn fail(&mut self) {
-        self.has_failed = true;
+    /// Nothing can become durable any more. The first reason counts: others follow from it.
+    pub(crate) fn fail(&mut self, why: &Error) {
+        self.failed.get_or_insert_with(|| why.again());
     }
 
-    /// Whether nothing can become durable any more.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed
+    /// Why nothing can become durable any more: for each who wants to go on.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failed.as_ref().map(Error::again)
     }
 }
 
@@ -102,13 +102,12 @@ impl Syncer {
         match self {
             Self::Threads { queue, threads } => {
                 drop(queue);
-                let ended = threads.into_iter().map(|thread| thread.join());
-                let mut failed: Vec<Error> = ended
-                    .filter_map(|ended| ended.unwrap_or(Err(Error::WriterStopped)).err())
-                    .collect();
-                // Those that stopped because another one had failed say less than that one.
-                failed.sort_by_key(|error| matches!(error, Error::WriterStopped));
-                failed.into_iter().next().map_or(Ok(()), Err)
+                let mut all = Ok(());
+                // All of them, also behind one that failed.
+                for thread in threads {
+                    all = all.and(thread.join().unwrap_or(Err(Error::WriterStopped)));
+                }
+                all
             }
             Self::InTurn(turns) => turns.into_inner().finish(),
         }
@@ -165,8 +164,8 @@ impl Writer {
     fn sync_all(&self, full: &Mutex<Receiver<ContainerWriter>>) -> Result<()> {
         let next = || full.lock().recv().ok();
         while let Some(container) = next() {
-            if self.synced.lock().has_failed() {
-                return Err(Error::WriterStopped);
+            if let Some(failed) = self.synced.lock().failure() {
+                return Err(failed);
             }
             self.sync(container)?;
         }
@@ -187,7 +186,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                noted.fail();
+                noted.fail(&error);
                 Err(error)
             }
         }

@@ -83,7 +83,8 @@ fn one_that_cannot_be_published_beside_others_ends_the_session_and_the_next_one_
         }
         Ok(())
     });
-    back_up(&repository).unwrap_err();
+    let error = back_up(&repository).unwrap_err();
+    assert!(error.is_unreachable(), "whoever stores something is told why it is over: {error}");
     drop(repository);
     let next = reopened(folder.path());
     assert!(next.snapshots().unwrap().is_empty());

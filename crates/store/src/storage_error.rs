@@ -32,6 +32,16 @@ impl StorageError {
         Self { operation, name: name.to_owned(), source: source.into() }
     }
 
+    /// The same for somebody else who has to be told.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let source = match self.source.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(self.source.kind(), self.source.to_string()),
+        };
+        Self::new(self.operation, &self.name, source)
+    }
+
     /// Whether the file does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound

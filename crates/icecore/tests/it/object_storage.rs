@@ -2,9 +2,12 @@
 //! process is killed, sleeps, or is refused.
 
 use crate::machine::{Machine, Ran, ended, random};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testkit::s3::Gateway;
 
@@ -394,5 +397,58 @@ fn to_forget_many_snapshots_takes_few_requests_to_delete() {
     let deletes = asked.iter().filter(|line| line.contains("s3_DeleteObject")).count();
     assert!((1..=3).contains(&deletes), "{asked:#?}");
     assert_eq!(bucket.snapshots().len(), 1);
+    bucket.run(&["check", "--read-data"]).ends(0);
+}
+
+/// A way to the object storage that is cut for ever after so many bytes; its address.
+fn cut_after(bytes: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
+    std::thread::spawn(move || {
+        while sent.load(Ordering::SeqCst) < bytes {
+            match listener.accept() {
+                Ok((client, _)) => pass_on(client, &sent, bytes),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+fn pass_on(client: TcpStream, sent: &Arc<AtomicUsize>, most: usize) {
+    client.set_nonblocking(false).unwrap();
+    let endpoint = Gateway::shared().endpoint();
+    let storage = TcpStream::connect(endpoint.trim_start_matches("http://")).unwrap();
+    let (mut answers, mut back) = (storage.try_clone().unwrap(), client.try_clone().unwrap());
+    std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+    let sent = sent.clone();
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(length) = (&client).read(&mut buffer) {
+            let is_cut = sent.fetch_add(length, Ordering::SeqCst) + length >= most;
+            if length == 0 || is_cut || (&storage).write_all(&buffer[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = (client.shutdown(Shutdown::Both), storage.shutdown(Shutdown::Both));
+    });
+}
+
+#[test]
+fn a_storage_that_goes_away_in_the_middle_of_a_backup_is_named_with_what_to_do() {
+    let bucket = Bucket::new();
+    bucket.machine.write("large", &random(140 << 20));
+    let source = bucket.machine.source();
+    let mut backup = bucket.command(&["backup", source.to_str().unwrap()]);
+    let ran = ended(backup.env("AWS_ENDPOINT_URL", cut_after(20 << 20)));
+    assert_eq!(ran.code, 16, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("containers/") && ran.stderr.contains("Check that"),
+        "{}",
+        ran.stderr
+    );
+    bucket.run(&["backup", source.to_str().unwrap()]).ends(0);
     bucket.run(&["check", "--read-data"]).ends(0);
 }
