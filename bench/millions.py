@@ -2,7 +2,7 @@
 
     millions.py                          28 million objects, as many as the first seed of this project had
     millions.py --objects 1000000        fewer
-    millions.py --out results/2026-11-26-millions
+    millions.py --out results/DATE-millions
 
 Nearly all files are empty (sets/tree5m.py): what is measured is the cost of an object, not of its bytes. The tree lies
 on an ext4 in an image of some 15 GiB for 28 million objects. Each command begins with caches dropped.
@@ -107,7 +107,9 @@ def row(name, line):
         if figures["exit"] != 0:
             log.seek(0)
             sys.exit(f"bench: {line} ended with {figures['exit']}\n{log.read().decode()[-2000:]}")
-    figures |= {"name": name, "line": line, "repository_mib": round(size_of(REPOSITORY) / MIB, 1)}
+    # As it would be typed: where this machine has its files is nobody's business.
+    shown = line.replace(str(ICECORE_BIN), "icecore").replace(str(FOLDER), "FOLDER")
+    figures |= {"name": name, "line": shown, "repository_mib": round(size_of(REPOSITORY) / MIB, 1)}
     print(f"{name}: {figures}", file=sys.stderr, flush=True)
     return figures
 
