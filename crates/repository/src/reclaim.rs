@@ -16,6 +16,7 @@ mod plan;
 mod rewrite;
 mod scan;
 mod stages;
+mod unknown;
 
 use crate::guard::{Guard, guarded};
 use crate::index::interrupted::Interrupted;
@@ -39,8 +40,8 @@ pub struct ReclaimOptions {
     /// Continue although parts of a snapshot are lost, and drop damaged records and everything below a lost page. Reads
     /// every byte.
     pub accept_damage: bool,
-    /// Free at once what interrupted sessions stored. Else it stays for three reclaims, so that the next run of each
-    /// finds it.
+    /// Free at once what interrupted sessions stored, and what was stored twice because of that. Else it stays for
+    /// three reclaims, so that the next run of each finds it. Reads the footers of all containers.
     pub free_interrupted: bool,
 }
 

@@ -26,18 +26,24 @@ use testkit::calendar::{self, DAY};
 
 const YEARS: i64 = 5;
 const NODES: [&str; 2] = ["db", "web"];
+/// So many are run for every change, and show something of each kind.
+const RUNS: u64 = 12;
 /// In one of so many runs the repository is real: it takes ten times as long.
 const REPOSITORY_ONE_IN: u64 = 20;
 
 #[test]
 fn five_years_expire_nothing_early_keep_nothing_late_and_miss_nothing_silently() {
-    let seeds = Mutex::new(testkit::seeds(12));
+    let seeds = testkit::seeds(RUNS);
+    let is_replay = seeds.end - seeds.start < RUNS;
+    let seeds = Mutex::new(seeds);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let seen = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(|| lives(&seeds))).collect();
         running.into_iter().map(|one| one.join().unwrap()).fold(Seen::default(), Seen::plus)
     });
-    seen.is_enough();
+    if !is_replay {
+        seen.is_enough();
+    }
 }
 
 /// Takes one seed after the other. What was begun in hours is told, so that `ICECORE_MODEL_FIRST` can go on there.

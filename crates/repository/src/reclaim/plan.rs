@@ -2,12 +2,12 @@
 
 use super::live::LiveSet;
 use super::scan::{self, Scans};
+use super::unknown::{Known, has_objects};
 use super::{ReclaimOptions, ReclaimOutcome};
 use crate::container;
 use crate::guard::{Guard, guarded};
 use crate::settled::Settled;
 use crate::{Error, Repository, Result};
-use format::record::RecordKind;
 use ids::ContainerNo;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -22,6 +22,8 @@ struct Usage {
     bytes: u64,
     objects: u64,
     live: u64,
+    /// Bytes of records that the index does not know, as far as they were looked for.
+    unknown: u64,
     /// Holds objects, of which the index knows none: a reclaim was killed before it could remove
     /// the file.
     is_orphan: bool,
@@ -34,12 +36,16 @@ struct Usage {
 }
 
 impl Usage {
-    /// Bytes that are dead, taking all objects for equally large.
+    /// Bytes that are dead, taking all objects that the index knows for equally large.
     fn dead_bytes(&self) -> u64 {
+        let known = self.bytes.saturating_sub(self.unknown) as f64;
         match self.objects {
             0 if self.is_orphan => self.bytes,
             0 => 0,
-            objects => (self.bytes as f64 * (objects - self.live) as f64 / objects as f64) as u64,
+            objects => {
+                let dead = (known * (objects - self.live) as f64 / objects as f64) as u64;
+                dead + self.unknown.min(self.bytes)
+            }
         }
     }
 
@@ -74,6 +80,9 @@ impl Plan {
         find_orphans(repository, &mut usage)?;
         if !options.free_interrupted && guarded(Guard::InterruptedContainers) {
             find_kept(repository, &mut usage);
+        }
+        if options.free_interrupted {
+            find_unknown(repository, &mut usage)?;
         }
         let outcome = ReclaimOutcome {
             lost_objects: counted.lost,
@@ -213,9 +222,22 @@ fn find_orphans(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usag
     let unknown = |usage: &Usage| usage.objects == 0 && !usage.is_damaged;
     for (number, usage) in usage.iter_mut().filter(|(_, usage)| unknown(usage)) {
         let rows = repository.container(*number)?.rows()?;
-        usage.is_orphan = rows
-            .iter()
-            .any(|row| row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages));
+        usage.is_orphan = rows.iter().any(has_objects);
+    }
+    Ok(())
+}
+
+/// Looks for records that nobody needs in the containers that are in use, which no count of the index shows. Reads all
+/// their footers, so it is done only where all space is asked for.
+fn find_unknown(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usage>) -> Result<()> {
+    let in_use = |usage: &Usage| usage.objects > 0 && !usage.is_damaged;
+    let numbers = usage.iter().filter(|(_, usage)| in_use(usage)).map(|(number, _)| *number);
+    let numbers: Vec<_> = numbers.collect();
+    let known = Known::of(repository, &numbers)?;
+    for number in numbers {
+        if let Some(usage) = usage.get_mut(&number) {
+            usage.unknown = known.lacks(repository, number)?;
+        }
     }
     Ok(())
 }
