@@ -5,6 +5,7 @@
 
 mod aligned;
 mod attached;
+mod current;
 mod histogram;
 mod io;
 pub mod mode;
@@ -51,6 +52,8 @@ const LOCAL_KINDS: [u32; 14] = [
 ];
 /// Those of them that write to a disk by themselves: ext, XFS, F2FS, JFS.
 const DISK_KINDS: [u32; 4] = [0xEF53, 0x5846_5342, 0xF2F5_2010, 0x3153_464A];
+/// How often a file is opened again that another machine replaces meanwhile.
+const REPLACED_MAX: u32 = 10;
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -127,6 +130,19 @@ impl LocalStorage {
             .map_err(|error| StorageError::new(operation, name, error))
     }
 
+    /// Opens the file that has this name now.
+    fn open_current(&self, name: &str) -> StorageResult<OwnedFd> {
+        for _ in 0..REPLACED_MAX {
+            current::look(&self.root, name);
+            let file = self.open_file("open", name, OFlags::RDONLY)?;
+            // Some clients look for the file only now. It may have been replaced in between.
+            if !matches!(fs::fstat(&file), Err(Errno::STALE)) {
+                return Ok(file);
+            }
+        }
+        Err(StorageError::new("open", name, Errno::STALE))
+    }
+
     /// [`Storage::publish`] in two steps, as not every file system can do it in one: NFS and SMB
     /// cannot. A look that fails says nothing.
     fn look_and_rename(&self, from: &str, to: &str) -> StorageResult<()> {
@@ -163,7 +179,10 @@ impl Storage for LocalStorage {
     }
 
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
-        let file = self.open_file("open", name, OFlags::RDONLY)?;
+        let file = match self.is_local() || !current::is_replaced(name) {
+            true => self.open_file("open", name, OFlags::RDONLY)?,
+            false => self.open_current(name)?,
+        };
         Ok(Box::new(LocalReader {
             file,
             name: name.to_owned(),

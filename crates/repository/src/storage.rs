@@ -63,7 +63,8 @@ pub trait Storage: Send + Sync {
     /// [`StorageError::already_exists`] when there is one of that name.
     fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>>;
 
-    /// Opens an existing file. A storage that is far away may look for a container only when it is read.
+    /// Opens an existing file: the one that has the name now, whoever has replaced it. A storage that is far away may
+    /// look for a container only when it is read.
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>>;
 
     /// Gives a synced file its final name and makes the name durable.
