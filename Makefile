@@ -188,6 +188,11 @@ storages: ## run the tests of buckets on MinIO, too
 	PATH="$(PATH):/usr/local/go/bin:$(HOME)/go/bin"; command -v minio >/dev/null || go install github.com/minio/minio@$(MINIO)
 	ICECORE_TEST_S3=minio cargo test --package object-storage --test it
 
+# In `nightly`: installs both from Debian's packages. A quarter of an hour.
+SHARED ?= 300
+shared: build ## run two machines on GlusterFS and on MooseFS, whose servers freeze and die (SHARED=300 seconds each)
+	.ci/shared $(SHARED) $(ICECORE)
+
 prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss; resumes if stopped
 	cargo proof all --seconds $(TIME) --binary $(ICECORE)
 

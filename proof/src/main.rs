@@ -14,12 +14,14 @@ mod group;
 mod icecore;
 mod inject;
 mod limits;
+mod machines;
 mod mounted;
 mod network;
 mod options;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 mod server;
+mod shared;
 mod sim;
 mod site;
 mod snapshot;
@@ -102,6 +104,13 @@ cargo proof network [OPTIONS] two machines on a network file system that loses r
     --seconds S     stop after this time (default: 80 rounds)
     --seed N        repeat a run with these random numbers (printed at the start)
     --binary PATH   the icecore to test (default target/release/icecore)
+cargo proof shared [OPTIONS]  two machines on a real shared file system whose servers are frozen and killed, and
+                              whose mounts go away; needs root and its packages
+    --file-system FS   glusterfs (default) or moosefs
+    --rig NAME      instead, run another rig with all its files there: crash, freeze, inject
+    --seconds S     stop after this time (default: 80 rounds)
+    --seed N        repeat a run with these random numbers (printed at the start)
+    --binary PATH   the icecore to test (default target/release/icecore)
 cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills, disk errors
     --seeds N       number of seeds (default 1000)
     --first N       first seed (default 0)
@@ -142,6 +151,7 @@ fn main() -> ExitCode {
         "network" => network::main(rest),
         "full" => full::main(rest),
         "limits" => limits::main(rest),
+        "shared" => shared::main(rest),
         "sim" => sim::main(rest),
         "site" => site::main(rest),
         "upkeep" => upkeep::main(rest),

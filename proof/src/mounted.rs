@@ -20,10 +20,13 @@ pub(crate) fn be_alone() -> Result<(), String> {
 
 /// Whether the tools are here that make this kind of file system.
 pub(crate) fn can_make(kind: &str) -> bool {
-    let program = format!("mkfs.{kind}");
+    matches!(kind, "tmpfs" | "overlay") || has_program(&format!("mkfs.{kind}"))
+}
+
+/// Whether a program of the system is installed.
+pub(crate) fn has_program(name: &str) -> bool {
     let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-    matches!(kind, "tmpfs" | "overlay")
-        || folders.iter().any(|folder| Path::new(folder).join(&program).exists())
+    folders.iter().any(|folder| Path::new(folder).join(name).exists())
 }
 
 /// A mounted file system, for as long as it lives.

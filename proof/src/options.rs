@@ -106,10 +106,20 @@ pub(crate) fn report(
     run: impl FnOnce(&Path) -> Result<String, String>,
     possible: Result<(), String>,
 ) -> ExitCode {
+    report_in(&format!("{name}-{}", std::process::id()), name, run, possible)
+}
+
+/// The same in a folder with a name that whoever started this has chosen.
+pub(crate) fn report_in(
+    folder: &str,
+    name: &str,
+    run: impl FnOnce(&Path) -> Result<String, String>,
+    possible: Result<(), String>,
+) -> ExitCode {
     if let Err(reason) = possible {
         return skipped(name, &reason);
     }
-    let work = std::env::temp_dir().join(format!("icecore-{name}-{}", std::process::id()));
+    let work = std::env::temp_dir().join(format!("icecore-{folder}"));
     let made = std::fs::create_dir_all(&work).map_err(|error| error.to_string());
     let folder = Folder(work);
     let result = made.and_then(|()| run(&folder.0));

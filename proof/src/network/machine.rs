@@ -1,7 +1,9 @@
 //! A machine that has mounted what the server exports, with the habits of network file systems:
-//! folders cannot be synced, a name can be replaced only as a whole, and lists may be of the past.
+//! folders cannot be synced, a name can be replaced only as a whole, and lists and small files may be of the past.
 
 use super::conditions::{Fate, NetworkConditions};
+use super::locked;
+use super::memory::Memory;
 use super::server::{Server, errno};
 use fuser::{
     BackgroundSession, Config, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation,
@@ -16,13 +18,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Nothing but lists is believed longer than it is looked at.
 const NOW: Duration = Duration::ZERO;
 /// How old a list may be.
 pub(super) const LIST_AGE: Duration = Duration::from_secs(2);
+/// Handles from here on are of the machine, and below of the server.
+const OF_MACHINE: u64 = 1 << 32;
 /// `F_UNLCK` of `fcntl(2)`.
 const UNLOCK: i32 = 2;
 
@@ -45,6 +49,7 @@ pub(super) struct Machine {
     locks: Locks,
     lists: Mutex<HashMap<PathBuf, (Instant, List)>>,
     open_lists: Mutex<HashMap<u64, List>>,
+    memory: Memory,
     next_list: AtomicU64,
 }
 
@@ -63,16 +68,13 @@ pub(super) fn mount(
         locks,
         lists: Mutex::default(),
         open_lists: Mutex::default(),
-        next_list: AtomicU64::new(1),
+        memory: Memory::default(),
+        next_list: AtomicU64::new(OF_MACHINE),
     };
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("icecore-proof-network".to_owned())];
     fuser::spawn_mount(machine, at, &config)
         .map_err(|error| format!("cannot mount the network: {error}"))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Machine {
@@ -92,11 +94,24 @@ impl Machine {
         Ok(self.server.path(parent)?.join(name))
     }
 
-    /// The machine lists a directory again after its own changes.
+    /// The machine lists a directory again after its own changes, and knows them.
     fn changes(&self, path: &Path) {
+        self.memory.forget_name(path);
         if let Some(folder) = path.parent() {
             locked(&self.lists).remove(folder);
         }
+    }
+
+    /// What lies at `path`, or did so a moment ago.
+    fn find(&self, path: PathBuf) -> io::Result<fuser::FileAttr> {
+        if let Some(attributes) = self.memory.name(&path) {
+            return Ok(attributes);
+        }
+        let attributes = self.server.learn(path.clone())?;
+        if attributes.kind == FileType::RegularFile {
+            self.memory.keep(&path, attributes);
+        }
+        Ok(attributes)
     }
 
     fn list(&self, folder: PathBuf) -> io::Result<List> {
@@ -137,6 +152,13 @@ fn reply_empty(reply: ReplyEmpty, done: Result<(), Errno>) {
     }
 }
 
+fn reply_attributes(reply: ReplyAttr, found: Result<fuser::FileAttr, Errno>) {
+    match found {
+        Ok(attributes) => reply.attr(&NOW, &attributes),
+        Err(error) => reply.error(error),
+    }
+}
+
 fn reply_entry(reply: ReplyEntry, found: Result<fuser::FileAttr, Errno>) {
     match found {
         Ok(attributes) => reply.entry(&NOW, &attributes, Generation(0)),
@@ -152,14 +174,40 @@ impl Filesystem for Machine {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        reply_entry(reply, self.ask(|| self.server.learn(self.child(parent, name)?)));
+        reply_entry(reply, self.ask(|| self.find(self.child(parent, name)?)));
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.ask(|| self.server.attributes(inode)) {
-            Ok(attributes) => reply.attr(&NOW, &attributes),
-            Err(error) => reply.error(error),
-        }
+        reply_attributes(
+            reply,
+            match self.memory.inode(inode.0) {
+                Some(attributes) => Ok(attributes),
+                None => self.ask(|| self.server.attributes(inode)),
+            },
+        );
+    }
+
+    /// Only the server can change something: it knows whether the file is still there.
+    fn setattr(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        mode: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        size: Option<u64>,
+        _: Option<fuser::TimeOrNow>,
+        _: Option<fuser::TimeOrNow>,
+        _: Option<std::time::SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<std::time::SystemTime>,
+        _: Option<std::time::SystemTime>,
+        _: Option<std::time::SystemTime>,
+        _: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        self.memory.forget_inode(inode.0);
+        reply_attributes(reply, self.ask(|| self.server.change(inode, mode, size)));
     }
 
     fn mkdir(
@@ -219,8 +267,13 @@ impl Filesystem for Machine {
 
     fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let opened = self.ask(|| {
-            let path = self.server.path(inode)?;
             let writes = flags.0 & 3 != 0;
+            if let Some(content) = self.memory.content(inode.0).filter(|_| !writes) {
+                let handle = self.next_list.fetch_add(1, Ordering::Relaxed);
+                self.memory.open(handle, content);
+                return Ok(handle);
+            }
+            let path = self.server.path(inode)?;
             let file = OpenOptions::new().read(true).write(writes).open(path)?;
             self.server.add(self.number, file)
         });
@@ -265,7 +318,10 @@ impl Filesystem for Machine {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let read = self.ask(|| read_at(&*self.server.file(handle.0)?, offset, size as usize));
+        let read = self.ask(|| match self.memory.read(handle.0, offset, size as usize) {
+            Some(bytes) => Ok(bytes),
+            None => read_at(&*self.server.file(handle.0)?, offset, size as usize),
+        });
         match read {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error),
@@ -275,7 +331,7 @@ impl Filesystem for Machine {
     fn write(
         &self,
         _: &Request,
-        _: INodeNo,
+        inode: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
@@ -284,6 +340,7 @@ impl Filesystem for Machine {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        self.memory.forget_inode(inode.0);
         match self.ask(|| self.server.file(handle.0)?.write_all_at(data, offset)) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error),
@@ -304,7 +361,9 @@ impl Filesystem for Machine {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.server.close(handle.0);
+        if !self.memory.close(handle.0) {
+            self.server.close(handle.0);
+        }
         reply.ok();
     }
 

@@ -70,6 +70,24 @@ impl Server {
         Ok(attributes(inode, &metadata))
     }
 
+    /// Changes the mode or the length of a file that is there.
+    pub(super) fn change(
+        &self,
+        inode: INodeNo,
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) -> io::Result<FileAttr> {
+        self.attributes(inode)?;
+        let path = self.path(inode)?;
+        if let Some(mode) = mode {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
+        }
+        if let Some(size) = size {
+            File::options().write(true).open(&path)?.set_len(size)?;
+        }
+        self.attributes(inode)
+    }
+
     /// Opens for a machine; the number of the handle.
     pub(super) fn add(&self, machine: usize, file: File) -> io::Result<u64> {
         let inode = file.metadata()?.ino();
