@@ -66,7 +66,14 @@ impl Failure {
             Code::NoSpace if is_bucket => {
                 "The storage takes no more: raise its quota, or forget old snapshots and reclaim".into()
             }
-            Code::NoRepository => format!("Create one: icecore init --repo {}", quoted(location)),
+            Code::NoRepository if is_bucket => {
+                format!("Create one: icecore init --repo {}", quoted(location))
+            }
+            // Who creates one below a mount point has two, of which the mount hides one.
+            Code::NoRepository => format!(
+                "Is its file system mounted? If it is, create one: icecore init --repo {}",
+                quoted(location)
+            ),
             Code::InUse => "Wait for it: --wait 10m. Commands that only read work meanwhile.".into(),
             Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),
             Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(location)),
@@ -378,7 +385,7 @@ mod tests {
         let text = Failure::from(error).at("/x y").text();
         assert_eq!(
             text,
-            "error: there is no repository at /x y (exit 10)\n  Create one: icecore init --repo '/x y'"
+            "error: there is no repository at /x y (exit 10)\n  Is its file system mounted? If it is, create one: icecore init --repo '/x y'"
         );
     }
 
