@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const FAILED: i32 = 1;
 const PARTIAL: i32 = 3;
+const NO_REPOSITORY: i32 = 10;
 const IN_USE: i32 = 11;
 const UNREACHABLE: i32 = 16;
 /// Rounds when no time is given.
@@ -32,6 +33,11 @@ pub(crate) trait Troubles {
 
     /// Whether a command that has the file system for itself succeeds nevertheless.
     fn is_harmless(&self, trouble: Self::Trouble) -> bool;
+
+    /// Whether the directory may be an empty one for a while, in which there is no repository.
+    fn hides(&self, _: Self::Trouble) -> bool {
+        false
+    }
 
     /// Happens while commands run.
     fn strike(&mut self, trouble: Self::Trouble, random: &mut Random) -> Result<(), String>;
@@ -158,7 +164,12 @@ impl<T: Troubles> Machines<T> {
         self.troubles.clear(trouble).map_err(|error| format!("after {trouble:?}: {error}"))?;
         for (act, which, copy, ran) in ended {
             let told = |error| format!("{act:?} on machine {which}, {trouble:?}: {error}");
-            self.ended(act, copy, &ran?, is_quiet).map_err(told)?;
+            let ran = ran?;
+            if ran.code == Some(NO_REPOSITORY) && self.troubles.hides(trouble) {
+                self.counts.refused += 1;
+                continue;
+            }
+            self.ended(act, copy, &ran, is_quiet).map_err(told)?;
         }
         Ok(())
     }

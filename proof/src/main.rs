@@ -108,6 +108,7 @@ cargo proof shared [OPTIONS]  two machines on a real shared file system whose se
                               whose mounts go away; needs root and its packages
     --file-system FS   glusterfs (default) or moosefs
     --rig NAME      instead, run another rig with all its files there: crash, freeze, inject
+    --run LINE      instead, run a line of the shell in it
     --seconds S     stop after this time (default: 80 rounds)
     --seed N        repeat a run with these random numbers (printed at the start)
     --binary PATH   the icecore to test (default target/release/icecore)

@@ -50,6 +50,10 @@ impl<C: Cluster> Troubles for Shared<C> {
         matches!(trouble, Trouble::None | Trouble::Frozen)
     }
 
+    fn hides(&self, trouble: Trouble) -> bool {
+        matches!(trouble, Trouble::Unmounted(_))
+    }
+
     fn strike(&mut self, trouble: Trouble, random: &mut Random) -> Result<(), String> {
         std::thread::sleep(Duration::from_millis(random.below(300)));
         let all = 0..self.0.servers();
@@ -85,7 +89,7 @@ impl<C: Cluster> Troubles for Shared<C> {
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    let asked = match Asked::parse(arguments, &["--file-system", "--rig", INSIDE]) {
+    let asked = match Asked::parse(arguments, &["--file-system", "--rig", "--run", INSIDE]) {
         Ok(asked) => asked,
         Err(error) => return wrong(&error),
     };
@@ -161,12 +165,24 @@ fn other_rig(asked: &Asked, rig: &str, at: &Path) -> Result<String, String> {
     }
 }
 
+/// Runs a line of the shell on the shared file system.
+fn run_line(line: &str, at: &Path) -> Result<String, String> {
+    let status = Command::new("sh").args(["-c", line]).current_dir(at).status();
+    match status.map_err(failed("start a shell"))?.success() {
+        true => Ok(format!("{line}: done")),
+        false => Err(format!("{line}: failed")),
+    }
+}
+
 fn runs(asked: &Asked, mut cluster: impl Cluster, work: &Path) -> Result<String, String> {
     let begun = Instant::now();
     let (deadline, seed) = (asked.deadline()?, asked.seed()?);
     println!("seed {seed}");
     let with_seed = |error: String| format!("{error}\nseed {seed}");
     [0, 1].into_iter().try_for_each(|machine| cluster.mount(machine))?;
+    if let Some(line) = asked.text("--run") {
+        return run_line(line, &cluster::mount_point(work, 0));
+    }
     if let Some(rig) = asked.text("--rig") {
         return other_rig(asked, rig, &cluster::mount_point(work, 0));
     }
