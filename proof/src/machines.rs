@@ -21,6 +21,8 @@ const KEEP: usize = 4;
 /// Rounds between two looks at everything.
 const VERIFY_EVERY: u64 = 8;
 
+/// A lock whose holder is gone ends by then.
+const LOCKED_MAX: &str = "3m";
 /// In one of so many rounds a command is killed.
 const KILLED_ONE_IN: u64 = 4;
 
@@ -162,6 +164,10 @@ impl<T: Troubles> Machines<T> {
             .map(|running| (running.act, running.which, running.copy, running.started.end()))
             .collect();
         self.troubles.clear(trouble).map_err(|error| format!("after {trouble:?}: {error}"))?;
+        if self.troubles.hides(trouble) {
+            // The server may keep the lock of a machine that has lost the file system.
+            self.machines[0].ends(&["reclaim", "--wait", LOCKED_MAX], &[0])?;
+        }
         for (act, which, copy, ran) in ended {
             let told = |error| format!("{act:?} on machine {which}, {trouble:?}: {error}");
             let ran = ran?;

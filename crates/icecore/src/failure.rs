@@ -74,7 +74,7 @@ impl Failure {
                 "Is its file system mounted? If it is, create one: icecore init --repo {}",
                 quoted(location)
             ),
-            Code::InUse => "Wait for it: --wait 10m. Commands that only read work meanwhile.".into(),
+            Code::InUse => in_use(&self.message),
             Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),
             Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(location)),
             Code::Damage => format!("To see what is affected: icecore check --repo {}", quoted(location)),
@@ -330,6 +330,16 @@ fn of_crypto(error: &crypto::Error) -> Failure {
     Failure::new(code, error.to_string())
 }
 
+/// What helps while another process writes, or seems to.
+fn in_use(message: &str) -> String {
+    match pipeline::unlocked::ended_holder(message) {
+        Some(process) => format!(
+            "This machine has no process {process}: the file system still keeps its lock. Wait until its server gives the lock up (MooseFS: SESSION_SUSTAIN_TIME)."
+        ),
+        None => "Wait for it: --wait 10m. Commands that only read work meanwhile.".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,6 +387,22 @@ mod tests {
             let message = error.to_string();
             assert_eq!(Failure::from(error).code, code, "{message}");
         }
+    }
+
+    #[test]
+    fn who_waits_for_a_process_that_is_gone_is_told() {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let hint = |host: &str, process: u32| {
+            in_use(&format!("the repository is in use by backup on {host}, process {process}"))
+        };
+        let ended = std::process::Command::new("true").spawn().and_then(|mut child| {
+            child.wait()?;
+            Ok(child.id())
+        });
+        assert!(hint(&host, ended.unwrap()).contains("still keeps its lock"));
+        assert!(hint(&host, std::process::id()).contains("--wait"));
+        assert!(hint("elsewhere", u32::MAX).contains("--wait"), "nobody here knows");
+        assert!(in_use("the repository is in use by another process").contains("--wait"));
     }
 
     #[test]

@@ -368,8 +368,22 @@ fn check_config(config: &Config, slot: &SlotInfo) -> Result<()> {
 
 /// The holder of a lease, as people see it.
 pub(crate) fn holder(purpose: &str) -> String {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    format!("{purpose} on {host}, process {}", std::process::id())
+    format!("{purpose} {}{}", here(), std::process::id())
+}
+
+/// How a process of this machine is told, up to its number.
+fn here() -> String {
+    format!("on {}, process ", rustix::system::uname().nodename().to_string_lossy())
+}
+
+/// The process that `message` ends with, if it is said to be of this machine, which has no such process: then the file
+/// system still keeps the lock of one that has ended. A container may have the host's name and see other processes.
+pub fn ended_holder(message: &str) -> Option<u32> {
+    let (_, process) = message.rsplit_once(&here())?;
+    let process = process.parse().ok()?;
+    let is_gone = std::fs::exists("/proc/self").is_ok_and(|is_there| is_there)
+        && std::fs::exists(format!("/proc/{process}")).is_ok_and(|is_there| !is_there);
+    is_gone.then_some(process)
 }
 
 /// The loss of the lease, if it was lost; else `error`.

@@ -36,8 +36,9 @@ impl MooseFs {
                 data.display()
             )
         };
+        // The lock of a machine that is gone stays as long, and by default a day.
         let of_master = format!(
-            "EXPORTS_FILENAME = {}\nTOPOLOGY_FILENAME = {}\n",
+            "EXPORTS_FILENAME = {}\nTOPOLOGY_FILENAME = {}\nSESSION_SUSTAIN_TIME = 60\n",
             place("exports"),
             place("topology")
         );
