@@ -10,6 +10,7 @@
 //! was.
 
 mod damaged;
+mod file_system;
 mod large;
 mod page_cache;
 mod racy;
@@ -21,17 +22,17 @@ pub use large::{LargeFileReader, Piece};
 pub use racy::{RacyWindow, racy};
 pub use small::{SmallFileOutcome, SmallFileReader};
 
+use self::file_system::{forget_old_pages, has_write_back};
 use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::syscalls;
 use crate::walk::{Directory, Row, open_quietly};
 use format::entry::{Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Time};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, OFlags, StatxFlags, fstatfs, readlinkat, statx};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, readlinkat, statx};
 use rustix::io::{Errno, Result};
 use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The options for reading files.
 #[derive(Clone, Copy, Debug)]
@@ -110,9 +111,10 @@ fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
     if now.kind == Kind::File { Ok(now) } else { Err(Errno::STALE) }
 }
 
-/// Before a file is read: writes a racy file back if requested. Returns for how long later stores
-/// through mappings may not change its times.
+/// Before a file is read: drops old pages of it, and writes a racy file back if requested. Returns for
+/// how long later stores through mappings may not change its times.
 fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> RacyWindow {
+    forget_old_pages(file, met.device, met.links);
     if options.window.0.is_zero() {
         return options.window;
     }
@@ -124,29 +126,6 @@ fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> Racy
         && syscalls::write_back(file.as_fd()).is_ok();
     // Even a settled file is racy within the grain of the clock.
     if is_settled { RacyWindow::CLOCK_GRAIN } else { options.window }
-}
-
-/// The devices (plus one) that were queried last, and did or did not write back; not queried for
-/// each file.
-static WRITES_BACK: AtomicU64 = AtomicU64::new(0);
-static IS_MEMORY: AtomicU64 = AtomicU64::new(0);
-
-/// On tmpfs and ramfs pages are never cleaned, so a store through a mapping never changes the
-/// times.
-fn has_write_back(file: &OwnedFd, device: u64) -> bool {
-    const TMPFS: u32 = 0x0102_1994;
-    const RAMFS: u32 = 0x8584_58f6;
-    let mark = device.wrapping_add(1);
-    if WRITES_BACK.load(Ordering::Relaxed) == mark {
-        return true;
-    }
-    if IS_MEMORY.load(Ordering::Relaxed) == mark {
-        return false;
-    }
-    let Ok(answer) = fstatfs(file) else { return true };
-    let is_memory = matches!(answer.f_type as u32, TMPFS | RAMFS);
-    (if is_memory { &IS_MEMORY } else { &WRITES_BACK }).store(mark, Ordering::Relaxed);
-    !is_memory
 }
 
 /// The status of what was read from `start` on: `now` are its times after the read.

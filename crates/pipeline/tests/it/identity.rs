@@ -3,7 +3,7 @@
 
 use crate::testkit::build::noise;
 use crate::testkit::forge::{Forge, file, linked};
-use crate::testkit::{TestFolder, restore_with};
+use crate::testkit::{NAME, TestFolder, restore_to, restore_with};
 use crate::volume::Volume;
 use format::entry::{Attributes, Entry, Time};
 use pipeline::backup::BackupOutcome;
@@ -114,4 +114,34 @@ fn two_files_that_had_one_inode_after_the_other_are_not_linked() {
     let inode = |name: &str| std::fs::metadata(target.join(name)).unwrap().ino();
     assert!(inode("a") == inode("c") && inode("b") == inode("d") && inode("a") != inode("b"));
     assert_eq!(std::fs::read(target.join("d")).unwrap(), b"two");
+}
+
+/// NTFS-3G has a cache of pages for each name of a file: under one name everybody reads what was there before somebody
+/// wrote through another one, until the system needs the memory.
+#[test]
+fn what_was_written_through_another_name_of_a_file_is_read() {
+    let outside = TestFolder::on_disk();
+    let test_folder = TestFolder::below(outside.temp.path());
+    let source = test_folder.source();
+    let Some(_volume) = Volume::make("ntfs", outside.temp.path(), &source) else { return };
+    let small_and_large = [("a", 9000), ("large", 20 << 20)];
+    for (name, length) in small_and_large {
+        std::fs::write(source.join(name), noise(1, length)).unwrap();
+        std::fs::hard_link(source.join(name), source.join(format!("{name}-further"))).unwrap();
+    }
+    let repository = test_folder.init();
+    test_folder.backup(&repository);
+    for (name, length) in small_and_large {
+        std::fs::read(source.join(name)).unwrap();
+        std::fs::write(source.join(format!("{name}-further")), noise(2, length)).unwrap();
+    }
+    let done = test_folder.backup(&repository);
+    let target = tempfile::tempdir_in(outside.temp.path()).unwrap();
+    restore_to(&repository, done.snapshot, target.path()).unwrap();
+    for (name, length) in small_and_large {
+        for name in [name.to_owned(), format!("{name}-further")] {
+            let restored = std::fs::read(target.path().join(NAME).join(&name)).unwrap();
+            assert!(restored == noise(2, length), "{name} has what was there before");
+        }
+    }
 }

@@ -16,7 +16,11 @@ impl Volume {
         let name = mount.file_name().unwrap_or_default().to_string_lossy();
         let image = folder.join(format!("{kind}-{name}.img"));
         let made = std::fs::File::create(&image).and_then(|file| file.set_len(400 << 20));
-        let quiet = if kind == "ext4" { "-qF" } else { "-qf" };
+        let quiet = match kind {
+            "ext4" => "-qF",
+            "ntfs" => "-qFf",
+            _ => "-qf",
+        };
         let is_made = made.is_ok() && runs(&format!("mkfs.{kind}"), &[quiet.as_ref(), &image]);
         std::fs::create_dir_all(mount).unwrap();
         let volume = Self { image, mount: mount.to_owned() };
