@@ -39,6 +39,15 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "old pages of a file with several names are not read": (
+        "crates/capture/src/read.rs", "    forget_old_pages(file, met.device, met.links);\n",
+        "    let _ = forget_old_pages;\n", test("pipeline", "what_was_written_through_another_name")),
+    "both times of a file are set": (
+        "crates/restore/src/handle.rs", "tv_nsec: UTIME_NOW }", "tv_nsec: { let _ = UTIME_NOW; rustix::fs::UTIME_OMIT } }",
+        test("pipeline", "times_are_set_where_only_both")),
+    "what was set is looked at again": (
+        "crates/restore/src/kept.rs", "if !self.0.looks.takes(entry.mtime.secs) {", "if self.0.looks.takes(0) || true {",
+        test("pipeline", "what_the_file_system_does_not_keep")),
     "a file that another machine has replaced is asked for": (
         "crates/repository/src/local.rs", "            current::look(&self.root, name);\n", "",
         test("proof", "what_another_machine_has_replaced")),

@@ -1,7 +1,7 @@
 //! An object whose attributes are set: open, or held by a path descriptor.
 
 use rustix::fd::{AsRawFd, BorrowedFd};
-use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Result;
 
 /// Symlinks, FIFOs and devices are never opened: `O_PATH` holds them, and calls that need a real
@@ -43,7 +43,8 @@ impl<'a> AttributeHandle<'a> {
 
     pub(crate) fn set_mtime(&self, mtime: format::entry::Time) -> Result<()> {
         let times = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            // Not left as it is: file systems on libfuse 2 (encfs, bindfs) set neither time then, and say nothing.
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
             last_modification: Timespec { tv_sec: mtime.secs, tv_nsec: i64::from(mtime.nanos) },
         };
         if self.only_path {
@@ -52,8 +53,8 @@ impl<'a> AttributeHandle<'a> {
         rustix::fs::futimens(self.fd, &times)
     }
 
-    pub(crate) fn mtime(&self) -> Result<format::entry::Time> {
-        crate::system::stat_open(self.fd).map(|stat| crate::system::mtime(&stat))
+    pub(crate) fn stat(&self) -> Result<rustix::fs::Statx> {
+        crate::system::stat_open(self.fd)
     }
 
     pub(crate) fn set_xattr(&self, name: &[u8], value: &[u8]) -> Result<()> {

@@ -29,6 +29,7 @@ mod extraneous;
 mod file;
 mod flags;
 mod handle;
+mod kept;
 mod link;
 mod metadata;
 mod names;
@@ -56,7 +57,7 @@ pub use open_file::{OpenFile, StartedFile};
 pub use options::{Overwrite, OwnerMapping, TargetOptions};
 pub use problem::{
     Attribute, Degradations, Degraded, RestoreCause, RestoreOperation, RestoreOutcome,
-    RestoreProblem,
+    RestoreProblem, Several,
 };
 pub use target::Target;
 pub use verify::{ContentMatch, Difference};

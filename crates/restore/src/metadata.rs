@@ -4,24 +4,14 @@
 use crate::directory::Directory;
 use crate::flags;
 use crate::handle::AttributeHandle;
+use crate::kept::Wanted;
 use crate::options::Overwrite;
 use crate::problem::{Attribute, RestoreOperation, RestoreProblem};
 use crate::system;
 use crate::target::Target;
-use format::entry::{Entry, Kind, Time};
+use format::entry::{Entry, Kind};
 use rustix::fs::Statx;
 use rustix::io::Errno;
-
-/// Seconds that every file system can store; beyond, the kernel silently uses the nearest.
-const USUAL_SECS: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
-
-/// Verifies that the time was stored exactly, if that is not certain.
-fn has_taken(handle: AttributeHandle<'_>, mtime: Time) -> Result<(), Errno> {
-    if USUAL_SECS.contains(&mtime.secs) || handle.mtime()? == mtime {
-        return Ok(());
-    }
-    Err(Errno::OVERFLOW)
-}
 
 /// Setuid and setgid.
 const SET_ID: u32 = 0o6000;
@@ -72,32 +62,38 @@ impl Target {
 
     /// Sets everything but the inode flags. What cannot be set is a degradation, not an error.
     pub(crate) fn apply(&self, handle: AttributeHandle<'_>, entry: &Entry, now: CurrentAttributes) {
-        let mode = self.set_owner(handle, entry, now);
+        let (mode, owner) = self.set_owner(handle, entry, now);
         if now.kept {
             self.remove_other_xattrs(handle, entry);
         }
         self.set_user_xattrs(handle, entry);
-        self.set_mode(handle, entry, now, mode);
+        let mode_is_set = self.set_mode(handle, entry, now, mode);
         self.set_late_xattrs(handle, entry, mode);
-        let set = handle.set_mtime(entry.mtime).and_then(|()| has_taken(handle, entry.mtime));
-        if let Err(error) = set {
-            self.degrade(entry, Attribute::Mtime, error);
+        if let Err(error) = handle.set_mtime(entry.mtime) {
+            return self.degrade(entry, Attribute::Mtime, error);
         }
+        let mode = mode_is_set.then_some(mode);
+        self.verify_kept(handle, entry, &Wanted { owner, mode });
     }
 
-    /// Returns the mode for the owner that could be set: setuid for another user than recorded
-    /// would grant rights that nobody intended.
-    fn set_owner(&self, handle: AttributeHandle<'_>, entry: &Entry, now: CurrentAttributes) -> u32 {
+    /// Returns the mode for the owner that could be set, since setuid for another user than recorded
+    /// would grant rights that nobody intended; and this owner, if it is the recorded one.
+    fn set_owner(
+        &self,
+        handle: AttributeHandle<'_>,
+        entry: &Entry,
+        now: CurrentAttributes,
+    ) -> (u32, Option<(u32, u32)>) {
         let (uid, gid) = self.0.owners.of(&entry.attributes);
         let mode = u32::from(entry.attributes.mode);
         if now.uid == uid && now.gid == Some(gid) {
-            return mode;
+            return (mode, Some((uid, gid)));
         }
         match self.change_owner(handle, now, uid, gid) {
-            Ok(()) => mode,
+            Ok(()) => (mode, Some((uid, gid))),
             Err(error) => {
-                self.degrade_owner(entry, error);
-                mode & !SET_ID
+                self.degrade_one_of(|all| &mut all.owners, entry, Attribute::Owner, error);
+                (mode & !SET_ID, None)
             }
         }
     }
@@ -116,20 +112,22 @@ impl Target {
         handle.set_owner(uid, gid)
     }
 
-    /// Symlinks have no mode. Changing the owner may have cleared setuid, so it is set again.
+    /// Symlinks have no mode. Changing the owner may have cleared setuid, so it is set again. Whether it has this mode
+    /// now, as far as the kernel says.
     fn set_mode(
         &self,
         handle: AttributeHandle<'_>,
         entry: &Entry,
         now: CurrentAttributes,
         mode: u32,
-    ) {
-        let known = now.mode == Some(mode) && mode & SET_ID == 0;
-        if entry.kind() == Kind::Symlink || known {
-            return;
+    ) -> bool {
+        if entry.kind() == Kind::Symlink {
+            return false;
         }
-        if let Err(error) = handle.set_mode(mode) {
-            self.degrade(entry, Attribute::Mode, error);
+        if now.mode == Some(mode) && mode & SET_ID == 0 {
+            return true;
         }
+        let set = handle.set_mode(mode);
+        set.inspect_err(|error| self.degrade(entry, Attribute::Mode, *error)).is_ok()
     }
 }

@@ -211,21 +211,34 @@ pub struct Degradations {
     /// How many more there were after the list was full.
     pub more: u64,
     /// Objects whose owner could not be set.
-    pub owners: u64,
-    /// The first of these.
-    pub first_owner: Option<Degraded>,
+    pub owners: Several,
+    /// Objects whose mode was set, and is another one: the file system keeps none.
+    pub modes: Several,
+    /// Objects whose time is less exact than recorded, by less than a second: the file system keeps no more.
+    pub times: Several,
+}
+
+/// Objects of which only the first is told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Several {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them.
+    pub first: Option<Degraded>,
+}
+
+impl Several {
+    /// Only the first one is stored.
+    pub(crate) fn push(&mut self, degraded: impl FnOnce() -> Degraded) {
+        self.count += 1;
+        self.first.get_or_insert_with(degraded);
+    }
 }
 
 /// The most entries until the caller takes them: about 20 MB at worst.
 const MAX_DEGRADATIONS: usize = 100_000;
 
 impl Degradations {
-    /// Only the first one is stored.
-    pub(crate) fn push_owner(&mut self, degraded: impl FnOnce() -> Degraded) {
-        self.owners += 1;
-        self.first_owner.get_or_insert_with(degraded);
-    }
-
     pub(crate) fn push(&mut self, degraded: Degraded) {
         if self.list.len() < MAX_DEGRADATIONS {
             self.list.push(degraded);

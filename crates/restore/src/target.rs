@@ -4,9 +4,12 @@ use crate::cache::Cache;
 use crate::confined;
 use crate::credentials::Credentials;
 use crate::directory::{DirHandle, Directory};
+use crate::kept::Looks;
 use crate::options::TargetOptions;
 use crate::owners::OwnerIds;
-use crate::problem::{Attribute, Degradations, Degraded, RestoreOperation, RestoreProblem};
+use crate::problem::{
+    Attribute, Degradations, Degraded, RestoreOperation, RestoreProblem, Several,
+};
 use crate::system;
 use crate::unfinished::{RestoreMarker, UnfinishedRestores};
 use format::entry::{Entry, Time};
@@ -33,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) options: TargetOptions,
     pub(crate) credentials: Credentials,
     pub(crate) owners: OwnerIds,
+    pub(crate) looks: Looks,
     pub(crate) cache: Mutex<Cache>,
     /// Objects created later were created by this restore (or by others meanwhile).
     pub(crate) started: Time,
@@ -89,6 +93,7 @@ impl Target {
         Ok(Target(Arc::new(Shared {
             root: Arc::new(root),
             owners: OwnerIds::for_option(options.owners),
+            looks: Looks::default(),
             options,
             credentials,
             cache: Mutex::default(),
@@ -133,13 +138,17 @@ impl Target {
         self.0.degraded.lock().push(Degraded { path: entry.path.clone(), attribute, error });
     }
 
-    /// Owners are counted, and only the first is reported: an ordinary user can set none of them.
-    pub(crate) fn degrade_owner(&self, entry: &Entry, error: Errno) {
-        self.0.degraded.lock().push_owner(|| Degraded {
-            path: entry.path.clone(),
-            attribute: Attribute::Owner,
-            error,
-        });
+    /// What is so with nearly all objects is counted, and only the first is reported: an ordinary user can set no
+    /// owner.
+    pub(crate) fn degrade_one_of(
+        &self,
+        which: impl Fn(&mut Degradations) -> &mut Several,
+        entry: &Entry,
+        attribute: Attribute,
+        error: Errno,
+    ) {
+        let degraded = || Degraded { path: entry.path.clone(), attribute, error };
+        which(&mut self.0.degraded.lock()).push(degraded);
     }
 
     /// A temporary name for an object that replaces an existing one. It remains only after a crash,

@@ -342,7 +342,8 @@ impl RestoreContext<'_> {
     pub(super) fn report_degraded(&self) {
         let degraded = self.target.take_degraded();
         let others = degraded.list.len() as u64 + degraded.more;
-        Counters::add(&self.counters.degraded, others + degraded.owners);
+        let several = degraded.owners.count + degraded.modes.count;
+        Counters::add(&self.counters.degraded, others + several);
         for one in &degraded.list {
             self.monitor.problem(&one.path, &one.reason());
         }
@@ -350,12 +351,23 @@ impl RestoreContext<'_> {
             let more = degraded.more;
             self.monitor.note(&format!("further attributes that could not be restored: {more}"));
         }
-        if let Some(first) = &degraded.first_owner {
-            self.monitor.note(&format!(
-                "owners not restored: {}, the first of {} (only root can change owners; --no-owner leaves them out)",
-                degraded.owners,
-                String::from_utf8_lossy(&first.path),
-            ));
+        self.note_several("owners not restored", &degraded.owners, "only root can change owners, and some file systems keep none; --no-owner leaves them out");
+        self.note_several(
+            "modes not restored",
+            &degraded.modes,
+            "the file system does not keep them",
+        );
+        self.note_several(
+            "times of change that differ by less than a second",
+            &degraded.times,
+            "the file system keeps them less exactly",
+        );
+    }
+
+    fn note_several(&self, what: &str, several: &restore::Several, why: &str) {
+        if let Some(first) = &several.first {
+            let path = String::from_utf8_lossy(&first.path);
+            self.monitor.note(&format!("{what}: {}, the first of {path} ({why})", several.count));
         }
     }
 }

@@ -21,6 +21,7 @@ mod incidents;
 mod incremental;
 mod interrupted;
 mod interrupted_restores;
+mod kept;
 mod keys;
 mod large_attributes;
 mod limits;

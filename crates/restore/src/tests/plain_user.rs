@@ -57,8 +57,8 @@ fn owners_are_one_degradation_and_setuid_is_dropped() {
             assert_eq!(target.compare_metadata(&foreign), []);
         }
         let degraded = target.take_degraded();
-        assert_eq!((degraded.list.len(), degraded.owners), (0, 5));
-        assert_eq!(degraded.first_owner.unwrap().attribute, Attribute::Owner);
+        assert_eq!((degraded.list.len(), degraded.owners.count), (0, 5));
+        assert_eq!(degraded.owners.first.unwrap().attribute, Attribute::Owner);
         assert_eq!(folder.look("f0").stx_mode & 0o7777, 0o755);
         let own = mine(file("own", 0o6755));
         restore(&target, &own, b"");
