@@ -33,6 +33,8 @@ struct Options {
     keep: bool,
     /// The kind of file system that is shut down, instead of killing.
     file_system: Option<String>,
+    /// Where the repository lies, if not beside the sources.
+    on: Option<PathBuf>,
     io: Io,
 }
 
@@ -94,6 +96,7 @@ impl Options {
             binary,
             keep: false,
             file_system: None,
+            on: None,
             io: Io::Same(None),
         }
     }
@@ -130,12 +133,13 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let more = ["--keep", "--shut-down", "--runs", "--verify-every", "--io"];
+    let more = ["--keep", "--shut-down", "--runs", "--verify-every", "--io", "--on"];
     let asked = Asked::parse(arguments, &more)?;
     let usual = Options::of(asked.binary());
     Ok(Options {
         keep: asked.has("--keep"),
         file_system: asked.text("--shut-down").map(str::to_owned),
+        on: asked.text("--on").map(PathBuf::from),
         io: Io::named(asked.text("--io")),
         runs: asked.number("--runs")?.unwrap_or(usual.runs),
         limit: asked.limit()?,
@@ -185,7 +189,8 @@ impl Model {
         tree::create(&source, &mut random).map_err(failed("make the tree"))?;
         let volume = options.file_system.as_ref().map(|kind| Volume::make(kind, work));
         let volume = volume.transpose()?;
-        let repository = volume.as_ref().map_or(work, Volume::path).join("repository");
+        let beside = options.on.as_deref().unwrap_or(work);
+        let repository = volume.as_ref().map_or(beside, Volume::path).join("repository");
         let icecore = Icecore { binary: options.binary.clone(), repository, volume };
         let location = icecore.repository.to_string_lossy().into_owned();
         icecore.run(&["init", "--repo", &location])?;

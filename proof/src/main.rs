@@ -48,6 +48,7 @@ cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every ackn
     --shut-down FS  instead of killing, shut down the file system (ext4, xfs) under the
                     repository, as a power cut does; needs root
     --io MODE       write containers direct, buffered or auto; changing: another way each time
+    --on DIR        put the repository there, and all else into the directory for temporary files
 cargo proof disconnects [OPTIONS]   a server and its nodes: kill -9 of the server and of backups, broken
                               and stalled connections; every disconnected node resumes by itself
     --runs N        kills and disconnects (default 1000)
