@@ -82,7 +82,10 @@ impl Cluster for MooseFs {
     fn mount(&mut self, machine: usize) -> Result<(), String> {
         let at = mount_point(&self.work, machine);
         let mount = || run("mfsmount", [at.as_os_str(), "-H".as_ref(), ADDRESS.as_ref()]);
-        until("MooseFS can be mounted", || mount().is_ok())
+        until("MooseFS can be mounted", || mount().is_ok())?;
+        // Else what is removed keeps its space for a day.
+        let words = ["-r".as_ref(), "0".as_ref(), at.as_os_str()];
+        run("mfssettrashtime", words).map(|_| ())
     }
 
     fn work(&self) -> &Path {
