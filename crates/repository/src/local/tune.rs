@@ -76,12 +76,11 @@ pub fn choose(rows: &[Measured], is_local: bool) -> Method {
     direct.retain(|method| method.is_direct);
     direct.dedup();
     let scores = direct.into_iter().filter_map(|method| Some((method, Score::of(rows, method)?)));
-    let best = scores.max_by(|a, b| a.1.rate.total_cmp(&b.1.rate));
     let win = if is_local { WIN } else { WIN_FORWARDED };
-    match best {
-        Some((method, direct)) if direct.beats(&buffered, win, is_local) => method,
-        _ => Method::BUFFERED,
-    }
+    // First which ones may be chosen: the fastest of all may be slow with some number of streams, and another one not.
+    let better = scores.filter(|(_, direct)| direct.beats(&buffered, win, is_local));
+    let best = better.max_by(|a, b| a.1.rate.total_cmp(&b.1.rate));
+    best.map_or(Method::BUFFERED, |(method, _)| method)
 }
 
 /// What a method reached, over all numbers of streams.
@@ -147,6 +146,18 @@ mod tests {
         assert!(chosen([98.0, 100.0], [0.5, 1.0]), "as fast and cheaper");
         assert!(!chosen([98.0, 100.0], [0.9, 1.0]), "as fast and not much cheaper");
         assert!(!chosen([200.0, 90.0], [0.1, 1.0]), "slower with several streams");
+    }
+
+    #[test]
+    fn a_size_that_is_slow_with_some_streams_hides_no_other() {
+        let of = |block_bytes: u64, rates: [f64; 2]| {
+            let method = Method { is_direct: true, block_bytes };
+            [(1, rates[0]), (4, rates[1])]
+                .map(|(n, rate)| Measured { method, ..row(true, n, rate, 0.1) })
+        };
+        let buffered = [(1, 100.0), (4, 100.0)].map(|(n, rate)| row(false, n, rate, 1.0));
+        let rows = [buffered, of(1 << 20, [105.0, 110.0]), of(4 << 20, [90.0, 200.0])].concat();
+        assert_eq!(choose(&rows, true), Method { is_direct: true, block_bytes: 1 << 20 });
     }
 
     #[test]
