@@ -32,6 +32,8 @@ SHARED = ("glusterfs", "moosefs")
 KINDS = (*DISKS, "tmpfs", "overlay", *LIARS, *SHARED)
 IMAGE_BYTES = 3 * GIB
 ROW = "128M"
+# No row of a sweep begins after this time.
+SECONDS = "60"
 # `auto` may be so much slower than the best way to write.
 WITHIN = 0.90
 
@@ -61,7 +63,6 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=60, help="of each sweep; no row begins after it")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -177,7 +178,7 @@ def rounds(at, count):
 
 def one_round(icecore, repository):
     tuned = lines([*icecore, "pool", "tune", repository])
-    rows = lines([*icecore, "bench", "pool", repository, "--size", ROW, "--seconds", "60"])
+    rows = lines([*icecore, "bench", "pool", repository, "--size", ROW, "--seconds", SECONDS])
     # Where this machine has its files is nobody's business.
     chosen_here = {key: tuned[-1][key] for key in ("io", "block_bytes")}
     return {"tuned": chosen_here, "rows": [row for row in rows if row["message_type"] == "row"]}
