@@ -40,6 +40,8 @@ pub(crate) fn parse(look: &str) -> Seen {
 
 /// What a restore says once of all owners that it could not set, in a note.
 const OWNERS: &str = "owners not restored: ";
+/// The same of times that the file system keeps less exactly, at an end of its range too.
+const TIMES: &str = "times of change that differ by less than a second: ";
 
 impl Reported {
     /// Adds what a command reported of the objects below one of these places.
@@ -57,7 +59,7 @@ impl Reported {
         }
         for line in ran.lines().iter().filter(|line| line["message_type"] == "note") {
             let text = line["message"].as_str().unwrap_or_default();
-            if text.starts_with(OWNERS) {
+            if text.starts_with(OWNERS) || text.starts_with(TIMES) {
                 self.0.entry(String::new()).or_default().push(text.to_owned());
             }
         }
@@ -88,6 +90,7 @@ impl Reported {
         let by_owner = by_owner && user != 0;
         said(&difference.path, &difference.key)
             || (by_owner && anywhere(OWNERS))
+            || (difference.key == "mtime" && is_same_second(difference) && anywhere(TIMES))
             || (difference.key == "missing" && parents(&difference.path).any(|path| said(path, "")))
     }
 }
@@ -105,6 +108,11 @@ fn speaks_of(reason: &str, key: &str) -> bool {
         _ => return false,
     };
     before.contains(words)
+}
+
+fn is_same_second(difference: &Difference) -> bool {
+    let second = |time: &str| time.split('.').next().map(str::to_owned);
+    second(&difference.was) == second(&difference.is)
 }
 
 fn is_without_set_id(was: &str, is: &str) -> bool {
@@ -249,6 +257,14 @@ mod tests {
         let own = ("a\tuid=7\tgid=7\tmode=4755", "a\tuid=7\tgid=7\tmode=755");
         assert_eq!(tally_as(7, own.0, own.1, &said), (0, 1), "setuid of one's own stays");
         assert_eq!(tally_as(7, was, is, &[]), (0, 2));
+    }
+
+    #[test]
+    fn a_word_on_times_excuses_less_than_a_second() {
+        let said = [("", "times of change that differ by less than a second: 2, the first of a")];
+        assert_eq!(tally("a\tmtime=-5.9", "a\tmtime=-5.0", &said), (1, 0));
+        assert_eq!(tally("a\tmtime=-5.9", "a\tmtime=-5.0", &[]), (0, 1));
+        assert_eq!(tally("a\tmtime=5.9", "a\tmtime=6.0", &said), (0, 1));
     }
 
     #[test]
