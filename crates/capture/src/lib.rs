@@ -10,6 +10,7 @@
 
 pub mod bench;
 pub mod excludes;
+mod file_system_kinds;
 pub mod owners;
 pub mod priority;
 mod problem;

@@ -10,7 +10,6 @@
 //! was.
 
 mod damaged;
-mod file_system;
 mod large;
 mod page_cache;
 mod racy;
@@ -22,7 +21,7 @@ pub use large::{LargeFileReader, Piece};
 pub use racy::{RacyWindow, racy};
 pub use small::{SmallFileOutcome, SmallFileReader};
 
-use self::file_system::{forget_old_pages, has_write_back};
+use crate::file_system_kinds::FileSystemKinds;
 use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::syscalls;
 use crate::walk::{Directory, Row, open_quietly};
@@ -113,12 +112,18 @@ fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
 
 /// Before a file is read: drops old pages of it, and writes a racy file back if requested. Returns for
 /// how long later stores through mappings may not change its times.
-fn settle(file: &OwnedFd, met: &Row, start: Time, options: &ReadOptions) -> RacyWindow {
-    forget_old_pages(file, met.device, met.links);
+fn settle(
+    file_system_kinds: &FileSystemKinds,
+    file: &OwnedFd,
+    met: &Row,
+    start: Time,
+    options: &ReadOptions,
+) -> RacyWindow {
+    file_system_kinds.forget_old_pages(file, met.device, met.links);
     if options.window.0.is_zero() {
         return options.window;
     }
-    if !has_write_back(file, met.device) {
+    if !file_system_kinds.has_write_back(file, met.device) {
         return RacyWindow::FOR_EVER;
     }
     let is_settled = options.sync_young

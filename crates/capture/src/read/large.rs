@@ -72,7 +72,7 @@ impl LargeFileReader {
         let fail = problem(directory, name, CaptureOperation::Open);
         let file = open_file(directory, name).map_err(&fail)?;
         let start = now();
-        let window = settle(&file, met, start, options);
+        let window = settle(directory.file_system_kinds(), &file, met, start, options);
         let opened = inspect(&file, met).map_err(&fail)?;
         let _ = fadvise(&file, 0, None, Advice::Sequential); // only a hint
         let data_end = if opened.is_sparse() { 0 } else { opened.size };

@@ -67,7 +67,7 @@ impl SmallFileReader {
         loop {
             let file = open_file(directory, name).map_err(fail(CaptureOperation::Open))?;
             let start = now();
-            let window = settle(&file, &met, start, &self.options);
+            let window = settle(directory.file_system_kinds(), &file, &met, start, &self.options);
             let attempt = read_once(&file, &met, buffer).map_err(fail(CaptureOperation::Read))?;
             if attempt.changed && tries < self.options.retries && attempt.row.size <= self.bytes_max
             {

@@ -4,6 +4,7 @@
 //! A tree may be deeper than there are descriptors: [`DirectoryHandles`] keeps the latest ones
 //! open; one that was closed is opened again along its chain of parents.
 
+use crate::file_system_kinds::FileSystemKinds;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -84,6 +85,11 @@ impl Directory {
     /// The path of `name` in it, on this machine.
     pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
         join(self.path(), name)
+    }
+
+    /// What the walk knows of file systems.
+    pub(crate) fn file_system_kinds(&self) -> &FileSystemKinds {
+        &self.handles.file_system_kinds
     }
 
     /// Whether one of its parents is this inode.
@@ -220,6 +226,7 @@ pub(crate) fn open_quietly(
 pub struct DirectoryHandles {
     most: usize,
     open: Mutex<VecDeque<Weak<Directory>>>,
+    file_system_kinds: FileSystemKinds,
 }
 
 impl DirectoryHandles {
@@ -231,7 +238,8 @@ impl DirectoryHandles {
     }
 
     pub(super) fn with_most(most: usize) -> Arc<Self> {
-        Arc::new(DirectoryHandles { most, open: Mutex::default() })
+        let file_system_kinds = FileSystemKinds::default();
+        Arc::new(DirectoryHandles { most, open: Mutex::default(), file_system_kinds })
     }
 
     fn opened(&self, directory: &Arc<Directory>) {

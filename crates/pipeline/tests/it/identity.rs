@@ -123,6 +123,12 @@ fn what_was_written_through_another_name_of_a_file_is_read() {
     let outside = TestFolder::on_disk();
     let test_folder = TestFolder::below(outside.temp.path());
     let source = test_folder.source();
+    // What was learnt of another file system does not hold for the next one on its device.
+    if let Some(_before) = Volume::make("ext4", outside.temp.path(), &source) {
+        std::fs::write(source.join("a"), "a").unwrap();
+        std::fs::hard_link(source.join("a"), source.join("b")).unwrap();
+        test_folder.backup(&TestFolder::new().init());
+    }
     let Some(_volume) = Volume::make("ntfs", outside.temp.path(), &source) else { return };
     let small_and_large = [("a", 9000), ("large", 20 << 20)];
     for (name, length) in small_and_large {
