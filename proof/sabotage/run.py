@@ -39,6 +39,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "ids in temporary files count": (
+        "crates/repository/src/sorted_ids.rs", "        for run in &self.runs {", "        for run in self.runs.iter().skip(1) {",
+        test("repository", "what_does_not_fit_into_memory")),
     "old pages of a file with several names are not read": (
         "crates/capture/src/read.rs", "    file_system_kinds.forget_old_pages(file, met.device, met.links);\n",
         "", test("pipeline", "what_was_written_through_another_name")),

@@ -292,6 +292,9 @@ fn of_repository(error: &store::Error) -> Failure {
         }
         _ => match error.specific() {
             Some(repository::Error::UncertainData(_)) => Code::Damage,
+            Some(repository::Error::Temporary { source, .. }) => {
+                return of_temporary(source, error.to_string());
+            }
             _ => Code::Failed,
         },
     };
@@ -300,12 +303,20 @@ fn of_repository(error: &store::Error) -> Failure {
 
 fn of_storage(error: &StorageError) -> Failure {
     let failure = of_io(&error.source, error.to_string());
-    if error.is_full() && error.operation == object_storage::TEMPORARY {
-        return failure.hint(
-            "This machine has no room for temporary files. Set TMPDIR to a directory with room.",
-        );
+    match error.operation == object_storage::TEMPORARY {
+        true => of_temporary(&error.source, error.to_string()),
+        false => failure,
     }
-    failure
+}
+
+fn of_temporary(source: &io::Error, message: String) -> Failure {
+    let failure = of_io(source, message);
+    match failure.code {
+        Code::NoSpace => failure.hint(
+            "This machine has no room for temporary files. Set TMPDIR to a directory with room.",
+        ),
+        _ => failure.hint("Set TMPDIR to a directory for temporary files."),
+    }
 }
 
 fn of_io(error: &io::Error, message: String) -> Failure {
@@ -422,6 +433,11 @@ mod tests {
             Failure::from(store::Error::Storage(error)).at("s3://bucket/x").text()
         };
         assert!(of(object_storage::TEMPORARY).contains("TMPDIR"));
+        let (operation, folder) = ("write", "/var/tmp".to_owned());
+        let source = Io::from(ErrorKind::StorageFull);
+        let failure = Failure::from(repository::Error::Temporary { operation, folder, source });
+        assert_eq!(failure.code, Code::NoSpace);
+        assert!(failure.at("/x").text().contains("TMPDIR"));
         assert!(of("write").contains("raise its quota"));
     }
 

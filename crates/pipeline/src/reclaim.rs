@@ -78,6 +78,8 @@ pub struct ReclaimReport {
     pub damaged_containers: u64,
     /// Orphaned snapshots that were restored to the list.
     pub snapshots_restored: u64,
+    /// The longest time in seconds for which it let others wait that wanted to commit.
+    pub commit_lock_secs: f64,
     /// Whether this was a dry run.
     pub dry_run: bool,
     /// Wall time.
@@ -126,6 +128,7 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         containers_left: done.containers_left,
         lost_objects: done.lost_objects,
         damaged_containers: done.damaged_containers,
+        commit_lock_secs: done.commit_lock_secs,
         snapshots_restored,
         dry_run: options.dry_run,
         elapsed_secs: begun.elapsed().as_secs_f64(),

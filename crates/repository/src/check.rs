@@ -4,6 +4,7 @@ use crate::container::read::ContainerReader;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::parity::inspect;
+use crate::sorted_ids::Beside;
 use crate::{Repository, Result};
 use format::container::Row;
 use ids::{ContainerNo, ObjectId, RecordLocation};
@@ -114,18 +115,22 @@ impl ContainerDamage {
     }
 }
 
-/// Those of the sorted `ids` that the index does not have. Reads the index once.
-pub fn missing_ids(repository: &Repository, ids: &[IdPrefix]) -> Result<Vec<IdPrefix>> {
-    let mut left = ids.iter().peekable();
+/// Those of `ids`, which come in order, that the index does not have. Reads the index once.
+///
+/// # Errors
+/// That of `ids`; when the index cannot be read.
+pub fn missing_ids(
+    repository: &Repository,
+    ids: impl Iterator<Item = Result<IdPrefix>>,
+) -> Result<Vec<IdPrefix>> {
     let mut missing = Vec::new();
-    repository.index().visit(|row| {
-        while let Some(gone) = left.next_if(|id| id.0 < row.prefix) {
-            missing.push(*gone);
-        }
-        while left.next_if(|id| id.0 == row.prefix).is_some() {}
+    let mut miss = |id| {
+        missing.push(id);
         Ok(())
-    })?;
-    missing.extend(left);
+    };
+    let mut wanted = Beside::new(ids)?;
+    repository.index().visit(|row| wanted.has(&IdPrefix(row.prefix), &mut miss).map(drop))?;
+    wanted.rest(miss)?;
     Ok(missing)
 }
 

@@ -119,6 +119,16 @@ pub enum Error {
         /// The directory.
         directory: String,
     },
+    /// A temporary file of this machine cannot be written or read. Says nothing about the repository.
+    #[error("cannot {operation} a temporary file in {folder}: {source}")]
+    Temporary {
+        /// The operation: "create", "write", "read".
+        operation: &'static str,
+        /// Where temporary files go.
+        folder: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The parity code rejected its input. A bug.
     #[error("the parity could not be computed")]
     ParityCode,
@@ -197,6 +207,7 @@ impl From<Error> for store::Error {
             | Error::NoReceiptKey
             | Error::UncertainData(_)
             | Error::StaleListing { .. }
+            | Error::Temporary { .. }
             | Error::ParityCode
             | Error::WriterStopped => Self::Other(Box::new(error)),
         }
@@ -238,7 +249,12 @@ mod tests {
             Error::NoSuchLock(u64::MAX),
             Error::KeysChanged,
             Error::UncertainData(name.clone()),
-            Error::StaleListing { directory: name },
+            Error::StaleListing { directory: name.clone() },
+            Error::Temporary {
+                operation: "write",
+                folder: name,
+                source: std::io::ErrorKind::StorageFull.into(),
+            },
             Error::ParityCode,
             Error::WriterStopped,
         ]

@@ -8,6 +8,7 @@
 
 mod as_store;
 pub mod check;
+mod commit_lock;
 pub mod config;
 pub mod container;
 mod container_numbers;
@@ -49,6 +50,7 @@ mod session_keys;
 mod settled;
 mod snapshot_keys;
 pub mod snapshots;
+pub mod sorted_ids;
 mod sources;
 pub mod storage;
 mod syncer;

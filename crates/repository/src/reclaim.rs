@@ -96,6 +96,8 @@ pub struct ReclaimOutcome {
     pub lost_objects: u64,
     /// Containers with damaged records.
     pub damaged_containers: u64,
+    /// The longest time in seconds for which anybody had the commit lock, since the repository was opened.
+    pub commit_lock_secs: f64,
 }
 
 /// Reclaims space.
@@ -144,7 +146,8 @@ pub fn run_watched(
         // Nobody knows when the next one comes.
         rewriter.drain_only(&[]);
     }
-    let outcome = outcome?.with_freed(from_unfinished);
+    let commit_lock_secs = repository.commit.longest().as_secs_f64();
+    let outcome = ReclaimOutcome { commit_lock_secs, ..outcome?.with_freed(from_unfinished) };
     if watch.goes_on() {
         age_interrupted(repository, lease, options.free_interrupted)?;
     }

@@ -1,5 +1,6 @@
 //! An open repository. Readers need nothing else; writers begin a [`Session`] with a lease.
 
+use crate::commit_lock::CommitLock;
 use crate::config::{self, Config};
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
@@ -42,7 +43,7 @@ pub struct Repository {
     pub(crate) index: RwLock<Arc<Index>>,
     pub(crate) pins: Mutex<Pins>,
     /// Held while the index or the list of snapshots changes.
-    pub(crate) commit: Mutex<()>,
+    pub(crate) commit: CommitLock,
     /// Held while a reclaim runs: two would condemn the same containers.
     pub(crate) reclaiming: Mutex<()>,
     /// Held while runs of the index are merged. Who has it may take the commit lock, and not the other way round.
@@ -141,7 +142,7 @@ impl Repository {
             config,
             index: RwLock::new(Arc::new(index)),
             pins: Mutex::default(),
-            commit: Mutex::new(()),
+            commit: CommitLock::default(),
             reclaiming: Mutex::new(()),
             merging: Mutex::new(()),
             listing_markers: ListingMarkers::default(),

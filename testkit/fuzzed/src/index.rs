@@ -84,5 +84,5 @@ pub fn fuzz(bytes: &[u8]) {
         assert_eq!(many[..], [Some(*place); 2]);
     }
     let _ = containers_in_index(&repository);
-    let _ = missing_ids(&repository, &[IdPrefix::new(&id)]);
+    let _ = missing_ids(&repository, std::iter::once(Ok(IdPrefix::new(&id))));
 }

@@ -10,14 +10,13 @@ use format::leaf::LeafReader;
 use format::page::PageKind;
 use format::{inner, list};
 use ids::{ObjectId, RecordLocation, SnapshotId};
+use repository::Repository;
 use repository::check::{IdPrefix, missing_ids};
+use repository::sorted_ids::SortedIds;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use store::Store;
 use tree::{PageData, PageSource};
-
-/// Chunks are sorted and deduplicated whenever this many were added.
-const COMPACT_EVERY: usize = 1 << 20;
 
 /// The result of the structure check.
 pub(super) struct StructureFindings {
@@ -77,8 +76,7 @@ struct Walk<'a, 'b> {
     located: Option<&'b mut ChunkLocator<'a>>,
     pages: FxHashSet<ObjectId>,
     bad_pages: FxHashSet<ObjectId>,
-    chunks: Vec<IdPrefix>,
-    sorted: usize,
+    chunks: SortedIds,
 }
 
 pub(super) fn check(
@@ -113,14 +111,12 @@ pub(super) fn check_with(
     for snapshot in &snapshots {
         walk.tree(&pages, snapshot.head.root, progress, report)?;
     }
-    walk.compact();
-    walk.ask()?;
     report.snapshots = snapshots.len() as u64;
     report.pages = walk.pages.len() as u64;
-    report.chunks = walk.count() as u64;
-    let missing = match is_far {
-        true => FxHashSet::default(),
-        false => missing_ids(repository.local()?, &walk.chunks)?.into_iter().collect(),
+    let missing;
+    (report.chunks, missing) = match is_far {
+        true => (walk.ask()?, FxHashSet::default()),
+        false => walk.find(repository.local()?)?,
     };
     Ok(StructureFindings { snapshots, unreadable, bad_pages: walk.bad_pages, missing })
 }
@@ -194,26 +190,23 @@ impl Walk<'_, '_> {
         if let Some(located) = &mut self.located {
             return located.add(id);
         }
-        self.chunks.push(IdPrefix::new(id));
-        if self.chunks.len() - self.sorted >= COMPACT_EVERY.max(self.sorted) {
-            self.compact();
-        }
+        self.chunks.insert(IdPrefix::new(id)).map_err(store::Error::from)?;
         Ok(())
     }
 
-    /// Queries the rest of a remote repository.
-    fn ask(&mut self) -> Result<()> {
-        let Some(located) = &mut self.located else { return Ok(()) };
-        located.ask()
+    /// Queries the rest of a remote repository; the number of all chunks.
+    fn ask(&mut self) -> Result<u64> {
+        let Some(located) = &mut self.located else { return Ok(0) };
+        located.ask()?;
+        Ok(located.seen.len() as u64)
     }
 
-    fn count(&self) -> usize {
-        self.located.as_ref().map_or(self.chunks.len(), |located| located.seen.len())
-    }
-
-    fn compact(&mut self) {
-        self.chunks.sort_unstable();
-        self.chunks.dedup();
-        self.sorted = self.chunks.len();
+    /// How many chunks there are, and those that the index does not have.
+    fn find(&mut self, repository: &Repository) -> Result<(u64, FxHashSet<IdPrefix>)> {
+        self.chunks.sort();
+        let mut count = 0;
+        let counted = self.chunks.in_order().inspect(|_| count += 1);
+        let missing = missing_ids(repository, counted)?;
+        Ok((count, missing.into_iter().collect()))
     }
 }

@@ -220,7 +220,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         let locations = self.repository.index().find_many(ids)?;
         let both = ids.iter().zip(locations);
         both.map(|(id, location)| match location {
-            _ if !self.live.contains(id) => Ok(false),
+            _ if !self.live.contains(id)? => Ok(false),
             Some(location) => Ok(location.container == here),
             None if self.live.accepts_loss || !guarded(Guard::UncertainData) => Ok(false),
             None => Err(Error::UncertainData(format!(

@@ -1,26 +1,25 @@
 //! The objects that are reached, and those pages that are still to be visited.
 
+use crate::Result;
+use crate::check::IdPrefix;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
 use crate::snapshots::SnapshotRef;
+use crate::sorted_ids::SortedIds;
 use ids::{ObjectId, SnapshotId};
 use rustc_hash::FxHashSet;
-
-/// Chunks that come before they are put to the others, unless there are even more of those.
-const RECENT_MAX: usize = 1 << 20;
 
 /// A page to visit, and the locked snapshot that must not lose it.
 pub(super) type Pending = (ObjectId, Option<SnapshotId>);
 
-/// The objects that are reached. It grows: what was reached once stays in it.
+/// The objects that are reached. It grows: what was reached once stays in it. Pages are in memory, chunks on the disk
+/// of this machine when there are many.
 #[derive(Default)]
 pub(super) struct LiveSet {
     /// Pages that were visited.
     pages: FxHashSet<Prefix>,
-    /// Sorted, each once.
-    chunks: Vec<Prefix>,
-    /// Those that came since; sorted when nobody marks.
-    recent: Vec<Prefix>,
+    /// Sorted when nobody marks.
+    chunks: SortedIds,
     /// Snapshots whose roots were visited, or are pending.
     snapshots: FxHashSet<SnapshotRef>,
     pending: Vec<Pending>,
@@ -35,13 +34,10 @@ impl LiveSet {
     }
 
     /// Whether `id` is reached.
-    pub(super) fn contains(&self, id: &ObjectId) -> bool {
-        let prefix = prefix_of(id);
-        let has = |some: &[Prefix]| some.binary_search(&prefix).is_ok();
-        if id.is_page() {
-            self.pages.contains(&prefix)
-        } else {
-            has(&self.chunks) || has(&self.recent)
+    pub(super) fn contains(&self, id: &ObjectId) -> Result<bool> {
+        match id.is_page() {
+            true => Ok(self.has_visited(id)),
+            false => self.chunks.contains(IdPrefix::new(id)),
         }
     }
 
@@ -81,36 +77,33 @@ impl LiveSet {
         self.pending.is_empty()
     }
 
-    pub(super) fn add_chunk(&mut self, id: &ObjectId) {
-        self.recent.push(prefix_of(id));
-        if self.recent.len() >= RECENT_MAX.max(self.chunks.len()) {
-            self.compact();
-        }
+    pub(super) fn add_chunk(&mut self, id: &ObjectId) -> Result<()> {
+        self.chunks.insert(IdPrefix::new(id))
     }
 
     /// Makes the recent chunks known to [`LiveSet::contains`].
     pub(super) fn sort_recent(&mut self) {
-        self.recent.sort_unstable();
-        self.recent.dedup();
+        self.chunks.sort();
     }
 
-    /// Puts the recent chunks to the others.
-    pub(super) fn compact(&mut self) {
-        if self.recent.is_empty() {
-            return;
-        }
-        self.chunks.append(&mut self.recent);
-        self.chunks.sort_unstable();
-        self.chunks.dedup();
+    /// Puts the chunks together, so that it takes one look to find one.
+    pub(super) fn compact(&mut self) -> Result<()> {
+        self.chunks.merge()
     }
 
-    /// All prefixes in order.
-    pub(super) fn sorted(&self) -> Vec<Prefix> {
-        let mut all = Vec::with_capacity(self.pages.len() + self.chunks.len() + self.recent.len());
-        all.extend(self.pages.iter().chain(&self.chunks).chain(&self.recent));
-        all.sort_unstable();
-        all.dedup();
-        all
+    /// The pages in order, for [`LiveSet::in_order`].
+    pub(super) fn sorted_pages(&self) -> Vec<Prefix> {
+        let mut pages: Vec<_> = self.pages.iter().copied().collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    /// All of the chunks and `pages` in order.
+    pub(super) fn in_order<'a>(
+        &'a self,
+        pages: &'a [Prefix],
+    ) -> impl Iterator<Item = Result<IdPrefix>> + 'a {
+        self.chunks.in_order_with(pages)
     }
 }
 
@@ -125,13 +118,17 @@ mod tests {
     #[test]
     fn what_came_later_is_reached_too_and_everything_once() {
         let mut live = LiveSet::default();
-        [5, 3, 5].iter().for_each(|number| live.add_chunk(&id(*number, false)));
-        live.compact();
-        [9, 1, 3, 9].iter().for_each(|number| live.add_chunk(&id(*number, false)));
+        [5, 3, 5].iter().for_each(|number| live.add_chunk(&id(*number, false)).unwrap());
         live.sort_recent();
-        let has = |number| live.contains(&id(number, false));
-        assert!([1, 3, 5, 9].into_iter().all(has) && !has(2) && !has(7));
-        assert_eq!(live.sorted().len(), 4);
+        live.compact().unwrap();
+        [9, 1, 3, 9].iter().for_each(|number| live.add_chunk(&id(*number, false)).unwrap());
+        live.add_page((id(4, true), None));
+        live.next_page();
+        live.sort_recent();
+        let has = |number| live.contains(&id(number, false)).unwrap();
+        assert!([1, 3, 5, 9].into_iter().all(has) && !has(2) && !has(7) && !has(4));
+        assert!(live.contains(&id(4, true)).unwrap());
+        assert_eq!(live.in_order(&live.sorted_pages()).count(), 5);
     }
 
     #[test]

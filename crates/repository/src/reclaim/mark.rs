@@ -5,7 +5,6 @@
 
 use super::live::LiveSet;
 use super::scan::is_of_data;
-use crate::check::IdPrefix;
 use crate::guard::{Guard, guarded};
 use crate::snapshots::{self, SnapshotRef};
 use crate::watch::{Unwatched, Watch};
@@ -33,8 +32,7 @@ pub(super) fn mark(repository: &Repository, live: &mut LiveSet, watch: &dyn Watc
     }
     add_new(repository, live, false)?;
     visit(repository, live, watch, usize::MAX)?;
-    live.compact();
-    Ok(())
+    live.compact()
 }
 
 /// Marks what is new, then does `work` while nobody can commit and everything is marked.
@@ -166,8 +164,8 @@ pub(super) fn are_complete(repository: &Repository, watch: &dyn Watch) -> Result
 }
 
 fn has_all(repository: &Repository, live: &LiveSet) -> Result<bool> {
-    let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
-    Ok(crate::check::missing_ids(repository, &wanted)?.is_empty())
+    let pages = live.sorted_pages();
+    Ok(crate::check::missing_ids(repository, live.in_order(&pages))?.is_empty())
 }
 
 /// Visits the pages that are pending and those below them, at most `pages_max`.
@@ -191,7 +189,7 @@ fn visit(
             if id.is_page() {
                 live.add_page((*id, locked));
             } else {
-                live.add_chunk(id);
+                live.add_chunk(id)?;
             }
         }
     }

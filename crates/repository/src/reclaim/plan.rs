@@ -4,9 +4,11 @@ use super::live::LiveSet;
 use super::scan::{self, Scans};
 use super::unknown::{Known, has_objects};
 use super::{ReclaimOptions, ReclaimOutcome};
+use crate::check::IdPrefix;
 use crate::container;
 use crate::guard::{Guard, guarded};
 use crate::settled::Settled;
+use crate::sorted_ids::Beside;
 use crate::{Error, Repository, Result};
 use ids::ContainerNo;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -269,14 +271,11 @@ fn count(
     settled: &Settled,
     scans: &Scans,
 ) -> Result<Counted> {
-    let sorted = live.sorted();
-    let mut listing_markers = sorted.iter().peekable();
+    let pages = live.sorted_pages();
+    let mut marks = Beside::new(live.in_order(&pages))?;
     let mut counted = Counted::default();
     repository.index().visit(|row| {
-        while listing_markers.next_if(|mark| **mark < row.prefix).is_some() {
-            counted.lose(live)?;
-        }
-        let lives = listing_markers.next_if(|mark| **mark == row.prefix).is_some();
+        let lives = marks.has(&IdPrefix(row.prefix), |_| counted.lose(live))?;
         counted.live += u64::from(lives);
         // What sessions store that are not done is not dead.
         counted.dead += u64::from(!lives && settled.has(row.location.container));
@@ -291,7 +290,7 @@ fn count(
         }
         Ok(())
     })?;
-    listing_markers.try_for_each(|_| counted.lose(live))?;
+    marks.rest(|_| counted.lose(live))?;
     Ok(counted)
 }
 

@@ -35,8 +35,8 @@ pub(super) fn run(repository: &Repository, live: &LiveSet) -> Result<Scans> {
 
 /// What lives and is not in the index.
 fn lost(repository: &Repository, live: &LiveSet) -> Result<FxHashSet<IdPrefix>> {
-    let wanted: Vec<_> = live.sorted().into_iter().map(IdPrefix).collect();
-    Ok(check::missing_ids(repository, &wanted)?.into_iter().collect())
+    let pages = live.sorted_pages();
+    Ok(check::missing_ids(repository, live.in_order(&pages))?.into_iter().collect())
 }
 
 impl Scans {
