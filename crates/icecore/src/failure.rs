@@ -302,10 +302,13 @@ fn of_repository(error: &store::Error) -> Failure {
 }
 
 fn of_storage(error: &StorageError) -> Failure {
-    let failure = of_io(&error.source, error.to_string());
-    match error.operation == object_storage::TEMPORARY {
-        true => of_temporary(&error.source, error.to_string()),
-        false => failure,
+    let message = error.to_string();
+    match error.source.kind() {
+        _ if error.operation == object_storage::TEMPORARY => of_temporary(&error.source, message),
+        ErrorKind::FileTooLarge => Failure::new(Code::Failed, message).hint(
+            "Lift the limit of file sizes: ulimit -f unlimited, or LimitFSIZE=infinity in a systemd unit.",
+        ),
+        _ => of_io(&error.source, message),
     }
 }
 

@@ -54,6 +54,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
+    signals::survive_limit_of_file_size();
     let code = match Cli::read(std::env::args_os()) {
         Ok((cli, typed)) => run(cli, typed),
         Err(error) => not_parsed(&error),

@@ -6,7 +6,7 @@ use crate::codes::Code;
 use crate::failure::Failure;
 use crate::out::Out;
 use pipeline::backup::Progress;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +46,12 @@ impl Signalled {
             std::process::exit(code.number().into());
         });
     }
+}
+
+/// A write beyond the limit of file sizes (`ulimit -f`) fails with an error, instead of ending the process without a
+/// word. Programs that are started have the signal as usual.
+pub(crate) fn survive_limit_of_file_size() {
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default()); // without it, it ends as before
 }
 
 /// The signals that whoever started us did not tell us to ignore: `nohup` means what it says.

@@ -262,16 +262,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 fn too_few_open_files_are_said_and_are_no_damage() {
     let machine = Machine::new();
     machine.backup();
-    let limited = |files: u32| {
-        let script = format!("ulimit -n {files} && exec \"$@\"");
-        let check = machine.command(["check", "--read-data"]);
-        let mut command = std::process::Command::new("sh");
-        command.args(["-c", &script, "sh"]).arg(check.get_program()).args(check.get_args());
-        let set = check.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        command.envs(set);
-        crate::machine::ended(&mut command)
-    };
-    let ran = limited(24).ends(1);
+    let ran = machine.run_limited("-n 24", &["check", "--read-data"]).ends(1);
     assert!(ran.stderr.contains("open at once"), "{}", ran.stderr);
-    limited(200).ends(0);
+    machine.run_limited("-n 200", &["check", "--read-data"]).ends(0);
 }

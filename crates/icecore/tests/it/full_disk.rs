@@ -34,6 +34,21 @@ fn run(program: &str, arguments: &[&str], at: &Path) -> bool {
     Command::new(program).args(arguments).arg(at).status().is_ok_and(|status| status.success())
 }
 
+/// The kernel would end the process without a word.
+#[test]
+fn a_limit_of_file_sizes_is_an_error_with_advice() {
+    let machine = Machine::new();
+    let first = machine.backup();
+    machine.write("more", &random(4 << 20));
+    let source = machine.source();
+    let backup = ["backup", source.to_str().unwrap()];
+    let ran = machine.run_limited("-f 1024", &backup).ends(1);
+    assert!(ran.stderr.contains("ulimit -f unlimited"), "{}", ran.stderr);
+    assert_eq!(machine.snapshots(), [first.as_str()]);
+    machine.run(backup).ends(0);
+    machine.run(["check", "--read-data"]).ends(0);
+}
+
 #[test]
 fn a_backup_onto_a_full_disk_loses_nothing_and_goes_on_when_there_is_room() {
     let machine = Machine::bare();

@@ -106,6 +106,16 @@ impl Machine {
         ended(&mut self.command(arguments))
     }
 
+    /// With a limit of the shell: `-n 24`.
+    pub(crate) fn run_limited(&self, limit: &str, arguments: &[&str]) -> Ran {
+        let command = self.command(arguments);
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("ulimit {limit} && exec \"$@\""), "bash"]);
+        shell.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        ended(&mut shell)
+    }
+
     /// Backs the source up; the id of the snapshot.
     pub(crate) fn backup(&self) -> String {
         self.backup_with(&[])
