@@ -95,7 +95,9 @@ fn read_batches(batches: Receiver<Batch>, bytes: &AtomicU64, problems: &AtomicU6
     let (reader, mut buffer) = (SmallFileReader::default(), Vec::new());
     for (directory, name, row) in batches.into_iter().flatten() {
         let read = if row.size <= SMALL_BYTES {
-            reader.run(&directory, &name, &row, &mut buffer).map(|read| read.outcome.row.size)
+            reader
+                .run(&directory, &name, &row, &mut buffer)
+                .map(|read| read.map_or(0, |read| read.outcome.row.size))
         } else {
             read_large(&directory, &name, &row, &mut buffer, &reader.options)
         };

@@ -1,5 +1,5 @@
 //! Reading a whole file at once: open, preadv2, statx, flistxattr, close, and no other call for an
-//! unchanged file.
+//! unchanged file; one more where holes are possible.
 
 use super::damaged::{DamagedReader, ReadStep};
 use super::page_cache::read_at;
@@ -10,10 +10,14 @@ use crate::walk::{Directory, Row};
 use crate::xattrs::{self, Xattrs};
 use format::entry::Time;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::{Errno, Result};
 use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// In smaller files, holes are not worth keeping.
+const HOLE_BYTES_MIN: u64 = 4096;
 
 /// A small file that was read.
 #[derive(Debug)]
@@ -50,14 +54,15 @@ struct Attempt {
 
 impl SmallFileReader {
     /// Reads `name` in `directory`, which the walk found as `met`. The bytes are the first
-    /// `outcome.row.size` of `buffer`, which grows and never shrinks: pass the same one again.
+    /// `outcome.row.size` of `buffer`, which grows and never shrinks: pass the same one again. `None` when it has
+    /// holes: a [`super::LargeFileReader`] tells where.
     pub fn run(
         &self,
         directory: &Arc<Directory>,
         name: &CStr,
         met: &Row,
         buffer: &mut Vec<u8>,
-    ) -> std::result::Result<SmallFileOutcome, CaptureProblem> {
+    ) -> std::result::Result<Option<SmallFileOutcome>, CaptureProblem> {
         let fail = |operation| problem(directory, name, operation);
         if met.size > self.bytes_max {
             return Err(fail(CaptureOperation::Read)(Errno::FBIG));
@@ -66,6 +71,9 @@ impl SmallFileReader {
         let mut tries = 0;
         loop {
             let file = open_file(directory, name).map_err(fail(CaptureOperation::Open))?;
+            if has_holes(&file, &met) {
+                return Ok(None);
+            }
             let start = now();
             let window = settle(directory.file_system_kinds(), &file, &met, start, &self.options);
             let attempt = read_once(&file, &met, buffer).map_err(fail(CaptureOperation::Read))?;
@@ -76,9 +84,16 @@ impl SmallFileReader {
                 continue;
             }
             let xattrs = xattrs::of_file(file.as_fd());
-            return Ok(SmallFileOutcome { outcome: outcome(attempt, start, window), xattrs });
+            return Ok(Some(SmallFileOutcome { outcome: outcome(attempt, start, window), xattrs }));
         }
     }
+}
+
+/// Fewer blocks than bytes are a sign of holes, or of a file system that compresses: only there it is asked.
+fn has_holes(file: &OwnedFd, met: &Row) -> bool {
+    met.size > HOLE_BYTES_MIN
+        && met.is_sparse()
+        && seek(file, SeekFrom::Hole(0)).is_ok_and(|hole| hole < met.size)
 }
 
 fn outcome(attempt: Attempt, start: Time, window: RacyWindow) -> ReadOutcome {

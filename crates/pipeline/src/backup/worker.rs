@@ -11,7 +11,6 @@ use super::run_list::RunListBuilder;
 use super::storable::storable;
 use crate::Result;
 use capture::read::{LargeFileReader, Piece, ReadOutcome, SmallFileReader, link_target};
-use capture::walk::Row;
 use capture::xattrs::{self, Xattrs};
 use capture::{CaptureOperation, CaptureProblem};
 use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, Segment};
@@ -23,8 +22,6 @@ use std::time::Instant;
 
 /// Larger files are read in pieces.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
-/// In smaller files, holes are not worth keeping.
-const HOLE_BYTES_MIN: u64 = 4096;
 /// Files up to this many bytes are stored in their entry: less than a reference to a chunk takes.
 const INLINE_BYTES_MAX: usize = 48;
 
@@ -126,7 +123,7 @@ impl<'a> Worker<'a> {
 
     fn object(&mut self, job: Job) -> std::result::Result<Entry, Missing> {
         match job.row.kind {
-            Kind::File if is_piecewise(&job.row) => self.large_file(job),
+            Kind::File if job.row.size > SMALL_BYTES_MAX => self.large_file(job),
             Kind::File => self.small_file(job),
             Kind::Symlink => self.symlink(job),
             _ => self.other(job),
@@ -138,7 +135,7 @@ impl<'a> Worker<'a> {
         let (reader, buffer) = (self.reader, &mut self.buffer);
         let read_secs = &mut self.writer.counters.report.stages.read_secs;
         let read = timed(read_secs, || reader.run(&job.directory, &job.name, &job.row, buffer));
-        let read = read.map_err(Missing::Object)?;
+        let Some(read) = read.map_err(Missing::Object)? else { return self.large_file(job) };
         let size = read.outcome.row.size as usize;
         self.note_read(size as u64, &read.outcome);
         let content = self.small_content(size)?;
@@ -351,12 +348,6 @@ impl<'a> Worker<'a> {
         self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(outcome.row.size, Ordering::Relaxed);
     }
-}
-
-/// Whether a file is too large for memory, or may have holes (a guess that costs two calls on file
-/// systems that compress).
-fn is_piecewise(row: &Row) -> bool {
-    row.size > SMALL_BYTES_MAX || (row.size > HOLE_BYTES_MIN && row.is_sparse())
 }
 
 fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<CaptureProblem> {
