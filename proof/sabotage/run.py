@@ -1037,7 +1037,7 @@ SABOTAGES = {
         test("repository", "a_state_is_read_back")),
     "checksum of a page of a run": (
         "crates/repository/src/index/run.rs",
-        "if checksum(&[&header[..2], body])[..8] != header[8..16] {",
+        "if checksum(&[&summed])[..8] != header[8..16] {",
         "if checksum(&[&header[..2], body])[..8] == [0; 8] {",
         test("repository", "damage_is_an_error")),
     "checksum of the fence of a run": (
