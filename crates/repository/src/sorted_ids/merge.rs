@@ -1,6 +1,6 @@
 //! Several sorted lists of ids as one.
 
-use super::run::Run;
+use super::run::{PAGE_IDS, Run};
 use crate::Result;
 use crate::index::run::Prefix;
 use std::cmp::Reverse;
@@ -9,20 +9,28 @@ use std::collections::BinaryHeap;
 /// Sorted ids of one list.
 enum List<'a> {
     InMemory(std::slice::Iter<'a, Prefix>),
-    InFile { run: &'a Run, next_page: u64, page: Vec<Prefix>, at: usize },
+    InFile { run: &'a Run, next_page: u64, page: Box<[Prefix; PAGE_IDS]>, ids: usize, at: usize },
 }
 
-impl List<'_> {
+impl<'a> List<'a> {
+    fn of(run: &'a Run) -> Self {
+        let page = Box::new([Prefix::default(); PAGE_IDS]);
+        List::InFile { run, next_page: 0, page, ids: 0, at: 0 }
+    }
+
     fn next(&mut self) -> Result<Option<Prefix>> {
         match self {
             List::InMemory(ids) => Ok(ids.next().copied()),
-            List::InFile { run, next_page, page, at } => {
-                if *at == page.len() {
-                    run.read(*next_page, page)?;
+            List::InFile { run, next_page, page, ids, at } => {
+                if *at == *ids {
+                    *ids = run.read(*next_page, page)?.len();
                     (*next_page, *at) = (*next_page + 1, 0);
                 }
+                if *ids == 0 {
+                    return Ok(None);
+                }
                 *at += 1;
-                Ok(page.get(*at - 1).copied())
+                Ok(Some(page[*at - 1]))
             }
         }
     }
@@ -40,8 +48,7 @@ pub(super) struct Merged<'a> {
 
 impl<'a> Merged<'a> {
     pub(super) fn new(ids: &'a [Prefix], runs: &'a [Run]) -> Self {
-        let in_file = |run| List::InFile { run, next_page: 0, page: Vec::new(), at: 0 };
-        let lists: Vec<_> = runs.iter().map(in_file).collect();
+        let lists: Vec<_> = runs.iter().map(List::of).collect();
         let merged = Self { lists, next: BinaryHeap::new(), latest: None, to_start: 0 };
         merged.and(ids)
     }

@@ -7,8 +7,8 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Ids of a page, which is read at once: 12 KiB.
-pub(super) const PAGE_IDS: usize = 1024;
+/// Ids of a page, which is read at once: 3 KiB.
+pub(super) const PAGE_IDS: usize = 256;
 const ID_BYTES: usize = size_of::<Prefix>();
 
 /// A run.
@@ -26,18 +26,23 @@ impl Run {
         let Some(page) = self.fence.partition_point(|first| first <= id).checked_sub(1) else {
             return Ok(false);
         };
-        let mut ids = Vec::new();
-        self.read(page as u64, &mut ids)?;
+        let mut ids = [Prefix::default(); PAGE_IDS];
+        let ids = self.read(page as u64, &mut ids)?;
         Ok(ids.binary_search(id).is_ok())
     }
 
-    /// Reads a page; nothing behind the last one.
-    pub(super) fn read(&self, page: u64, ids: &mut Vec<Prefix>) -> Result<()> {
+    /// Reads a page; no ids behind the last one.
+    pub(super) fn read<'p>(
+        &self,
+        page: u64,
+        ids: &'p mut [Prefix; PAGE_IDS],
+    ) -> Result<&'p [Prefix]> {
         let first = page * PAGE_IDS as u64;
         let count = self.ids.saturating_sub(first).min(PAGE_IDS as u64) as usize;
-        ids.resize(count, Prefix::default());
-        let bytes = ids.as_flattened_mut();
-        self.file.read_exact_at(bytes, first * ID_BYTES as u64).map_err(failed("read"))
+        let ids = &mut ids[..count];
+        let at = first * ID_BYTES as u64;
+        self.file.read_exact_at(ids.as_flattened_mut(), at).map_err(failed("read"))?;
+        Ok(ids)
     }
 }
 
@@ -52,7 +57,7 @@ pub(super) struct RunWriter {
 impl RunWriter {
     pub(super) fn new(level: u32) -> Result<Self> {
         let file = tempfile::tempfile_in(folder()).map_err(failed("create"))?;
-        let file = BufWriter::with_capacity(PAGE_IDS * ID_BYTES, file);
+        let file = BufWriter::with_capacity(64 << 10, file);
         Ok(Self { level, file, ids: 0, fence: Vec::new() })
     }
 
