@@ -336,6 +336,11 @@ fn of_io(error: &io::Error, message: String) -> Failure {
 fn of_crypto(error: &crypto::Error) -> Failure {
     use crypto::Error::*;
     let code = match error {
+        OutOfMemory => {
+            return Failure::new(Code::Failed, error.to_string()).hint(
+                "It needs as much as `init --password-cost` said, 19 MiB if nothing. Is there a limit? ulimit -v, or MemoryMax of a systemd unit",
+            );
+        }
         WrongKey => Code::WrongKey,
         Damaged { .. } | BadSignature | KdfLimits { .. } => Code::Damage,
         BadLabel | EmptyPassword | BadRecoveryText { .. } => Code::Usage,
@@ -442,6 +447,12 @@ mod tests {
         assert_eq!(failure.code, Code::NoSpace);
         assert!(failure.at("/x").text().contains("TMPDIR"));
         assert!(of("write").contains("raise its quota"));
+    }
+
+    #[test]
+    fn too_little_memory_for_a_password_is_said_with_advice() {
+        let failure = Failure::from(crypto::Error::OutOfMemory);
+        assert!(failure.code == Code::Failed && failure.text().contains("ulimit -v"));
     }
 
     #[test]
