@@ -217,17 +217,32 @@ impl<'a, 'r> Copier<'a, 'r> {
 
     /// Which of `ids` live here: what a later copy elsewhere holds as well may die here.
     fn lives(&self, ids: &[ObjectId], here: ContainerNo) -> Result<Vec<bool>> {
-        let locations = self.repository.index().find_many(ids)?;
-        let both = ids.iter().zip(locations);
-        both.map(|(id, location)| match location {
-            _ if !self.live.contains(id)? => Ok(false),
+        let mut lives =
+            ids.iter().map(|id| self.live.contains(id)).collect::<Result<Vec<bool>>>()?;
+        // The index is asked only for those: that costs more than a look at the marks.
+        let marked: Vec<_> = ids.iter().zip(&mut lives).filter(|(_, lives)| **lives).collect();
+        let wanted: Vec<_> = marked.iter().map(|(id, _)| **id).collect();
+        let locations = self.repository.index().find_many(&wanted)?;
+        for ((id, lives), location) in marked.into_iter().zip(locations) {
+            *lives = self.is_here(id, location, here)?;
+        }
+        Ok(lives)
+    }
+
+    /// Whether the index has the live object `id` in the container `here`.
+    fn is_here(
+        &self,
+        id: &ObjectId,
+        location: Option<RecordLocation>,
+        here: ContainerNo,
+    ) -> Result<bool> {
+        match location {
             Some(location) => Ok(location.container == here),
             None if self.live.accepts_loss || !guarded(Guard::UncertainData) => Ok(false),
             None => Err(Error::UncertainData(format!(
                 "object {id} lives, but the index does not have it"
             ))),
-        })
-        .collect()
+        }
     }
 
     fn is_snapshot(&mut self, record: &Record<'_>) -> Result<bool> {
