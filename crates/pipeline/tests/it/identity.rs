@@ -123,7 +123,7 @@ fn what_was_written_through_another_name_of_a_file_is_read() {
     let outside = TestFolder::on_disk();
     let test_folder = TestFolder::below(outside.temp.path());
     let source = test_folder.source();
-    // What was learnt of another file system does not hold for the next one on its device.
+    // What was learned of another file system does not hold for the next one on its device.
     if let Some(_before) = Volume::make("ext4", outside.temp.path(), &source) {
         std::fs::write(source.join("a"), "a").unwrap();
         std::fs::hard_link(source.join("a"), source.join("b")).unwrap();
