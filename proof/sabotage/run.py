@@ -39,6 +39,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "ids in temporary files are those that were written": (
+        "crates/repository/src/sorted_ids/run.rs", "if sum_of(ids) == kept.sum { Ok(ids) }", "if sum_of(ids) != [0; 8] { let _ = kept; Ok(ids) }",
+        test("repository", "a_disk_that_gives_back_something_else")),
     "ids in temporary files count": (
         "crates/repository/src/sorted_ids.rs", "        for run in &self.runs {", "        for run in self.runs.iter().skip(1) {",
         test("repository", "what_does_not_fit_into_memory")),

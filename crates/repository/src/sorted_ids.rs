@@ -1,7 +1,7 @@
 //! A set of ids that may be larger than memory. What comes is gathered and sorted; when there is much of it, it becomes
 //! a run in a temporary file without a name. Marking and checks need all ids in order, and look some of them up.
 //!
-//! Memory: 12 bytes for each id that is not in a run, of which there are at most [`RECENT_MAX`], and 12 for each
+//! Memory: 12 bytes for each id that is not in a run, of which there are at most [`RECENT_MAX`], and 20 for each
 //! [`run::PAGE_IDS`] of the others. Disk: 12 bytes an id, twice that while runs are merged.
 
 mod beside;
@@ -176,6 +176,23 @@ mod tests {
         let set = set(100, (0..40).cycle().take(10_000));
         assert!(set.runs.is_empty());
         assert_holds(&set, 40);
+    }
+
+    /// Else a live chunk would be deleted.
+    #[test]
+    fn a_disk_that_gives_back_something_else_is_an_error() {
+        use std::os::unix::fs::FileExt;
+        let set = set(1_000, 0..1_000);
+        let at = 12 * 700 + 3;
+        let mut byte = [0];
+        set.runs[0].file.read_exact_at(&mut byte, at).unwrap();
+        set.runs[0].file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+        let found: Vec<_> = (0..1_000).map(|number| set.contains(id(number))).collect();
+        let failed = found.iter().filter(|found| found.is_err()).count();
+        let missed = found.iter().filter(|found| matches!(found, Ok(false))).count();
+        assert_eq!((failed, missed), (256, 0));
+        let error = set.in_order().find_map(Result::err).unwrap();
+        assert!(error.to_string().contains("does not hold what was written"), "{error}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Sorted ids in a temporary file, with the first id of each page in memory.
+//! Sorted ids in a temporary file, with the first id and the checksum of each page in memory: what reclaim does not
+//! find here it deletes, so a disk that gives back something else is an error.
 
 use crate::index::run::Prefix;
 use crate::{Error, Result};
+use format::wire::checksum;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -15,17 +17,34 @@ const ID_BYTES: usize = size_of::<Prefix>();
 pub(super) struct Run {
     /// How often what is in it was merged.
     pub(super) level: u32,
-    file: File,
+    pub(super) file: File,
     ids: u64,
-    /// The first id of each page.
-    fence: Vec<Prefix>,
+    pages: Vec<Page>,
+}
+
+/// What is kept of a page.
+struct Page {
+    first: Prefix,
+    sum: [u8; 8],
+}
+
+impl Page {
+    fn of(ids: &[Prefix]) -> Self {
+        let first = ids.first().copied().unwrap_or_default();
+        Self { first, sum: sum_of(ids) }
+    }
+}
+
+fn sum_of(ids: &[Prefix]) -> [u8; 8] {
+    let mut sum = [0; 8];
+    sum.copy_from_slice(&checksum(&[ids.as_flattened()])[..8]);
+    sum
 }
 
 impl Run {
     pub(super) fn contains(&self, id: &Prefix) -> Result<bool> {
-        let Some(page) = self.fence.partition_point(|first| first <= id).checked_sub(1) else {
-            return Ok(false);
-        };
+        let following = self.pages.partition_point(|page| page.first <= *id);
+        let Some(page) = following.checked_sub(1) else { return Ok(false) };
         let mut ids = [Prefix::default(); PAGE_IDS];
         let ids = self.read(page as u64, &mut ids)?;
         Ok(ids.binary_search(id).is_ok())
@@ -37,12 +56,13 @@ impl Run {
         page: u64,
         ids: &'p mut [Prefix; PAGE_IDS],
     ) -> Result<&'p [Prefix]> {
+        let Some(kept) = self.pages.get(page as usize) else { return Ok(&[]) };
         let first = page * PAGE_IDS as u64;
-        let count = self.ids.saturating_sub(first).min(PAGE_IDS as u64) as usize;
+        let count = (self.ids - first).min(PAGE_IDS as u64) as usize;
         let ids = &mut ids[..count];
         let at = first * ID_BYTES as u64;
         self.file.read_exact_at(ids.as_flattened_mut(), at).map_err(failed("read"))?;
-        Ok(ids)
+        if sum_of(ids) == kept.sum { Ok(ids) } else { Err(failed("read")(changed())) }
     }
 }
 
@@ -51,29 +71,43 @@ pub(super) struct RunWriter {
     level: u32,
     file: BufWriter<File>,
     ids: u64,
-    fence: Vec<Prefix>,
+    pages: Vec<Page>,
+    /// The page in the making.
+    page: Vec<Prefix>,
 }
 
 impl RunWriter {
     pub(super) fn new(level: u32) -> Result<Self> {
         let file = tempfile::tempfile_in(folder()).map_err(failed("create"))?;
         let file = BufWriter::with_capacity(64 << 10, file);
-        Ok(Self { level, file, ids: 0, fence: Vec::new() })
+        Ok(Self { level, file, ids: 0, pages: Vec::new(), page: Vec::with_capacity(PAGE_IDS) })
     }
 
     pub(super) fn push(&mut self, id: &Prefix) -> Result<()> {
-        if self.ids.is_multiple_of(PAGE_IDS as u64) {
-            self.fence.push(*id);
-        }
+        self.page.push(*id);
         self.ids += 1;
-        self.file.write_all(id).map_err(failed("write"))
+        if self.page.len() == PAGE_IDS { self.end_page() } else { Ok(()) }
     }
 
-    pub(super) fn finish(self) -> Result<Run> {
-        let Self { level, file, ids, fence } = self;
-        let file = file.into_inner().map_err(|error| failed("write")(error.into_error()))?;
-        Ok(Run { level, file, ids, fence })
+    fn end_page(&mut self) -> Result<()> {
+        if !self.page.is_empty() {
+            self.pages.push(Page::of(&self.page));
+            self.file.write_all(self.page.as_flattened()).map_err(failed("write"))?;
+            self.page.clear();
+        }
+        Ok(())
     }
+
+    pub(super) fn finish(mut self) -> Result<Run> {
+        self.end_page()?;
+        let Self { level, file, ids, pages, .. } = self;
+        let file = file.into_inner().map_err(|error| failed("write")(error.into_error()))?;
+        Ok(Run { level, file, ids, pages })
+    }
+}
+
+fn changed() -> std::io::Error {
+    std::io::Error::new(ErrorKind::InvalidData, "it does not hold what was written")
 }
 
 /// Where temporary files go. `/tmp` often lies in memory.
