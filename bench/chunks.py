@@ -126,14 +126,11 @@ KEPT = {"chunks", "chunks_total", "chunks_new", "objects", "pages", "live_object
 def finished(name, line, figures):
     # As it would be typed: where this machine has its files is nobody's business.
     shown = line.replace(str(ICECORE_BIN), "icecore").replace(str(FEED), "many_chunks").replace(str(FOLDER), "FOLDER")
-    index = REPOSITORY / "index"
-    figures |= {"name": name, "line": shown, "repository_mib": size_of(REPOSITORY), "index_mib": size_of(index)}
+    sizes = {f"{part}_mib": round(measure.stored_bytes(folder) / MIB, 1)
+             for part, folder in (("repository", REPOSITORY), ("index", REPOSITORY / "index"))}
+    figures |= {"name": name, "line": shown, **sizes}
     print(f"{name}: {figures}", file=sys.stderr, flush=True)
     return figures
-
-
-def size_of(folder):
-    return round(sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file()) / MIB, 1)
 
 
 def show(arguments, rows):
