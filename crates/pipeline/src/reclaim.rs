@@ -78,7 +78,8 @@ pub struct ReclaimReport {
     pub damaged_containers: u64,
     /// Orphaned snapshots that were restored to the list.
     pub snapshots_restored: u64,
-    /// The longest time in seconds for which it let others wait that wanted to commit.
+    /// The longest time in seconds for which anybody had the commit lock, since the repository was opened: so long a
+    /// commit would have had to wait.
     pub commit_lock_secs: f64,
     /// Whether this was a dry run.
     pub dry_run: bool,

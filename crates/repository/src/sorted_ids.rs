@@ -2,18 +2,20 @@
 //! a run in a temporary file without a name. Marking and checks need all ids in order, and look some of them up.
 //!
 //! Memory: 12 bytes for each id that is not in a run, of which there are at most [`RECENT_MAX`], and 20 for each
-//! [`run::PAGE_IDS`] of the others. Disk: 12 bytes an id, twice that while runs are merged.
+//! [`run::PAGE_IDS`] of the others. Disk: 12 bytes an id, twice that while runs are merged. Where there is no room for that, ids stay in memory: a
+//! reclaim has to work on a full disk.
 
 mod beside;
 mod merge;
 mod run;
 
-use crate::Result;
 use crate::check::IdPrefix;
 use crate::index::run::Prefix;
+use crate::{Error, Result};
 pub(crate) use beside::Beside;
 use merge::Merged;
 use run::{Run, RunWriter};
+use std::path::PathBuf;
 
 /// Ids in memory before they become a run: 24 MiB.
 const RECENT_MAX: usize = 2 << 20;
@@ -28,24 +30,26 @@ pub struct SortedIds {
     /// In files; the largest first.
     runs: Vec<Run>,
     recent_max: usize,
+    /// Where temporary files go.
+    folder: PathBuf,
 }
 
 impl Default for SortedIds {
     fn default() -> Self {
-        Self::with_memory_for(RECENT_MAX)
+        Self::new(RECENT_MAX, run::folder())
     }
 }
 
 impl SortedIds {
-    /// An empty set that keeps so many ids in memory.
-    fn with_memory_for(recent_max: usize) -> Self {
-        Self { recent: Vec::new(), is_sorted: true, runs: Vec::new(), recent_max }
+    /// An empty set that keeps so many ids in memory, and others in `folder`.
+    fn new(recent_max: usize, folder: PathBuf) -> Self {
+        Self { recent: Vec::new(), is_sorted: true, runs: Vec::new(), recent_max, folder }
     }
 
     /// Adds `id`.
     ///
     /// # Errors
-    /// When a temporary file cannot be written.
+    /// When a temporary file cannot be read.
     pub fn insert(&mut self, id: IdPrefix) -> Result<()> {
         self.recent.push(id.0);
         self.is_sorted = false;
@@ -54,7 +58,14 @@ impl SortedIds {
         }
         self.sort();
         // What came several times leaves room for more.
-        if self.recent.len() > self.recent_max / 2 { self.write_run() } else { Ok(()) }
+        if self.recent.len() <= self.recent_max / 2 {
+            return Ok(());
+        }
+        if is_written(self.write_run())? {
+            return self.merge_like();
+        }
+        self.recent_max = self.recent_max.saturating_mul(2);
+        Ok(())
     }
 
     /// Makes what was added known to [`Self::contains`] and [`Self::in_order`].
@@ -69,9 +80,9 @@ impl SortedIds {
     /// Makes one run of all runs: [`Self::contains`] reads one page then.
     ///
     /// # Errors
-    /// When a temporary file cannot be read or written.
+    /// When a temporary file cannot be read.
     pub fn merge(&mut self) -> Result<()> {
-        if self.runs.len() > 1 { self.merge_from(0) } else { Ok(()) }
+        if self.runs.len() > 1 { is_written(self.merge_from(0)).map(drop) } else { Ok(()) }
     }
 
     /// Whether `id` was added before the last [`Self::sort`].
@@ -93,8 +104,7 @@ impl SortedIds {
 
     /// All ids that were added before the last [`Self::sort`], sorted, each once.
     pub fn in_order(&self) -> impl Iterator<Item = Result<IdPrefix>> + '_ {
-        debug_assert!(self.is_sorted, "sort first");
-        Merged::new(&self.recent, &self.runs).map(|next| next.map(IdPrefix))
+        self.in_order_with(&[])
     }
 
     /// Those of `some` and of this set, sorted, each once. `some` is in order.
@@ -107,25 +117,38 @@ impl SortedIds {
     }
 
     fn write_run(&mut self) -> Result<()> {
-        let mut writer = RunWriter::new(0)?;
-        self.recent.drain(..).try_for_each(|id| writer.push(&id))?;
+        let mut writer = RunWriter::new(0, &self.folder)?;
+        self.recent.iter().try_for_each(|id| writer.push(id))?;
         self.runs.push(writer.finish()?);
+        self.recent.clear();
+        Ok(())
+    }
+
+    fn merge_like(&mut self) -> Result<()> {
         let level = |runs: &[Run], at: usize| runs[at].level;
         while let Some(from) = self.runs.len().checked_sub(LIKE_MAX)
             && level(&self.runs, from) == level(&self.runs, self.runs.len() - 1)
-        {
-            self.merge_from(from)?;
-        }
+            && is_written(self.merge_from(from))?
+        {}
         Ok(())
     }
 
     /// Makes one run of those from the one at `from` on.
     fn merge_from(&mut self, from: usize) -> Result<()> {
-        let mut writer = RunWriter::new(self.runs[from].level + 1)?;
+        let mut writer = RunWriter::new(self.runs[from].level + 1, &self.folder)?;
         Merged::new(&[], &self.runs[from..]).try_for_each(|id| writer.push(&id?))?;
+        let merged = writer.finish()?;
         self.runs.truncate(from);
-        self.runs.push(writer.finish()?);
+        self.runs.push(merged);
         Ok(())
+    }
+}
+
+/// Whether a run was written; without it all is as before.
+fn is_written(result: Result<()>) -> Result<bool> {
+    match result {
+        Err(Error::Temporary { operation: "create" | "write", .. }) => Ok(false),
+        result => result.map(|()| true),
     }
 }
 
@@ -140,7 +163,7 @@ mod tests {
     }
 
     fn set(memory: usize, numbers: impl Iterator<Item = u64>) -> SortedIds {
-        let mut set = SortedIds::with_memory_for(memory);
+        let mut set = SortedIds::new(memory, run::folder());
         numbers.for_each(|number| set.insert(id(number)).unwrap());
         set.sort();
         set
@@ -193,6 +216,18 @@ mod tests {
         assert_eq!((failed, missed), (256, 0));
         let error = set.in_order().find_map(Result::err).unwrap();
         assert!(error.to_string().contains("does not hold what was written"), "{error}");
+    }
+
+    #[test]
+    fn without_room_for_temporary_files_all_stays_in_memory() {
+        let mut set = set(100, 0..500);
+        assert_eq!(set.runs.len(), 5);
+        set.folder = "/nonexistent".into();
+        (500..5_000).for_each(|number| set.insert(id(number)).unwrap());
+        set.sort();
+        set.merge().unwrap();
+        assert_eq!(set.runs.len(), 5);
+        assert_holds(&set, 5_000);
     }
 
     #[test]

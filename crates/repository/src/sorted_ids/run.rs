@@ -7,11 +7,13 @@ use format::wire::checksum;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Ids of a page, which is read at once: 3 KiB.
 pub(super) const PAGE_IDS: usize = 256;
 const ID_BYTES: usize = size_of::<Prefix>();
+/// So much has to be free for a temporary file: it may lie on the disk of the repository, on which reclaim needs room.
+const FREE_BYTES_MIN: u64 = 1 << 30;
 
 /// A run.
 pub(super) struct Run {
@@ -77,8 +79,12 @@ pub(super) struct RunWriter {
 }
 
 impl RunWriter {
-    pub(super) fn new(level: u32) -> Result<Self> {
-        let file = tempfile::tempfile_in(folder()).map_err(failed("create"))?;
+    pub(super) fn new(level: u32, folder: &Path) -> Result<Self> {
+        let free = rustix::fs::statvfs(folder).map_err(|error| failed("create")(error.into()))?;
+        if free.f_bavail.saturating_mul(free.f_frsize) < FREE_BYTES_MIN {
+            return Err(failed("create")(ErrorKind::StorageFull.into()));
+        }
+        let file = tempfile::tempfile_in(folder).map_err(failed("create"))?;
         let file = BufWriter::with_capacity(64 << 10, file);
         Ok(Self { level, file, ids: 0, pages: Vec::new(), page: Vec::with_capacity(PAGE_IDS) })
     }
@@ -111,7 +117,7 @@ fn changed() -> std::io::Error {
 }
 
 /// Where temporary files go. `/tmp` often lies in memory.
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     std::env::var_os("TMPDIR")
         .filter(|named| !named.is_empty())
         .map_or("/var/tmp".into(), PathBuf::from)
