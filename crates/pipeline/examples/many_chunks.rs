@@ -16,11 +16,11 @@ const PERIOD: usize = 512;
 const BEGUN: u64 = 4 << 20;
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["init", folder] => init(Path::new(folder)),
-        ["feed", bytes] => feed(bytes.parse().unwrap(), 1),
-        ["half", bytes] => feed(bytes.parse().unwrap(), 2),
+    let words: Vec<_> = std::env::args().collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [_, "init", folder] => init(Path::new(folder)),
+        [_, "feed", bytes] => feed(bytes.parse().unwrap(), 1),
+        [_, "half", bytes] => feed(bytes.parse().unwrap(), 2),
         _ => panic!("many_chunks init REPO | feed BYTES | half BYTES"),
     }
 }
@@ -41,16 +41,19 @@ fn feed(bytes: u64, one_in: u64) {
         block.copy_within(..PERIOD, at * PERIOD);
     }
     let (mut number, mut written) = (0_u64, 0_u64);
-    while written < bytes {
+    for place in 0..bytes.div_ceil(block.len() as u64) {
         // So near that each chunk holds one.
         for part in block.chunks_exact_mut(64) {
             part[..8].copy_from_slice(&number.to_le_bytes());
             number += 1;
         }
-        let was = written;
-        if (was / block.len() as u64).is_multiple_of(one_in) && output.write_all(&block).is_err() {
+        if !place.is_multiple_of(one_in) {
+            continue;
+        }
+        if output.write_all(&block).is_err() {
             return;
         }
+        let was = written;
         written += block.len() as u64;
         if was < BEGUN && written >= BEGUN {
             eprintln!("begun after {:.3} s", begun.elapsed().as_secs_f64());
