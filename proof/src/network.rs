@@ -13,8 +13,7 @@ use crate::machines::{Counts, FAILED, Machines, Troubles};
 use crate::options::{Asked, report};
 use crate::{failed, mounted};
 use conditions::NetworkConditions;
-use fuser::BackgroundSession;
-use machine::{LIST_AGE, Locks};
+use machine::{LIST_AGE, Locks, Mounted};
 use server::Server;
 use simulation::Random;
 use std::path::{Path, PathBuf};
@@ -36,7 +35,7 @@ enum Trouble {
 
 struct Network {
     conditions: Arc<NetworkConditions>,
-    _mounts: [BackgroundSession; 2],
+    _mounts: [Mounted; 2],
 }
 
 impl Troubles for Network {
@@ -127,7 +126,7 @@ fn mounted_at(
     conditions: &Arc<NetworkConditions>,
     locks: Locks,
     at: &Path,
-) -> Result<BackgroundSession, String> {
+) -> Result<Mounted, String> {
     for folder in [exported, at] {
         std::fs::create_dir_all(folder).map_err(failed("make a folder"))?;
     }
@@ -147,10 +146,7 @@ fn machine_at(work: &Path, number: usize) -> PathBuf {
 }
 
 /// What one server has, mounted on two machines.
-fn mounts(
-    work: &Path,
-    conditions: &Arc<NetworkConditions>,
-) -> Result<[BackgroundSession; 2], String> {
+fn mounts(work: &Path, conditions: &Arc<NetworkConditions>) -> Result<[Mounted; 2], String> {
     let exported = work.join("exported");
     std::fs::create_dir_all(&exported).map_err(failed("make a folder"))?;
     let server = Arc::new(Server::new(&exported));
@@ -185,7 +181,9 @@ mod tests {
             let remembered = std::fs::read(machine_at(&work, 1).join("lease")).unwrap();
             assert_eq!(remembered, [number], "a machine remembers what it has read");
         }
-        drop((here, there, mounted));
+        // Whoever still has a file of it open does not keep it mounted.
+        drop(mounted);
+        drop((here, there));
         std::fs::remove_dir_all(&work).unwrap();
     }
 }

@@ -5,6 +5,7 @@ use super::conditions::{Fate, NetworkConditions};
 use super::locked;
 use super::memory::Memory;
 use super::server::{Server, errno};
+use crate::mounted::run;
 use fuser::{
     BackgroundSession, Config, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
@@ -53,6 +54,19 @@ pub(super) struct Machine {
     next_list: AtomicU64,
 }
 
+/// What a machine has mounted, until this is dropped.
+pub(super) struct Mounted {
+    at: PathBuf,
+    _session: BackgroundSession,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Lazily: a process that was forked a moment ago may still hold our files.
+        let _ = run("umount", ["--lazy".as_ref(), self.at.as_os_str()]);
+    }
+}
+
 /// Mounts what `server` has at `at`.
 pub(super) fn mount(
     number: usize,
@@ -60,7 +74,7 @@ pub(super) fn mount(
     conditions: &Arc<NetworkConditions>,
     locks: Locks,
     at: &Path,
-) -> Result<BackgroundSession, String> {
+) -> Result<Mounted, String> {
     let machine = Machine {
         number,
         server: server.clone(),
@@ -73,8 +87,9 @@ pub(super) fn mount(
     };
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("icecore-proof-network".to_owned())];
-    fuser::spawn_mount(machine, at, &config)
-        .map_err(|error| format!("cannot mount the network: {error}"))
+    let session = fuser::spawn_mount(machine, at, &config)
+        .map_err(|error| format!("cannot mount the network: {error}"))?;
+    Ok(Mounted { at: at.to_path_buf(), _session: session })
 }
 
 impl Machine {
