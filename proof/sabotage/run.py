@@ -531,15 +531,35 @@ SABOTAGES = {
         "let found = memory.verify(place).unwrap_or(memory.superblock.clone());\n    place.make_all()?;",
         test("server-contract", "a_pool_that_is_not_mounted")),
     "a mount point that was there is missed": (
-        "crates/server-contract/src/pool.rs",
+        "crates/server-contract/src/pool/memory.rs",
         "self.mounts.iter().find(|name| !mounted.contains(name))",
         "self.mounts.iter().find(|name| name.is_empty() && !mounted.contains(name))",
         test("server-contract", "a_mount_point_that_was_there")),
     "who lost its pool uses it no more": (
-        "crates/server-contract/src/pool.rs",
+        "crates/server-contract/src/pool/memory.rs",
         "if found.generation > self.superblock.generation {",
         "if found.generation == 0 {",
         test("server-contract", "who_lost_its_pool_to_another_server")),
+    "what another server has locked is taken with its pool": (
+        "crates/repository/src/lease.rs",
+        "    reserve::with(&**storage, || Ok(storage.put(LOCK, &[])?))?;\n",
+        "",
+        test("repository", "a_lease_is_taken_from_one_that_never_gives_it_back")),
+    "what another server has is taken by the next start, too": (
+        "crates/server-contract/src/pool.rs",
+        "is_taking: memory.is_taking };",
+        "is_taking: false };",
+        test("server-contract", "what_another_server_has_locked_is_taken_also_by_one")),
+    "a lock on a file that was replaced is none": (
+        "crates/repository/src/local/locking.rs",
+        "Ok(found) => Ok((found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)),",
+        "Ok(found) => Ok(found.st_dev == own.st_dev),",
+        test("repository", "a_file_that_was_replaced_is_not_the_lock")),
+    "a pool is taken over only by who says so": (
+        "crates/server-contract/src/pool/linked.rs",
+        "Some(found) if take_over || is_own(found) => Ok(()),",
+        "Some(found) if take_over || is_own(found) || known.is_none() => Ok(()),",
+        test("server-contract", "a_pool_elsewhere_is_taken_over_only_by_who_says_so")),
     "no repository is looked for in a pool that is not mounted": (
         "crates/server-contract/src/repositories.rs",
         "    // In a pool that is not mounted there is none, and somebody would create it.\n    pool::verify(folder)?;\n",
@@ -680,7 +700,7 @@ SABOTAGES = {
         "crates/repository/src/parity/repair.rs", "            file.sync()?;", "",
         test("pipeline", "repair")),
     "one has the lock": (
-        "crates/repository/src/local.rs",
+        "crates/repository/src/local/locking.rs",
         "match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {",
         "match fs::flock(&file, FlockOperation::NonBlockingLockShared) {",
         test("repository", "a_lock_is_had_by_one")),

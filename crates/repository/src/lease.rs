@@ -98,6 +98,17 @@ impl Lease {
     }
 }
 
+/// Takes the right to write from whoever has it, also from one that is frozen and never gives its lock back. The file
+/// of that lock loses its name, and the generation of that lease is not the last one any more: its holder publishes
+/// nothing.
+///
+/// # Errors
+/// [`Error::InUse`] when somebody else took the new lock meanwhile; those of the storage.
+pub fn take_over(storage: &Arc<dyn Storage>, holder: &str) -> Result<()> {
+    reserve::with(&**storage, || Ok(storage.put(LOCK, &[])?))?;
+    Lease::acquire_for(storage, holder, LeasePurpose::Reclaim).map(drop)
+}
+
 /// Takes the lock for `init`, and checks that it cannot be taken twice: on some file systems locking does not work.
 pub(crate) fn lock_alone(storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
     if !storage.locks_are_shared() {
@@ -192,6 +203,21 @@ mod tests {
         assert!(refused.to_string().contains("host-a backup"), "{refused}");
         drop(lease);
         assert_eq!(Lease::acquire(&storage, "host-b").unwrap().generation(), 2);
+    }
+
+    /// As a process that is frozen, which gives nothing back.
+    #[test]
+    fn a_lease_is_taken_from_one_that_never_gives_it_back() {
+        let (_directory, storage) = storage();
+        let frozen = Lease::acquire(&storage, "frozen").unwrap();
+        take_over(&storage, "another server").unwrap();
+        let lost = frozen.verify().unwrap_err().to_string();
+        assert!(lost.contains("another server"), "{lost}");
+        let next = Lease::acquire(&storage, "next").unwrap();
+        next.verify().unwrap();
+        assert!(Lease::acquire(&storage, "third").is_err());
+        drop(frozen);
+        assert!(Lease::acquire(&storage, "third").is_err(), "its lock was another one");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod attached;
 mod current;
 mod histogram;
 mod io;
+mod locking;
 pub mod mode;
 pub mod superblock;
 pub mod sweep;
@@ -24,7 +25,7 @@ pub use io::{Counters, counters, listen};
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::fd::OwnedFd;
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -278,12 +279,7 @@ impl Storage for LocalStorage {
     }
 
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
-        let file = self.open_file("lock", name, OFlags::RDWR | OFlags::CREATE)?;
-        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(LocalLock { file }))),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(StorageError::new("lock", name, error)),
-        }
+        Ok(self.lock_file(name)?.map(|lock| Box::new(lock) as Box<dyn LockGuard>))
     }
 
     fn free_bytes(&self) -> StorageResult<u64> {
@@ -314,20 +310,6 @@ fn bounded(inodes: u64, free: u64) -> Option<u64> {
 fn ask_the_server(directory: &OwnedFd) {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let _ = fs::statx(directory, "", flags, StatxFlags::CTIME | StatxFlags::MTIME);
-}
-
-struct LocalLock {
-    file: OwnedFd,
-}
-
-impl LockGuard for LocalLock {}
-
-impl Drop for LocalLock {
-    /// Closing alone would leave the lock with a child that was forked meanwhile, until it runs
-    /// its program.
-    fn drop(&mut self) {
-        let _ = fs::flock(&self.file, FlockOperation::Unlock);
-    }
 }
 
 struct LocalReader {
@@ -524,29 +506,6 @@ mod tests {
         assert_eq!(read_small(&storage, "state", 100).unwrap(), b"second");
         storage.remove("state").unwrap();
         storage.remove("state").unwrap();
-    }
-
-    #[test]
-    fn a_lock_is_had_by_one() {
-        let (directory, storage) = storage();
-        let other = LocalStorage::open(directory.path()).unwrap();
-        let held = storage.try_lock("lock").unwrap();
-        assert!(held.is_some());
-        assert!(other.try_lock("lock").unwrap().is_none());
-        drop(held);
-        assert!(other.try_lock("lock").unwrap().is_some());
-    }
-
-    /// A child has the descriptors of its parent between fork and exec.
-    #[test]
-    fn a_lock_ends_although_a_child_still_has_its_descriptor() {
-        let (_directory, storage) = storage();
-        let file = storage.open_file("lock", "lock", OFlags::RDWR | OFlags::CREATE).unwrap();
-        fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let of_child = rustix::io::dup(&file).unwrap();
-        drop(LocalLock { file });
-        assert!(storage.try_lock("lock").unwrap().is_some());
-        drop(of_child);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! lock                one server at a time
 //! pool-id             which pool belongs to it
 //! pool-latencies      how long operations on it take, while the server runs
+//! pool                its pool; a link if it lies elsewhere
 //! pool/superblock     which pool this is
 //! pool/io             how its containers are written
 //! pool/domains/NAME   a repository for each domain
@@ -67,6 +68,15 @@ impl Folder {
             return Err(Error::file(path)(none));
         }
         Self::with(path, &[], pool::accept).map(drop)
+    }
+
+    /// Makes the directory `dir` the pool of the storage server that is about to be in `path`. The pool of another one is
+    /// used only with `take_over`, and taken when this one starts.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when it is the pool of another server, or `path` has another pool; [`Error::File`].
+    pub fn link_pool(path: &Path, dir: &Path, take_over: bool) -> Result<()> {
+        pool::link_first(path, dir, take_over)
     }
 
     fn with(path: &Path, parts: &[&str], pool: fn(&Path) -> Result<()>) -> Result<Self> {

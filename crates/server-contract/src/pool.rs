@@ -10,16 +10,21 @@
 //! mount pool
 //! ```
 //! The generation rises here first: a superblock with a higher one was raised by another server.
+//! The line `taking` is there until every repository was taken from the server that used the pool before.
 //!
 //! A server may have further pools (`places`), which are remembered in the same way.
 
 mod answering;
+mod linked;
+mod memory;
 mod places;
 
-use crate::folder::{read, write};
+use crate::folder::read;
 use crate::{Error, Result};
 pub(crate) use answering::Answering;
 use api::Name;
+pub(crate) use linked::link_first;
+use memory::Memory;
 use places::PoolPaths;
 pub(crate) use places::{Further, add, further};
 pub use places::{MAIN, NAME_TAKEN};
@@ -35,21 +40,12 @@ use std::time::Duration;
 const REMEMBERED: &str = "pool-id";
 /// How long operations on the pool take.
 const LATENCIES: &str = "pool-latencies";
-const MAGIC: &str = "icecore pool-id 1";
 /// Directories at which a file system may be mounted: the pool itself, and that of its domains.
 const MOUNT_POINTS: [&str; 2] = ["pool", "pool/domains"];
 /// A server that has these has been started before, maybe by a version without superblocks.
 const OF_EARLIER_STARTS: [&str; 2] = ["ca/ca.pem", "receipts"];
 /// What comes behind the pool at a first start, or was there before it: a storage server is enrolled first.
 const OF_SERVERS: [&str; 2] = ["catalog.sqlite", "storage.toml"];
-
-/// What the folder of a server remembers of its pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Memory {
-    superblock: Superblock,
-    /// Names of [`MOUNT_POINTS`].
-    mounts: Vec<String>,
-}
 
 /// Opens the pool of the server in `data`: creates it at the first start, and at every other one makes sure that it is
 /// the same. Nobody else may start the server meanwhile.
@@ -82,7 +78,9 @@ fn was_started(data: &Path) -> bool {
 fn raise(place: &PoolPaths, memory: &Memory) -> Result<()> {
     let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;
     let superblock = Superblock { generation: memory.superblock.generation + 1, ..found };
-    Memory { superblock, mounts: place.mounted() }.keep(place, true)
+    let raised = Memory { superblock, mounts: place.mounted(), is_taking: memory.is_taking };
+    raised.keep(place, true)?;
+    raised.take_all(place)
 }
 
 /// Whether a server was started in `data`, or a storage server enrolled.
@@ -111,9 +109,15 @@ fn take(
     is_there: bool,
     known: Option<&Memory>,
 ) -> Result<()> {
-    let known = known.map_or(0, |known| known.superblock.generation);
-    let superblock = Superblock { generation: found.generation.max(known) + 1, ..found };
-    Memory { superblock, mounts: place.mounted() }.keep(place, is_there)
+    let last = known.map_or(0, |known| known.superblock.generation);
+    // A generation that did not reach the pool is no other server.
+    let is_own =
+        known.is_some_and(|known| known.superblock.id == found.id) && found.generation <= last;
+    let is_taking = is_there && (!is_own || known.is_some_and(|known| known.is_taking));
+    let superblock = Superblock { generation: found.generation.max(last) + 1, ..found };
+    let taken = Memory { superblock, mounts: place.mounted(), is_taking };
+    taken.keep(place, is_there)?;
+    taken.take_all(place)
 }
 
 /// Whether the pool in which the repository `folder` of a domain lies is there, and still belongs to this server. A
@@ -186,7 +190,8 @@ fn first(place: &PoolPaths) -> Result<()> {
         // Whoever used it before may not go on.
         Some(found) => take(place, found, true, None),
         None => {
-            Memory { superblock: new_superblock()?, mounts: place.mounted() }.keep(place, false)
+            let (superblock, mounts) = (new_superblock()?, place.mounted());
+            Memory { superblock, mounts, is_taking: false }.keep(place, false)
         }
     }
 }
@@ -218,69 +223,6 @@ fn mount_of(path: &Path) -> Option<(u64, u32, u32)> {
     let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
     let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted).ok()?;
     Some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
-}
-
-impl Memory {
-    fn read(place: &PoolPaths) -> Result<Option<Self>> {
-        let path = &place.memory;
-        let Some(text) = read(path)? else { return Ok(None) };
-        let damaged = || {
-            let why = format!("it is damaged; if the right pool is mounted: {}", place.accept());
-            Error::file(path)(io::Error::new(io::ErrorKind::InvalidData, why))
-        };
-        Self::decode(&text).map(Some).ok_or_else(damaged)
-    }
-
-    fn decode(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
-        (lines.next()? == MAGIC).then_some(())?;
-        let id = lines.next()?.strip_prefix("id ")?.to_owned();
-        let generation = lines.next()?.strip_prefix("generation ")?.parse().ok()?;
-        let mounts = lines.filter_map(|line| Some(line.strip_prefix("mount ")?.to_owned()));
-        let superblock = Superblock { id, generation };
-        Some(Self { superblock, mounts: mounts.collect() })
-    }
-
-    /// Durably here first, then in the pool: what is killed between the two finds a lower generation there. A pool that
-    /// is too full for it keeps the lower one, too; one that has no superblock yet (`is_there`) must get it.
-    fn keep(&self, place: &PoolPaths, is_there: bool) -> Result<()> {
-        let Superblock { id, generation } = &self.superblock;
-        let mounts: String = self.mounts.iter().map(|name| format!("mount {name}\n")).collect();
-        let text = format!("{MAGIC}\nid {id}\ngeneration {generation}\n{mounts}");
-        write(&place.memory, &text, 0o600)?;
-        let path = place.pool.join("superblock");
-        match self.superblock.write(&storage(place)?) {
-            Err(error) if error.is_full() && is_there => Ok(()),
-            done => done.map_err(|error| Error::file(&path)(error.source)),
-        }
-    }
-
-    /// Everything that was mounted when it was remembered is mounted.
-    fn fits(&self, place: &PoolPaths) -> bool {
-        let mounted = place.mounted();
-        self.mounts.iter().all(|name| mounted.contains(name))
-    }
-
-    /// The superblock of the pool, if it is the one that is remembered.
-    fn verify(&self, place: &PoolPaths) -> std::result::Result<Superblock, String> {
-        let mounted = place.mounted();
-        if let Some(missing) = self.mounts.iter().find(|name| !mounted.contains(name)) {
-            return Err(format!("{missing} is not mounted"));
-        }
-        let failed = |error: Error| error.to_string();
-        let found =
-            superblock(place).map_err(failed)?.ok_or("it is not mounted: it has no superblock")?;
-        if found.id != self.superblock.id {
-            return Err(format!("it is another pool: {}, not {}", found.id, self.superblock.id));
-        }
-        if found.generation > self.superblock.generation {
-            return Err("another server has taken it over".to_owned());
-        }
-        if !place.domains().is_dir() {
-            return Err("pool/domains is missing".to_owned());
-        }
-        Ok(found)
-    }
 }
 
 #[cfg(test)]

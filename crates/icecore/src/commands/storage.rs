@@ -14,6 +14,7 @@ use api::Name;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
 use serde::Serialize;
+use server_contract::folder::Folder;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -81,7 +82,7 @@ struct Reclaim {
 /// Enroll this machine as a storage server. The server prints the command line: icecore server token NAME --storage
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n\nIf the connection fails before the reply arrives, run the same command again. Repositories in the directory stay."
+    after_help = "Examples:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name spare.example.com --pool /mnt/shared/disk-1 --take-over\n\nIf the connection fails before the reply arrives, run the same command again. Repositories in the directory stay."
 )]
 struct Enroll {
     /// URL of the server.
@@ -98,6 +99,12 @@ struct Enroll {
     /// Replace an earlier enrollment of this machine.
     #[arg(long)]
     replace: bool,
+    /// Directory for the repositories, as on a shared file system [default: pool in the directory of its files].
+    #[arg(long, value_name = "DIR")]
+    pool: Option<PathBuf>,
+    /// The pool in DIR was used by another machine, which is gone or must not use it any more: take it over.
+    #[arg(long, requires = "pool")]
+    take_over: bool,
 }
 
 #[derive(Serialize)]
@@ -140,9 +147,12 @@ impl Storage {
     }
 
     fn enroll(&self, enroll: &Enroll) -> Result<()> {
-        let Enroll { url, token, names, listen, replace } = enroll;
+        let Enroll { url, token, names, listen, replace, pool, take_over } = enroll;
         let address = (*listen, &names[..]);
         let data = self.data();
+        if let Some(pool) = pool {
+            Folder::link_pool(&data, pool, *take_over).map_err(|error| no_pool(&error))?;
+        }
         blocking::wait(access::storage_server::enroll(
             url,
             &token.read()?,
@@ -168,4 +178,9 @@ impl Storage {
         }
         context.out.summary(Code::Complete, &Shown { settings, certificate_expires })
     }
+}
+
+fn no_pool(error: &server_contract::Error) -> Failure {
+    let hint = "Nothing was changed, and the token is still good. Mount the file system of the pool, or name another directory: --pool DIR";
+    Failure::new(Code::Usage, error.to_string()).hint(hint)
 }

@@ -50,6 +50,7 @@ mod storage_retention;
 mod storage_servers;
 mod storage_upkeep;
 mod streams;
+mod taking_over;
 mod terminal;
 mod trusting;
 mod unheard;

@@ -24,7 +24,7 @@ impl Drop for Running {
 
 impl Running {
     /// Starts `command` and waits for its first line.
-    fn start(mut command: Command, begins: &str) -> Self {
+    pub(crate) fn start(mut command: Command, begins: &str) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -56,7 +56,7 @@ const CUT_OFF_WITHIN: Duration = Duration::from_secs(3);
 
 /// A port that nobody listens at: below those that the system gives to connections, and another one each time, so that
 /// it is free also while a server that had it starts again.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let next = || {
@@ -99,6 +99,15 @@ impl Site {
 
     /// Its storage server does not run yet.
     fn enrolled() -> Self {
+        Self::enrolled_with(&[])
+    }
+
+    /// The repositories of its storage server, which does not run yet, lie in another folder.
+    pub(crate) fn with_pool(name: &str) -> Self {
+        Self::enrolled_with(&[name])
+    }
+
+    fn enrolled_with(pool: &[&str]) -> Self {
         let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
         let (server, storage, variables) = (None, None, Vec::new());
         let mut site = Self {
@@ -111,7 +120,10 @@ impl Site {
             has_lock_helper: false,
         };
         site.start_server();
-        site.enroll_storage("disk", &[]).ends(0);
+        let pools: Vec<_> = pool.iter().map(|name| site.folder(name)).collect();
+        pools.iter().for_each(|pool| std::fs::create_dir(pool).unwrap());
+        let more: Vec<_> = pools.iter().flat_map(|pool| ["--pool", pool]).collect();
+        site.enroll_storage("disk", &more).ends(0);
         site
     }
 
@@ -121,7 +133,7 @@ impl Site {
         self.server = Some(Running::start(self.machine.command(words), "serving "));
     }
 
-    fn storage_command(&self) -> Command {
+    pub(crate) fn storage_command(&self) -> Command {
         let listen = format!("127.0.0.1:{}", self.storage_port);
         let words = ["storage", "--data", &self.folder("disk"), "--listen", &listen];
         let mut command = match self.has_lock_helper {
@@ -135,11 +147,12 @@ impl Site {
     /// Runs when the server has heard of it.
     pub(crate) fn start_storage(&mut self) {
         self.storage = Some(Running::start(self.storage_command(), "storing "));
-        self.wait_for("the storage server", |site| {
-            let storage_servers = site.govern(&["storage-servers", "--json"]).ends(0).lines();
-            storage_servers[0]["connected"] == true
-                && storage_servers[0]["port"] == site.storage_port
-        });
+        self.wait_for("the storage server", |site| site.knows_storage_at(site.storage_port));
+    }
+
+    pub(crate) fn knows_storage_at(&self, port: u16) -> bool {
+        let storage_servers = self.govern(&["storage-servers", "--json"]).ends(0).lines();
+        storage_servers[0]["connected"] == true && storage_servers[0]["port"] == port
     }
 
     /// Does `meanwhile` while the storage server is stopped.
@@ -246,6 +259,7 @@ impl Site {
     /// Restores the newest snapshot, and compares.
     pub(crate) fn restores(&self, node: &str, more: &[&str]) {
         let target = self.folder(&format!("restored-{node}"));
+        let _ = std::fs::remove_dir_all(&target);
         let words = ["restore", "latest", "--target", &target];
         self.node(node, &words.iter().chain(more).copied().collect::<Vec<_>>()).ends(0);
         let restored = format!("{target}{}", self.folder("source"));

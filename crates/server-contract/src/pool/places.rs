@@ -7,7 +7,8 @@
 //! pool-ids/NAME      what is remembered of that
 //! ```
 
-use super::{MOUNT_POINTS, Memory, REMEMBERED, mount_of, new_superblock, raise, superblock, take};
+use super::memory::Memory;
+use super::{MOUNT_POINTS, REMEMBERED, mount_of, new_superblock, raise, superblock, take};
 use crate::folder::{make_directory, part_of};
 use crate::{Error, Result};
 use api::Name;
@@ -249,7 +250,7 @@ fn lies_apart(data: &Path, place: &PoolPaths, real: &Path) -> std::result::Resul
 }
 
 /// A link that is there or not, never half.
-fn link(at: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn link(at: &Path, to: &Path) -> io::Result<()> {
     let part = part_of(at);
     match fs::remove_file(&part) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

@@ -1,0 +1,140 @@
+//! A first pool that lies in a directory elsewhere, as on a shared file system that several machines have mounted.
+
+use super::memory::Memory;
+use super::places::{PoolPaths, link};
+use super::superblock;
+use crate::folder::make_directory;
+use crate::{Error, Result};
+use repository::local::superblock::Superblock;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Makes the directory `dir` the pool of the server that is about to be in `data`, by a link. A pool of somebody else is
+/// used only with `take_over`; the first start takes it.
+///
+/// # Errors
+/// [`Error::Pool`] when it is the pool of somebody else, or none although it should be, or `data` has another one;
+/// [`Error::File`].
+pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<()> {
+    make_directory(data)?;
+    let place = PoolPaths::of(data, None);
+    let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
+    let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
+    is_free(&place.pool, data, &real).map_err(refused)?;
+    let there = PoolPaths { pool: real.clone(), ..PoolPaths::of(data, None) };
+    let (found, known) = (superblock(&there)?, Memory::read(&place)?);
+    may_use(found.as_ref(), known.as_ref(), take_over).map_err(refused)?;
+    link(&place.pool, &real).map_err(Error::file(&place.pool))
+}
+
+/// A directory that is a pool already stays one, and no pool lies within the files of its server.
+fn is_free(pool: &Path, data: &Path, real: &Path) -> std::result::Result<(), String> {
+    if fs::canonicalize(data).is_ok_and(|data| real.starts_with(&data) || data.starts_with(real)) {
+        return Err(format!("{} lies in the same directories", data.display()));
+    }
+    let linked: Option<PathBuf> = fs::read_link(pool).ok();
+    match linked.is_some_and(|linked| linked == real) || pool.symlink_metadata().is_err() {
+        true => Ok(()),
+        false => Err(format!("{} is another pool already", pool.display())),
+    }
+}
+
+fn may_use(
+    found: Option<&Superblock>,
+    known: Option<&Memory>,
+    take_over: bool,
+) -> std::result::Result<(), String> {
+    let is_own = |found: &Superblock| known.is_some_and(|known| known.superblock.id == found.id);
+    match found {
+        Some(found) if take_over || is_own(found) => Ok(()),
+        Some(_) => {
+            Err("it is the pool of another server; if that one is gone, take it over: --take-over"
+                .to_owned())
+        }
+        None if take_over => Err("it has no superblock, so it is no pool".to_owned()),
+        None if known.is_some() => Err("it is not the pool of this server".to_owned()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::{open, verify};
+
+    /// A shared directory, and one for each of two servers.
+    fn machines() -> (tempfile::TempDir, [PathBuf; 3]) {
+        let place = tempfile::tempdir().unwrap();
+        let folders = ["shared", "one", "two"].map(|name| place.path().join(name));
+        fs::create_dir(&folders[0]).unwrap();
+        (place, folders)
+    }
+
+    fn why(refused: Result<()>) -> String {
+        refused.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_pool_elsewhere_is_taken_over_only_by_who_says_so() {
+        let (_place, [shared, one, two]) = machines();
+        assert!(why(link_first(&one, &shared, true)).contains("no superblock"));
+        assert!(!one.join("pool").exists());
+        link_first(&one, &shared, false).unwrap();
+        open(&one).unwrap();
+        link_first(&one, &shared, false).unwrap();
+        assert!(why(link_first(&two, &shared, false)).contains("--take-over"));
+        assert!(!two.join("pool").exists());
+        link_first(&two, &shared, true).unwrap();
+        verify(&one.join("pool/domains/web")).unwrap();
+        open(&two).unwrap();
+        assert!(verify(&one.join("pool/domains/web")).is_err(), "it has lost it");
+        assert!(open(&one).is_err());
+        verify(&two.join("pool/domains/web")).unwrap();
+    }
+
+    #[test]
+    fn a_server_has_one_first_pool_and_none_in_its_own_files() {
+        let (_place, [shared, one, two]) = machines();
+        make_directory(&one).unwrap();
+        open(&one).unwrap();
+        assert!(why(link_first(&one, &shared, false)).contains("another pool"));
+        fs::create_dir_all(two.join("pool within")).unwrap();
+        assert!(
+            why(link_first(&two, &two.join("pool within"), false)).contains("same directories")
+        );
+        link_first(&two, &shared, false).unwrap();
+        open(&two).unwrap();
+        fs::remove_file(shared.join("superblock")).unwrap();
+        assert!(why(link_first(&two, &shared, false)).contains("not the pool"));
+        assert!(link_first(&two, &shared.join("missing"), false).is_err());
+    }
+
+    /// A server that is frozen keeps its locks: they are of files that have lost their names.
+    #[test]
+    fn what_another_server_has_locked_is_taken_also_by_one_that_is_killed_in_the_middle() {
+        use repository::lease::Lease;
+        let (_place, [shared, one, two]) = machines();
+        link_first(&one, &shared, false).unwrap();
+        open(&one).unwrap();
+        let folder = shared.join("domains/web");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("config"), "").unwrap();
+        let storage = || -> std::sync::Arc<dyn repository::storage::Storage> {
+            std::sync::Arc::new(repository::local::LocalStorage::open(&folder).unwrap())
+        };
+        let frozen = Lease::acquire(&storage(), "frozen").unwrap();
+        link_first(&two, &shared, true).unwrap();
+        // Killed before it took anything: what is remembered says so.
+        let place = PoolPaths::of(&two, None);
+        let superblock = Superblock { generation: 5, ..superblock(&place).unwrap().unwrap() };
+        let begun = Memory { superblock, mounts: Vec::new(), is_taking: true };
+        begun.keep(&place, true).unwrap();
+        frozen.verify().unwrap();
+        open(&two).unwrap();
+        assert!(frozen.verify().is_err());
+        let own = Lease::acquire(&storage(), "own").unwrap();
+        assert!(!Memory::read(&place).unwrap().unwrap().is_taking);
+        open(&two).unwrap();
+        own.verify().unwrap();
+    }
+}
