@@ -32,6 +32,11 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// A server that makes no progress for this long, in spite of pings, is gone: a commit takes less.
 const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
+/// A storage server that is silent for this long may have been replaced: the control server is asked, and again after
+/// as long, where the domain lies now.
+const DOUBTED_AFTER: Duration = Duration::from_secs(45);
+/// How often it is looked whether the domain lies elsewhere.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often the kernel's statistics are read.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
@@ -313,13 +318,39 @@ impl ConnectionDriver {
         }
         self.metrics.connected(self.number, dialed.buffers);
         let socket = dup(&dialed.stream);
+        let address = self.route.address();
         *self.last_received.lock() = Instant::now();
         let (read, write) = tokio::io::split(dialed.stream);
         tokio::select! {
             failure = self.read_all(read) => failure,
             failure = self.write_all(write) => failure,
+            failure = self.until_it_moves(address) => failure,
             () = self.sample(socket) => Failure::ProtocolError("sampling ended".into()),
         }
+    }
+
+    /// Waits until the domain lies elsewhere. A server that stands still keeps its connections for a long time, while
+    /// another machine has taken its pool over.
+    async fn until_it_moves(&self, address: (String, u16)) -> Failure {
+        let mut asked = Instant::now();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let is_my_turn = self.number == 0 && asked.elapsed() > DOUBTED_AFTER;
+            if is_my_turn && self.route.is_redirected() && self.silent_for() > DOUBTED_AFTER {
+                asked = Instant::now();
+                // While nobody answers there, too, nothing changes.
+                let _ = self.look_up_route().await;
+            }
+            if self.route.address() != address {
+                let (server, reason) = (address.0, "its domains lie elsewhere now".to_owned());
+                return Failure::Unreachable { server, reason, kind: ErrorKind::TimedOut };
+            }
+        }
+    }
+
+    /// For how long the other end has said nothing of use.
+    fn silent_for(&self) -> Duration {
+        self.last_received.lock().elapsed().max(self.stream.overdue_for())
     }
 
     async fn read_all(&self, read: ReadHalf<Tls>) -> Failure {
@@ -367,7 +398,7 @@ impl ConnectionDriver {
                 self.stream.tell(&Packet::Ping {});
             }
             // Nor is it enough that it says that it is there.
-            if self.last_received.lock().elapsed().max(self.stream.overdue_for()) > SILENT_MAX {
+            if self.silent_for() > SILENT_MAX {
                 return self.failure(Error::TooSlow { bytes: 1, secs: SILENT_MAX.as_secs() });
             }
             if self.stream.is_over() {

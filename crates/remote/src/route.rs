@@ -35,6 +35,12 @@ impl Route {
         }
     }
 
+    /// Host and port to connect to now.
+    pub(crate) fn address(&self) -> (String, u16) {
+        let endpoint = self.endpoint();
+        (endpoint.host, endpoint.port)
+    }
+
     /// Whether that is not the control server.
     pub(crate) fn is_redirected(&self) -> bool {
         self.redirection.lock().storage_server.is_some()
