@@ -45,7 +45,8 @@ pub struct NewToken {
     /// Validity in seconds; one hour when missing.
     #[serde(default)]
     pub valid_secs: Option<u64>,
-    /// The storage server that stores the domain, if the domain is created; the control server when missing.
+    /// The storage server that stores the domain, if the domain is created; the control server when missing. With `any`
+    /// it is chosen from those that are connected, in proportion to the bytes that they have free.
     #[serde(default)]
     pub storage: Option<Name>,
     /// The pool of the control server for the domain, if the domain is created there; when missing, the one with the
@@ -78,6 +79,9 @@ pub struct IssuedToken {
     pub node: Name,
     /// Its domain.
     pub domain: Name,
+    /// The storage server on which the domain lies, or will lie; `null` for the control server.
+    #[serde(default)]
+    pub storage: Option<Name>,
     /// URL of the server.
     pub server: String,
     /// When it expires.

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use utoipa::ToSchema;
 
+/// Stands for any storage server, where a new domain needs one. None has this name.
+pub const ANY: &str = "any";
+
 /// Requests an enrollment token for a storage server.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

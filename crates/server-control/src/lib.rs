@@ -27,6 +27,7 @@ mod error;
 mod events;
 mod forget;
 mod grants;
+mod home;
 mod housekeeping;
 pub mod http;
 mod issued_keys;

@@ -23,7 +23,7 @@ use crate::tokens::{VALID_SECS_DEFAULT, VALID_SECS_MAX};
 use crate::{Error, Result, SERVER, by, now_secs, random};
 use api::enroll::{RenewReply, RenewRequest};
 use api::storage_servers::{
-    EnrollStorageServerReply, EnrollStorageServerRequest, IssuedStorageServerToken,
+    ANY, EnrollStorageServerReply, EnrollStorageServerRequest, IssuedStorageServerToken,
     NewStorageServerToken, StorageServer,
 };
 use api::{Name, Token};
@@ -76,12 +76,16 @@ impl StorageServers {
     /// Creates a token; its secret is in the reply and nowhere else.
     ///
     /// # Errors
-    /// [`crate::Error::Catalog`], [`crate::Error::System`].
+    /// [`crate::Error::Usage`] for a name that stands for something else; [`crate::Error::Catalog`],
+    /// [`crate::Error::System`].
     pub(crate) fn make_token(
         &self,
         who: &str,
         new: &NewStorageServerToken,
     ) -> Result<IssuedStorageServerToken> {
+        if new.storage.as_str() == ANY {
+            return Err(Error::Usage(format!("'{ANY}' stands for any storage server")));
+        }
         let by = by(who);
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);

@@ -6,9 +6,11 @@ use crate::domain_repository::DomainRepositories;
 use crate::open::Parts;
 use crate::pools::{Pools, main};
 use crate::server_identity::ServerIdentity;
-use crate::{Error, Result, by, random};
+use crate::storage_servers::StorageServerTable;
+use crate::{Error, Result, by, home, random};
 use api::domains::{PARITY_PERCENT_MAX, WantedSettings};
 use api::enroll::{IssuedToken, KeyMode, NewToken};
+use api::storage_servers::ANY;
 use api::{Name, Token};
 use catalog::Catalog;
 use catalog::tokens::TokenTerms;
@@ -26,6 +28,7 @@ pub(crate) struct Tokens {
     identity: Arc<ServerIdentity>,
     repositories: Arc<DomainRepositories>,
     pools: Pools,
+    table: Arc<StorageServerTable>,
 }
 
 impl Tokens {
@@ -37,6 +40,7 @@ impl Tokens {
             identity: parts.identity.clone(),
             repositories: parts.repositories.clone(),
             pools: Pools::of(parts),
+            table: parts.table.clone(),
         }
     }
 
@@ -60,8 +64,8 @@ impl Tokens {
         self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
         let replaces = self.catalog.node(&new.node)?.is_some();
         let (text, server) = (token.to_text(), self.identity.address());
-        let TokenTerms { node, domain, .. } = terms;
-        Ok(IssuedToken { token: text, node, domain, server, expires, replaces })
+        let TokenTerms { node, domain, storage, .. } = terms;
+        Ok(IssuedToken { token: text, node, domain, storage, server, expires, replaces })
     }
 
     /// An existing domain keeps its keys, whatever the default of the request.
@@ -117,6 +121,8 @@ impl Tokens {
     fn storage_of(&self, domain: &Name, asked: Option<&Name>) -> Result<Option<Name>> {
         let known = self.catalog.domain(domain)?.map(|domain| domain.storage);
         match (known, asked) {
+            (Some(known), Some(asked)) if asked.as_str() == ANY => Ok(known),
+            (None, Some(asked)) if asked.as_str() == ANY => self.home_of(domain).map(Some),
             (Some(known), Some(asked)) if known.as_ref() != Some(asked) => {
                 let place = known.map_or("this server".to_owned(), |known| known.to_string());
                 Err(Error::Usage(format!("the domain '{domain}' lies on {place} already")))
@@ -127,5 +133,16 @@ impl Tokens {
             }
             (None, None) => Ok(None),
         }
+    }
+
+    /// The storage server for a new domain, of those that are connected.
+    fn home_of(&self, domain: &Name) -> Result<Name> {
+        let known = self.catalog.storage_servers()?.into_iter();
+        let there = known.filter(|one| !one.revoked && self.table.is_connected(&one.name));
+        let there: Vec<_> = there.filter_map(|one| Some((one.name, one.bytes[0]?))).collect();
+        home::choose(domain, &there).ok_or_else(|| Error::Unfit {
+            message: "no storage server is connected and has room".to_owned(),
+            hint: "To see them: icecore server storage-servers".to_owned(),
+        })
     }
 }

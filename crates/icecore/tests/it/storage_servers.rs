@@ -305,6 +305,21 @@ fn a_domain_lies_on_the_storage_server_and_nowhere_else() {
 }
 
 #[test]
+fn a_new_domain_goes_to_any_storage_server_that_is_connected() {
+    let mut site = Site::new();
+    let token = |site: &Site, node: &str| site.govern(&["token", node, "--on", "any", "--json"]);
+    assert_eq!(token(&site, "web").ends(0).last()["storage"], "disk");
+    site.enroll_in("web", &["--on", "any"]);
+    assert!(site.machine.path("disk/pool/domains/web/config").exists());
+    site.storage.as_mut().unwrap().kill();
+    site.wait_for("the storage server to be missed", |site| token(site, "new").code != 0);
+    let refused = token(&site, "new").ends(2);
+    assert!(refused.text().contains("icecore server storage-servers"), "{}", refused.text());
+    assert_eq!(token(&site, "web").ends(0).last()["storage"], "disk", "it stays where it lies");
+    site.govern(&["token", "any", "--storage"]).ends(2);
+}
+
+#[test]
 fn a_granted_node_restores_across_until_the_grant_ends() {
     let site = Site::new();
     site.enroll("web", &[]);

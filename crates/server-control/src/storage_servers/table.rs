@@ -100,7 +100,7 @@ impl StorageServerTable {
     }
 
     /// Whether a storage server has sent a heartbeat lately.
-    pub(super) fn is_connected(&self, storage: &Name) -> bool {
+    pub(crate) fn is_connected(&self, storage: &Name) -> bool {
         let state = self.states.lock().get(storage).cloned();
         state.is_some_and(|state| state.lock().is_there())
     }

@@ -8,12 +8,12 @@ use crate::context::Context;
 use crate::failure::Result;
 use api::Name;
 use api::enroll::{IssuedToken, KeyMode, NewToken, Role};
-use api::storage_servers::{IssuedStorageServerToken, NewStorageServerToken};
+use api::storage_servers::{ANY, IssuedStorageServerToken, NewStorageServerToken};
 
 /// Create a token that enrolls one machine, once, as a node or storage server.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n\nIf the node exists already, the machine that enrolls replaces it: the certificates of the earlier machine become invalid."
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n  icecore server token web-04 --on any\n\nIf the node exists already, the machine that enrolls replaces it: the certificates of the earlier machine become invalid."
 )]
 pub(crate) struct TokenArgs {
     /// Name of the node: a-z, 0-9, '.', '_', '-'.
@@ -33,7 +33,7 @@ pub(crate) struct TokenArgs {
     /// Enroll a storage server with this name, which holds the repositories of some domains.
     #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "pool", "privacy", "parity"])]
     storage: bool,
-    /// Storage server that holds a new domain [default: this server].
+    /// Storage server that holds a new domain, or `any`, to choose one by free space [default: this server].
     #[arg(long, value_name = "STORAGE")]
     on: Option<Name>,
     /// Pool of this server for a new domain [default: the one with the most free bytes].
@@ -83,6 +83,11 @@ impl TokenArgs {
                 made.node
             ));
         }
+        if let Some(storage) = made.storage.as_ref().filter(|_| self.is_any()) {
+            context
+                .out
+                .line(&format!("Domain '{}' lies on storage server '{storage}'.", made.domain))?;
+        }
         context.out.line(&format!("Run this on {}, before {}:", made.node, when(made.expires)))?;
         context.out.print(&format!("icecore agent enroll {} {}", made.server, made.token))?;
         context.out.summary(Code::Complete, &made)
@@ -90,6 +95,10 @@ impl TokenArgs {
 }
 
 impl TokenArgs {
+    fn is_any(&self) -> bool {
+        self.on.as_ref().is_some_and(|on| on.as_str() == ANY)
+    }
+
     fn for_storage(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let new =
             NewStorageServerToken { storage: self.node.clone(), valid_secs: Some(self.valid) };
