@@ -34,7 +34,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists bench-buckets prove-crash inject-whole fleet package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed storages prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists bench-buckets prove-crash inject-whole fleet takeover package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed storages prove price
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -143,6 +143,9 @@ prove-crash: build ## kill -9 10,000 times, and shut file systems down 2,000 tim
 inject-whole: build ## inject a fault at every system call of backup and restore
 	cargo proof inject --only backup --binary $(ICECORE)
 	cargo proof inject --only restore --binary $(ICECORE)
+
+takeover: build ## take over pools of storage servers that are frozen, killed or cut off (10 minutes; root)
+	cargo proof takeover --binary $(ICECORE)
 
 fleet: build ## load one server with 1,000 nodes, 10,000 idle agents and hostile clients
 	cargo proof fleet --binary $(ICECORE)

@@ -2,6 +2,7 @@
 //! acknowledged is lost. Each rig is a command, and ends with one line of results.
 
 mod all;
+mod alone;
 mod client;
 mod crash;
 mod device;
@@ -25,6 +26,7 @@ mod shared;
 mod sim;
 mod site;
 mod snapshot;
+mod takeover;
 mod tree;
 mod upkeep;
 mod volume;
@@ -125,6 +127,13 @@ cargo proof site [OPTIONS]    a server that runs twenty policies on real agents 
     --nodes N       agents (default 200)
     --seed N        repeat the random choices (printed at the start)
     --binary PATH   the icecore to test (default target/release/icecore)
+cargo proof takeover [OPTIONS]   three storage servers on a shared file system, a control server with PostgreSQL and
+                              twelve nodes, each in a network of its own: one storage server is frozen, killed or
+                              cut off while all back up, and another machine takes its pool over; needs root
+    --rounds N      pools that are taken over (default 6)
+    --seconds S     begin no round after this time
+    --seed N        repeat the random choices (printed at the start)
+    --binary PATH   the icecore to test (default target/release/icecore)
 cargo proof upkeep [OPTIONS]  a server that reclaims and checks a domain while nodes back up to it without a
                               pause: what is left of their rate, and whether the space comes back
     --nodes N       nodes that back up at the same time (default 12; the rate is not judged of fewer)
@@ -156,6 +165,7 @@ fn main() -> ExitCode {
         "shared" => shared::main(rest),
         "sim" => sim::main(rest),
         "site" => site::main(rest),
+        "takeover" => takeover::main(rest),
         "upkeep" => upkeep::main(rest),
         #[cfg(feature = "sabotage")]
         "sabotage" => sabotage::main(rest),

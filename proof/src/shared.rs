@@ -6,8 +6,9 @@ mod cluster;
 mod glusterfs;
 mod moosefs;
 
+use crate::alone::{self, INSIDE};
 use crate::machines::{Counts, Machines, Troubles};
-use crate::options::{Asked, report_in, said, skipped};
+use crate::options::{Asked, report_in, skipped};
 use crate::{failed, mounted};
 use cluster::Cluster;
 use rustix::process::Signal;
@@ -18,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// Attributes and names are believed for a second by both.
 const LIST_AGE: Duration = Duration::from_secs(2);
-/// Marks the process in the namespaces, and says how its folder is called: its id is the same in all of them.
-const INSIDE: &str = "--inside";
 
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
@@ -104,7 +103,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
         Some(name) => {
             report_in(name, "shared", |work| run(&asked, kind, work), mounted::be_alone())
         }
-        None => alone(arguments),
+        None => alone::again("shared", arguments),
     }
 }
 
@@ -121,24 +120,6 @@ fn missing(kind: &str) -> Option<Option<&'static str>> {
         _ => return None,
     };
     Some(programs.iter().copied().find(|program| !mounted::has_program(program)))
-}
-
-/// Runs this again where nothing is seen of it: whatever ends it ends all servers, too.
-fn alone(arguments: &[String]) -> ExitCode {
-    let this = match std::env::current_exe() {
-        Ok(this) => this,
-        Err(error) => return said("shared", Err(format!("cannot find this program: {error}"))),
-    };
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
-    // The first process of these namespaces has to collect the servers that are killed, which this program would not.
-    command.args(["bash", "-c", r#""$0" "$@"; exit $?"#]);
-    command.arg(this).arg("shared").args(arguments);
-    match command.args([INSIDE, &format!("shared-{}", std::process::id())]).status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => said("shared", Err(format!("cannot start unshare: {error}"))),
-    }
 }
 
 fn run(asked: &Asked, kind: &str, work: &Path) -> Result<String, String> {
