@@ -6,6 +6,7 @@ mod damage;
 mod data;
 mod history;
 mod keys;
+mod located;
 mod remote;
 mod repair;
 mod structure;

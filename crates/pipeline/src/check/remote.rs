@@ -2,7 +2,8 @@
 //! checks that everything that the snapshots need can be read and matches its id.
 
 use super::data::choose;
-use super::structure::{ChunkLocator, StructureFindings};
+use super::located::ChunkLocator;
+use super::structure::StructureFindings;
 use super::{CheckOptions, CheckReport, Damage, damage, structure};
 use crate::blocks::{Scratch, misnamed};
 use crate::progress::Progress;
@@ -112,6 +113,7 @@ impl<'a> DataCheck<'a> {
     /// Reads `objects`, or those in a share of the containers.
     fn read(&mut self, mut objects: Vec<LocatedObject>, percent: f64) -> Result<()> {
         objects.sort_unstable();
+        objects.dedup();
         let numbers: BTreeSet<_> = objects.iter().map(|(location, _)| location.container).collect();
         let numbers: Vec<_> = numbers.into_iter().collect();
         let chosen = choose(&numbers, Some(percent), self.repository.now_secs());

@@ -1,6 +1,7 @@
 //! Structure: every snapshot is signed, its pages match their ids, and every chunk that they need
 //! is in the index.
 
+use super::located::ChunkLocator;
 use super::{CheckReport, Damage};
 use crate::manifest::{ManifestReader, Snapshot};
 use crate::pages::PageReader;
@@ -9,13 +10,12 @@ use crate::{Error, Result, UnlockedRepository};
 use format::leaf::LeafReader;
 use format::page::PageKind;
 use format::{inner, list};
-use ids::{ObjectId, RecordLocation, SnapshotId};
+use ids::{ObjectId, SnapshotId};
 use repository::Repository;
 use repository::check::{IdPrefix, missing_ids};
 use repository::sorted_ids::SortedIds;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
-use store::Store;
 use tree::{PageData, PageSource};
 
 /// The result of the structure check.
@@ -27,47 +27,6 @@ pub(super) struct StructureFindings {
     pub(super) bad_pages: FxHashSet<ObjectId>,
     /// Chunks that are not in the index.
     pub(super) missing: FxHashSet<IdPrefix>,
-}
-
-/// Ids in one query to a remote repository.
-const AT_ONCE: usize = 16 << 10;
-
-/// Locates chunks in a remote repository.
-pub(super) struct ChunkLocator<'a> {
-    store: &'a dyn Store,
-    batch: Vec<ObjectId>,
-    seen: FxHashSet<IdPrefix>,
-    /// Chunks that it does not have.
-    pub(super) missing: FxHashSet<IdPrefix>,
-    /// The locations of the others, if they are to be read.
-    pub(super) locations: Vec<(RecordLocation, ObjectId)>,
-    is_kept: bool,
-}
-
-impl<'a> ChunkLocator<'a> {
-    pub(super) fn new(store: &'a dyn Store, is_kept: bool) -> Self {
-        let (batch, seen, missing, locations) = Default::default();
-        Self { store, batch, seen, missing, locations, is_kept }
-    }
-
-    fn add(&mut self, id: &ObjectId) -> Result<()> {
-        if self.seen.insert(IdPrefix::new(id)) {
-            self.batch.push(*id);
-        }
-        if self.batch.len() >= AT_ONCE { self.ask() } else { Ok(()) }
-    }
-
-    fn ask(&mut self) -> Result<()> {
-        let locations = self.store.locate(&self.batch)?;
-        for (id, location) in self.batch.drain(..).zip(locations) {
-            match location {
-                Some(location) if self.is_kept => self.locations.push((location, id)),
-                Some(_) => {}
-                None => drop(self.missing.insert(IdPrefix::new(&id))),
-            }
-        }
-        Ok(())
-    }
 }
 
 #[derive(Default)]
@@ -196,9 +155,7 @@ impl Walk<'_, '_> {
 
     /// Queries the rest of a remote repository; the number of all chunks.
     fn ask(&mut self) -> Result<u64> {
-        let Some(located) = &mut self.located else { return Ok(0) };
-        located.ask()?;
-        Ok(located.seen.len() as u64)
+        self.located.as_mut().map_or(Ok(0), |located| located.end())
     }
 
     /// How many chunks there are, and those that the index does not have.
