@@ -560,6 +560,11 @@ SABOTAGES = {
         "Some(found) if take_over || is_own(found) => Ok(()),",
         "Some(found) if take_over || is_own(found) || known.is_none() => Ok(()),",
         test("server-contract", "a_pool_elsewhere_is_taken_over_only_by_who_says_so")),
+    "a pool of another storage server is not used by mistake": (
+        "crates/server-contract/src/pool/linked.rs",
+        "Some(other) if other != name.as_str() => {",
+        "Some(other) if other.is_empty() => {",
+        test("server-contract", "a_pool_says_to_which_storage_server_it_belongs")),
     "no repository is looked for in a pool that is not mounted": (
         "crates/server-contract/src/repositories.rs",
         "    // In a pool that is not mounted there is none, and somebody would create it.\n    pool::verify(folder)?;\n",

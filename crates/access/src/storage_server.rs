@@ -102,6 +102,17 @@ struct Pending {
     request: String,
 }
 
+/// What a machine says of itself when it enrolls as a storage server.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<'a> {
+    /// Address to listen on.
+    pub listen: SocketAddr,
+    /// Names under which nodes reach it.
+    pub names: &'a [String],
+    /// The storage server to which its pool belongs already.
+    pub pool_of: Option<&'a str>,
+}
+
 /// Enrolls this machine as a storage server, and saves its identity in `folder`. An existing identity is replaced only
 /// with `replace`; repositories stay.
 ///
@@ -111,7 +122,7 @@ pub async fn enroll(
     url: &str,
     token: &str,
     folder: &Path,
-    (listen, names): (SocketAddr, &[String]),
+    machine: Machine<'_>,
     replace: bool,
 ) -> Result<EnrollStorageServerReply> {
     let (server, token) = (url.parse::<Url>()?, Token::parse(token)?);
@@ -125,8 +136,9 @@ pub async fn enroll(
     let request = EnrollStorageServerRequest {
         secret: token.secret_text(),
         request: pending.request.clone(),
-        names: names.to_vec(),
+        names: machine.names.to_vec(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        pool_of: machine.pool_of.map(str::to_owned),
     };
     let client = Client::new(server.clone(), Arc::new(tls));
     let told: EnrollStorageServerReply = client.post("/storage-server/enroll", &request).await?;
@@ -134,7 +146,7 @@ pub async fn enroll(
     if pki::fingerprint(&ca)[..16] != token.ca_fingerprint {
         return Err(Error::Stranger { server: server.place() });
     }
-    let names = names.to_vec();
+    let (listen, names) = (machine.listen, machine.names.to_vec());
     let (server, storage) = (server.to_string(), told.storage.clone());
     keep(folder, &told, &pending.key, &Settings { server, storage, listen, names })?;
     files::remove(&folder.join(PENDING))?;

@@ -52,6 +52,9 @@ pub struct EnrollStorageServerRequest {
     pub names: Vec<String>,
     /// Version of the program.
     pub version: String,
+    /// The storage server to which the pool of the machine belongs already: the token has to be for that one.
+    #[serde(default)]
+    pub pool_of: Option<String>,
 }
 
 /// The identity of a new storage server.

@@ -50,12 +50,16 @@ impl Folder {
         Self::with(path, &["", "ca"], pool::open)
     }
 
-    /// Opens the folder of a storage server, which has no certificate authority.
+    /// Opens the folder of the storage server `name`, which has no certificate authority.
     ///
     /// # Errors
-    /// As [`Folder::open`].
-    pub fn open_storage(path: &Path) -> Result<Self> {
-        Self::with(path, &[""], pool::open)
+    /// As [`Folder::open`]; also [`Error::Pool`] for a pool of another storage server.
+    pub fn open_storage(path: &Path, name: &Name) -> Result<Self> {
+        Self::with(path, &[""], |data| {
+            pool::is_of(data, name)?;
+            pool::open(data)?;
+            pool::note_owner(data, name)
+        })
     }
 
     /// Takes the pool in `path` for the one of this server, because an administrator says that it is.
@@ -71,15 +75,15 @@ impl Folder {
     }
 
     /// Makes the directory `dir` the pool of the storage server that is about to be in `path`. The pool of another one is
-    /// used only with `take_over`, and taken when this one starts.
+    /// used only with `take_over`, and taken when this one starts. Returns the name of that one.
     ///
     /// # Errors
     /// [`Error::Pool`] when it is the pool of another server, or `path` has another pool; [`Error::File`].
-    pub fn link_pool(path: &Path, dir: &Path, take_over: bool) -> Result<()> {
+    pub fn link_pool(path: &Path, dir: &Path, take_over: bool) -> Result<Option<String>> {
         pool::link_first(path, dir, take_over)
     }
 
-    fn with(path: &Path, parts: &[&str], pool: fn(&Path) -> Result<()>) -> Result<Self> {
+    fn with(path: &Path, parts: &[&str], pool: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
         for part in parts {
             make_directory(&path.join(part))?;
         }

@@ -23,7 +23,7 @@ use crate::folder::read;
 use crate::{Error, Result};
 pub(crate) use answering::Answering;
 use api::Name;
-pub(crate) use linked::link_first;
+pub(crate) use linked::{is_of, link_first, note_owner};
 use memory::Memory;
 use places::PoolPaths;
 pub(crate) use places::{Further, add, further};

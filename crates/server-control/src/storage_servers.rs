@@ -130,6 +130,9 @@ impl StorageServers {
         request: &EnrollStorageServerRequest,
     ) -> Result<EnrollStorageServerReply> {
         let version = checked_version(&request.version)?;
+        if let Some(owner) = request.pool_of.as_ref().filter(|owner| *owner != name.as_str()) {
+            return Err(other_pool(name, owner));
+        }
         let names = self.checked_names(name, &request.names)?;
         let issued = self.issue(name, &names, &request.request)?;
         let answer = EnrollStorageServerReply {
@@ -285,6 +288,18 @@ fn enroll_again(storage: &Name) -> String {
     format!(
         "On the server: icecore server token {storage} --storage; then here, with the line that it prints and --replace: icecore storage enroll"
     )
+}
+
+/// The token is still good: nothing was enrolled.
+fn other_pool(name: &Name, owner: &str) -> Error {
+    let message =
+        format!("the pool belongs to the storage server '{owner}', and the token is for '{name}'");
+    // Whoever writes to the pool wrote the name.
+    let hint = match owner.parse::<Name>() {
+        Ok(owner) => format!("On the server: icecore server token {owner} --storage"),
+        Err(_) => "Give another directory: --pool DIR".to_owned(),
+    };
+    Error::Unfit { message, hint }
 }
 
 /// Identifies a request: the same request, sent again, gets the same reply.

@@ -9,7 +9,7 @@ use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::blocking;
-use access::storage_server::StorageIdentity as Identity;
+use access::storage_server::{Machine, StorageIdentity as Identity};
 use api::Name;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
@@ -148,18 +148,13 @@ impl Storage {
 
     fn enroll(&self, enroll: &Enroll) -> Result<()> {
         let Enroll { url, token, names, listen, replace, pool, take_over } = enroll;
-        let address = (*listen, &names[..]);
         let data = self.data();
-        if let Some(pool) = pool {
-            Folder::link_pool(&data, pool, *take_over).map_err(|error| no_pool(&error))?;
-        }
-        blocking::wait(access::storage_server::enroll(
-            url,
-            &token.read()?,
-            &data,
-            address,
-            *replace,
-        ))?;
+        let linked =
+            |pool| Folder::link_pool(&data, pool, *take_over).map_err(|error| no_pool(&error));
+        let pool_of = pool.as_deref().map(linked).transpose()?.flatten();
+        let machine = Machine { listen: *listen, names, pool_of: pool_of.as_deref() };
+        let token = token.read()?;
+        blocking::wait(access::storage_server::enroll(url, &token, &data, machine, *replace))?;
         Ok(())
     }
 

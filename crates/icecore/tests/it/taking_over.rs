@@ -55,6 +55,12 @@ fn the_pool_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() {
 
     let refused = Second::enroll(&site, &[]).ends(2);
     assert!(refused.stderr.contains("--take-over"), "{}", refused.stderr);
+    let [url, token] = site.token(&["other", "--storage"]);
+    let (data, pool) = (site.folder("second"), site.folder("shared"));
+    let words = ["storage", "--data", &data, "enroll", &url, &token, "--name", "127.0.0.2"];
+    let refused = site.machine.run([&words[..], &["--pool", &pool, "--take-over"]].concat());
+    let advice = "icecore server token disk --storage";
+    assert!(refused.ends(2).stderr.contains(advice), "the token is for another one");
     Second::enroll(&site, &["--take-over"]).ends(0);
     let second = Second { port: free_port() };
     let _taken = second.start(&site);

@@ -5,6 +5,7 @@
 //! icecore pool 1
 //! id 3f2504e04f8941d39a0c0305e82c3301
 //! generation 7
+//! storage disk-1
 //! check 9c56cc51b374c3ba189210d5b6d4bf57
 //! ```
 
@@ -25,12 +26,15 @@ pub struct Superblock {
     pub id: String,
     /// Rises when a server begins to use the pool. One that finds a higher one than its own has lost the pool.
     pub generation: u64,
+    /// Name of the storage server to which it belongs, if it is one.
+    pub storage: Option<String>,
 }
 
 impl Superblock {
     /// A new pool with the random `id`.
     pub fn new(id: [u8; 16]) -> Self {
-        Self { id: id.iter().map(|byte| format!("{byte:02x}")).collect(), generation: 1 }
+        let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { id, generation: 1, storage: None }
     }
 
     /// Reads it in the directory of the pool; `None` if there is none.
@@ -54,7 +58,9 @@ impl Superblock {
 
     /// The text of the file.
     pub fn encode(&self) -> String {
-        let body = format!("{MAGIC}\nid {}\ngeneration {}\n", self.id, self.generation);
+        let Self { id, generation, storage } = self;
+        let storage = storage.as_ref().map(|name| format!("storage {name}\n")).unwrap_or_default();
+        let body = format!("{MAGIC}\nid {id}\ngeneration {generation}\n{storage}");
         let check = checksum(&body);
         format!("{body}check {check}\n")
     }
@@ -64,11 +70,13 @@ impl Superblock {
         let text = std::str::from_utf8(bytes).ok()?;
         let (body, check) = text.strip_suffix('\n')?.rsplit_once("check ")?;
         let lines: Vec<&str> = body.lines().collect();
-        let [MAGIC, id, generation, ..] = lines[..] else { return None };
+        let [MAGIC, id, generation, ref others @ ..] = lines[..] else { return None };
         let (id, generation) = (id.strip_prefix("id ")?, generation.strip_prefix("generation ")?);
         let is_id = id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_good = is_id && check == checksum(body);
-        let found = Self { id: id.to_owned(), generation: generation.parse().ok()? };
+        let storage = others.iter().find_map(|line| line.strip_prefix("storage "));
+        let (id, storage) = (id.to_owned(), storage.map(str::to_owned));
+        let found = Self { id, generation: generation.parse().ok()?, storage };
         is_good.then_some(found)
     }
 }
@@ -88,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_superblock_is_read_back_and_flips_are_found() {
-        let pool = Superblock { generation: 7, ..Superblock::new([0xab; 16]) };
+        let storage = Some("disk-1".to_owned());
+        let pool = Superblock { generation: 7, storage, ..Superblock::new([0xab; 16]) };
         let mut bytes = pool.encode().into_bytes();
         assert_eq!(Superblock::decode(&bytes).as_ref(), Some(&pool));
         for at in 0..bytes.len() {

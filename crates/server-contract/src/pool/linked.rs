@@ -2,20 +2,21 @@
 
 use super::memory::Memory;
 use super::places::{PoolPaths, link};
-use super::superblock;
+use super::{not_mounted, storage, superblock};
 use crate::folder::make_directory;
 use crate::{Error, Result};
+use api::Name;
 use repository::local::superblock::Superblock;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Makes the directory `dir` the pool of the server that is about to be in `data`, by a link. A pool of somebody else is
-/// used only with `take_over`; the first start takes it.
+/// used only with `take_over`; the first start takes it. Returns the name of the storage server to which it belongs.
 ///
 /// # Errors
 /// [`Error::Pool`] when it is the pool of somebody else, or none although it should be, or `data` has another one;
 /// [`Error::File`].
-pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<()> {
+pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<Option<String>> {
     make_directory(data)?;
     let place = PoolPaths::of(data, None);
     let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
@@ -24,7 +25,44 @@ pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<()>
     let there = PoolPaths { pool: real.clone(), ..PoolPaths::of(data, None) };
     let (found, known) = (superblock(&there)?, Memory::read(&place)?);
     may_use(found.as_ref(), known.as_ref(), take_over).map_err(refused)?;
-    link(&place.pool, &real).map_err(Error::file(&place.pool))
+    link(&place.pool, &real).map_err(Error::file(&place.pool))?;
+    Ok(found.and_then(|found| found.storage))
+}
+
+/// Whether the storage server `name` may start in `data`: a pool that it has never used is of nobody else.
+///
+/// # Errors
+/// [`Error::Pool`] when it belongs to another storage server; [`Error::File`].
+pub(crate) fn is_of(data: &Path, name: &Name) -> Result<()> {
+    let place = PoolPaths::of(data, None);
+    if !place.pool.exists() || Memory::read(&place)?.is_some() {
+        return Ok(());
+    }
+    match superblock(&place)?.and_then(|found| found.storage) {
+        Some(other) if other != name.as_str() => {
+            Err(not_mounted(&place, &format!("it is the pool of the storage server '{other}'")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Notes in the pool to which storage server it belongs. One that is too full for it waits for a later start.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn note_owner(data: &Path, name: &Name) -> Result<()> {
+    let place = PoolPaths::of(data, None);
+    let owner = Some(name.to_string());
+    let noted = match superblock(&place)? {
+        Some(found) if found.storage != owner => {
+            Superblock { storage: owner, ..found }.write(&storage(&place)?)
+        }
+        _ => Ok(()),
+    };
+    match noted {
+        Err(error) if !error.is_full() => Err(Error::file(&place.pool)(error.source)),
+        _ => Ok(()),
+    }
 }
 
 /// A directory that is a pool already stays one, and no pool lies within the files of its server.
@@ -70,7 +108,7 @@ mod tests {
         (place, folders)
     }
 
-    fn why(refused: Result<()>) -> String {
+    fn why<T: std::fmt::Debug>(refused: Result<T>) -> String {
         refused.unwrap_err().to_string()
     }
 
@@ -107,6 +145,28 @@ mod tests {
         fs::remove_file(shared.join("superblock")).unwrap();
         assert!(why(link_first(&two, &shared, false)).contains("not the pool"));
         assert!(link_first(&two, &shared.join("missing"), false).is_err());
+    }
+
+    #[test]
+    fn a_pool_says_to_which_storage_server_it_belongs() {
+        let (_place, [shared, one, two]) = machines();
+        let [own, other] = ["disk-1", "disk-2"].map(|name| name.parse::<Name>().unwrap());
+        assert_eq!(link_first(&one, &shared, false).unwrap(), None);
+        is_of(&one, &own).unwrap();
+        open(&one).unwrap();
+        note_owner(&one, &own).unwrap();
+        assert_eq!(link_first(&two, &shared, true).unwrap().as_deref(), Some("disk-1"));
+        assert!(why(is_of(&two, &other)).contains("'disk-1'"));
+        is_of(&two, &own).unwrap();
+        open(&two).unwrap();
+        assert_eq!(
+            superblock(&PoolPaths::of(&two, None)).unwrap().unwrap().storage,
+            Some("disk-1".into())
+        );
+        // An administrator has said so: it is used.
+        is_of(&two, &other).unwrap();
+        note_owner(&two, &other).unwrap();
+        assert_eq!(link_first(&two, &shared, false).unwrap().as_deref(), Some("disk-2"));
     }
 
     /// A server that is frozen keeps its locks: they are of files that have lost their names.

@@ -41,7 +41,7 @@ impl Memory {
         (lines.next()? == MAGIC).then_some(())?;
         let id = lines.next()?.strip_prefix("id ")?.to_owned();
         let generation = lines.next()?.strip_prefix("generation ")?.parse().ok()?;
-        let superblock = Superblock { id, generation };
+        let superblock = Superblock { id, generation, storage: None };
         let (mut mounts, mut is_taking) = (Vec::new(), false);
         for line in lines {
             mounts.extend(line.strip_prefix("mount ").map(str::to_owned));
@@ -51,7 +51,7 @@ impl Memory {
     }
 
     fn encode(&self) -> String {
-        let Superblock { id, generation } = &self.superblock;
+        let Superblock { id, generation, .. } = &self.superblock;
         let mounts: String = self.mounts.iter().map(|name| format!("mount {name}\n")).collect();
         let taking = if self.is_taking { format!("{TAKING}\n") } else { String::new() };
         format!("{MAGIC}\nid {id}\ngeneration {generation}\n{mounts}{taking}")

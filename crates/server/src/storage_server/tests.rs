@@ -26,7 +26,7 @@ fn storage_server(answers: Vec<Value>) -> (tempfile::TempDir, Arc<Told>, Arc<Sto
     let place = tempfile::tempdir().unwrap();
     let told = Arc::new(Told::default());
     *told.answers.lock() = answers.into_iter().map(Ok).collect();
-    let folder = Folder::open_storage(place.path()).unwrap();
+    let folder = Folder::open_storage(place.path(), &"disk".parse().unwrap()).unwrap();
     let storage_server = StorageServer::new(folder, told.clone()).unwrap();
     (place, told, storage_server)
 }

@@ -145,8 +145,10 @@ async fn enroll_storage_server(rig: &Rig, folder: &Path) {
     let new = NewStorageServerToken { storage: "disk".parse().unwrap(), valid_secs: None };
     let made: IssuedStorageServerToken =
         rig.admin().post("/storage-server-tokens", &new).await.unwrap();
-    let place = ("127.0.0.1:0".parse().unwrap(), &["127.0.0.1".to_owned()][..]);
-    storage_server::enroll(&rig.url, &made.token, folder, place, true).await.unwrap();
+    let names = ["127.0.0.1".to_owned()];
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let machine = storage_server::Machine { listen, names: &names, pool_of: None };
+    storage_server::enroll(&rig.url, &made.token, folder, machine, true).await.unwrap();
 }
 
 /// It asks something, whatever comes of it: its certificate is shown.

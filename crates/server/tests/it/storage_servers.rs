@@ -60,8 +60,9 @@ async fn enroll(rig: &Rig, name: &str) -> PathBuf {
     let made: IssuedStorageServerToken =
         rig.admin().post("/storage-server-tokens", &new).await.unwrap();
     let (folder, names) = (rig.folder(name), ["127.0.0.1".to_owned()]);
-    let place = ("127.0.0.1:0".parse().unwrap(), &names[..]);
-    storage_server::enroll(&rig.url, &made.token, &folder, place, false).await.unwrap();
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let machine = storage_server::Machine { listen, names: &names, pool_of: None };
+    storage_server::enroll(&rig.url, &made.token, &folder, machine, false).await.unwrap();
     folder
 }
 
@@ -96,8 +97,11 @@ async fn start_asking(
     let folder = enroll(rig, "disk").await;
     let kept = access::LiveIdentity::load(&folder).unwrap();
     let asking = with(Asking(kept.clone()));
-    let storage_server =
-        StorageServer::new(Folder::open_storage(&folder).unwrap(), asking).unwrap();
+    let storage_server = StorageServer::new(
+        Folder::open_storage(&folder, &"disk".parse().unwrap()).unwrap(),
+        asking,
+    )
+    .unwrap();
     let tls = kept.tls().unwrap();
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -40,10 +40,11 @@ impl Start {
     pub(crate) fn run(&self, data: &Path, context: &Context) -> Result<Code> {
         crate::descriptors::make_room()?;
         begin_log(&self.log);
-        let listen = self.listen.unwrap_or(StorageIdentity::load(data)?.settings.listen);
+        let settings = StorageIdentity::load(data)?.settings;
+        let listen = self.listen.unwrap_or(settings.listen);
         let kept = LiveIdentity::load(data)?;
-        let storage_server =
-            StorageServer::new(Folder::open_storage(data)?, Arc::new(Asking(kept.clone())))?;
+        let folder = Folder::open_storage(data, &settings.storage)?;
+        let storage_server = StorageServer::new(folder, Arc::new(Asking(kept.clone())))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // More than connections that may wait for one at once.
             .max_blocking_threads(1024)
