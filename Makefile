@@ -34,7 +34,7 @@ SHUT_DOWNS ?= 1400
 NIGHT ?= 14400
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists bench-buckets prove-crash inject-whole fleet takeover package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed storages prove price
+.PHONY: help setup build demo test nightly fmt fmt-check lint deny advisories unit test-bench tested second-reader guides rigs-smoke no-skips skips bench bench-wan bench-server bench-agents bench-lists bench-buckets prove-crash inject-whole fleet takeover bucket-seeds package package-test fuzz fuzz-million sim sabotage sabotage-sources damage client-on-disk models catalog-speed storages prove price
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
@@ -152,6 +152,9 @@ fleet: build ## load one server with 1,000 nodes, 10,000 idle agents and hostile
 
 sim: ## run the engine on a simulated disk (SEEDS=100000)
 	cargo proof sim --seeds $(SEEDS)
+
+bucket-seeds: ## run the engine on a bucket in memory whose requests fail (10,000 seeds)
+	ICECORE_BUCKET_SEEDS=10000 cargo test --quiet --package object-storage --test it -- any_fault
 
 sabotage: ## switch off each sync and guard in turn: a test must fail
 	cargo run --profile fast --package proof --features sabotage -- sabotage

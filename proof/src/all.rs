@@ -79,13 +79,14 @@ const PARTS: [Part; 24] = [
 ];
 
 /// What runs only with `--nightly`.
-const NIGHTLY: [Part; 10] = [
+const NIGHTLY: [Part; 11] = [
     whole("second reader", &["make", "--quiet", "second-reader"]),
     whole("advisories", &["make", "--quiet", "advisories"]),
     whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
     whole("packages", &["make", "--quiet", "package-test"]),
     whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"]),
     whole("a million jobs in the catalog", &["make", "--quiet", "catalog-speed"]),
+    whole("seeds of a bucket", &["make", "--quiet", "bucket-seeds"]),
     whole("pools that are taken over", &["make", "--quiet", "takeover"]),
     whole("shared file systems", &["make", "--quiet", "shared"]),
     whole("buckets on MinIO", &["make", "--quiet", "storages"]),

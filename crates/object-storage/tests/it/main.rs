@@ -14,4 +14,6 @@ mod oversized;
 mod presence;
 mod probing;
 mod runs;
+mod seeds;
+mod stormy;
 mod uploads;
