@@ -69,7 +69,7 @@ impl Domains {
     ///
     /// # Errors
     /// [`crate::Error::Refused`] while nodes have it, the site names it, or its directory is in a pool or may be in one;
-    /// [`crate::Error::Catalog`].
+    /// [`crate::Error::StorageServer`] when its storage server cannot be asked; [`crate::Error::Catalog`].
     pub(crate) fn remove(&self, who: &str, name: &Name) -> Result<()> {
         let domain = self.catalog.domain(name)?.ok_or_else(|| missing("domain", name))?;
         let nodes = self.catalog.nodes()?;
@@ -80,10 +80,6 @@ impl Domains {
                 &format!("Remove it first: icecore server remove {}", node.name),
             ));
         }
-        if let Some(storage) = domain.storage {
-            let message = format!("the domain '{name}' lies on the storage server '{storage}'");
-            return Err(refused(message, "Only domains of this server can be removed."));
-        }
         if let Some((kind, object)) = self.sites.stored()?.site.names_domain(name.as_str()) {
             let message = format!("the {kind} '{object}' names the domain '{name}'");
             return Err(refused(
@@ -91,8 +87,24 @@ impl Domains {
                 &format!("Change it first: icecore server {kind} show {object}"),
             ));
         }
-        self.pools.lies_nowhere(name)?;
+        match &domain.storage {
+            Some(storage) => self.lies_not_on(storage, name)?,
+            None => self.pools.lies_nowhere(name)?,
+        }
         Ok(self.catalog.remove_domain(by(who), name)?)
+    }
+
+    /// The storage server is asked: while it is away, nobody knows.
+    fn lies_not_on(&self, storage: &Name, domain: &Name) -> Result<()> {
+        if self.repositories.by_name(domain)?.config()?.is_none() {
+            return Ok(());
+        }
+        let message =
+            format!("the repository of the domain '{domain}' is on the storage server '{storage}'");
+        let hint = format!(
+            "If nobody needs its snapshots, delete the directory pool/domains/{domain} of that machine first."
+        );
+        Err(refused(message, &hint))
     }
 
     /// Adds the repository id: a node with its own keys creates its repository without telling the control plane.

@@ -320,6 +320,25 @@ fn a_new_domain_goes_to_any_storage_server_that_is_connected() {
 }
 
 #[test]
+fn a_domain_that_was_deleted_on_its_storage_server_is_removed_and_no_other() {
+    let mut site = Site::new();
+    site.enroll("web", &[]);
+    let remove = |site: &Site| site.govern(&["remove-domain", "web"]);
+    assert!(remove(&site).ends(13).stderr.contains("icecore server remove web"));
+    site.govern(&["revoke", "web"]).ends(0);
+    site.govern(&["remove", "web"]).ends(0);
+    let refused = remove(&site).ends(13);
+    assert!(refused.stderr.contains("pool/domains/web of that machine"), "{}", refused.stderr);
+    site.storage.as_mut().unwrap().kill();
+    remove(&site).ends(16);
+    std::fs::remove_dir_all(site.machine.path("disk/pool/domains/web")).unwrap();
+    site.start_storage();
+    remove(&site).ends(0);
+    assert_eq!(site.govern(&["domains", "--json"]).ends(0).lines().len(), 1, "the summary");
+    site.govern(&["audit"]).ends(0);
+}
+
+#[test]
 fn a_granted_node_restores_across_until_the_grant_ends() {
     let site = Site::new();
     site.enroll("web", &[]);

@@ -54,7 +54,7 @@ impl Domains {
 
 /// Remove a domain whose directory was deleted because nobody needs its snapshots any more.
 ///
-/// Refused while a node has the domain, or its directory is in a pool, or a pool cannot be looked into.
+/// Refused while a node has the domain, or its directory is in a pool, or a pool or storage server cannot be asked.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server remove-domain web")]
 pub(crate) struct RemoveDomain {
