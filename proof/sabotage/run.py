@@ -540,6 +540,11 @@ SABOTAGES = {
         "if found.generation > self.superblock.generation {",
         "if found.generation == 0 {",
         test("server-contract", "who_lost_its_pool_to_another_server")),
+    "no two leases are the same": (
+        "crates/repository/src/lease.rs",
+        "let number = RandomState::new().hash_one(std::time::SystemTime::now());",
+        "let number = RandomState::new().hash_one(std::time::SystemTime::now()) & 0;",
+        test("repository", "two_leases_are_never_the_same")),
     "what another server has locked is taken with its pool": (
         "crates/repository/src/lease.rs",
         "    reserve::with(&**storage, || Ok(storage.put(LOCK, &[])?))?;\n",

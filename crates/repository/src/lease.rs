@@ -7,6 +7,7 @@ use crate::storage::{LockGuard, Storage, StorageError, read_small};
 use crate::{Error, Result, reserve};
 use format::wire::{Reader, checksum};
 use ids::ContainerNo;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 pub(crate) const LOCK: &str = "lock";
@@ -53,12 +54,11 @@ impl Lease {
         }
         let Some(lock) = storage.try_lock(LOCK)? else {
             let current = read(&**storage).ok().flatten();
-            let holder = current.map_or_else(|| "another process".into(), |(_, holder)| holder);
+            let holder = current.map_or("another process".into(), |(_, holder)| shown(&holder));
             return Err(Error::InUse { holder });
         };
         let generation = last_generation(&**storage)?.saturating_add(1);
-        let end = holder.floor_char_boundary(HOLDER_BYTES_MAX);
-        let holder = holder[..end].to_owned();
+        let holder = unlike_any(holder);
         let put = || put(&**storage, &encode(generation, &holder));
         match purpose {
             LeasePurpose::Store => put()?,
@@ -92,7 +92,7 @@ impl Lease {
             {
                 Ok(())
             }
-            Some((_, holder)) => Err(Error::LeaseLost { holder }),
+            Some((_, holder)) => Err(Error::LeaseLost { holder: shown(&holder) }),
             None => Err(Error::LeaseLost { holder: "nobody".into() }),
         }
     }
@@ -121,6 +121,19 @@ pub(crate) fn lock_alone(storage: &dyn Storage) -> Result<Box<dyn LockGuard>> {
         Some(_) => Err(Error::LockingUnsupported { location: storage.describe() }),
         None => Ok(lock),
     }
+}
+
+/// The name of a holder, and behind a zero byte a number that no other lease has: of two processes that slept at the
+/// wrong moment both generations may be the same, and in containers their hosts and numbers, too.
+fn unlike_any(holder: &str) -> String {
+    let number = RandomState::new().hash_one(std::time::SystemTime::now());
+    let end = holder.floor_char_boundary(HOLDER_BYTES_MAX - 17);
+    format!("{}\0{number:016x}", &holder[..end])
+}
+
+/// The name alone, for people.
+fn shown(holder: &str) -> String {
+    holder.split('\0').next().unwrap_or_default().to_owned()
 }
 
 fn put(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
@@ -203,6 +216,23 @@ mod tests {
         assert!(refused.to_string().contains("host-a backup"), "{refused}");
         drop(lease);
         assert_eq!(Lease::acquire(&storage, "host-b").unwrap().generation(), 2);
+    }
+
+    /// Two containers with the same name, in which each program has the number 1; one slept before it wrote its lease.
+    #[test]
+    fn two_leases_are_never_the_same() {
+        let (directory, storage) = storage();
+        let one = Lease::acquire(&storage, "host-a, process 1").unwrap();
+        for name in [LOCK, NAME] {
+            std::fs::remove_file(directory.path().join(name)).unwrap();
+        }
+        let other = Lease::acquire(&storage, "host-a, process 1").unwrap();
+        assert_eq!(one.generation(), other.generation());
+        other.verify().unwrap();
+        let lost = one.verify().unwrap_err().to_string();
+        assert!(lost.contains("host-a, process 1") && !lost.contains('\0'), "{lost}");
+        let refused = Lease::acquire(&storage, "host-b").err().unwrap().to_string();
+        assert!(refused.contains("host-a, process 1") && !refused.contains('\0'), "{refused}");
     }
 
     /// As a process that is frozen, which gives nothing back.

@@ -91,8 +91,11 @@ fn the_lease_is_as_told() {
     let lease = Lease::acquire(&storage, "somebody").expect("the lease");
     assert_eq!(lease.generation(), 1);
     let bytes = std::fs::read(folder.path().join("lease")).expect("lease");
-    let body = [&1u64.to_le_bytes()[..], b"somebody"].concat();
-    assert_eq!(bytes, [&body[..], &format::wire::checksum(&[&body])].concat());
+    let (body, sum) = bytes.split_last_chunk::<16>().expect("a checksum");
+    assert_eq!(*sum, format::wire::checksum(&[body]));
+    let (head, number) = body.split_last_chunk::<16>().expect("a random number");
+    assert_eq!(head, [&1u64.to_le_bytes()[..], b"somebody\0"].concat());
+    assert!(number.iter().all(u8::is_ascii_hexdigit), "{number:?}");
 }
 
 #[test]

@@ -65,10 +65,11 @@ const TASKS: [Task; 5] = [Task::BackUp, Task::BackUp, Task::BackUp, Task::Forget
 /// One in so many begins with a rebuild.
 const REBUILDS: u64 = 8;
 
-fn storage(stormy: &Arc<Stormy>) -> Result<Arc<dyn Storage>> {
+/// A look at the lease is believed for so long.
+fn storage(stormy: &Arc<Stormy>, looks_last: Duration) -> Result<Arc<dyn Storage>> {
     let client = Client::new(stormy.clone(), stormy.clone(), "seed", "s3://seed")?;
     let mut storage = ObjectStorage::open(client)?;
-    storage.look_again_after(Duration::ZERO);
+    storage.look_again_after(looks_last);
     storage.take_over_after(Duration::from_millis(15));
     Ok(Arc::new(storage))
 }
@@ -170,18 +171,17 @@ impl Shared {
     /// A process that does some of all, while nothing happens to it.
     fn overtakes(&self, random: &mut Random) -> Result<()> {
         let stormy = Stormy::new(&self.store);
-        let storage = storage(&stormy)?;
+        let storage = storage(&stormy, Duration::ZERO)?;
         let process = Process::start(stormy, storage, random.one_in(REBUILDS))?;
-        for _ in 0..1 + random.below(2) {
-            self.run(&process, *random.pick(&TASKS), random)?;
-        }
-        Ok(())
+        // So many that the numbers of the sleeper are free once more.
+        let tasks = if random.one_in(6) { 80 } else { 1 + random.below(2) };
+        (0..tasks).try_for_each(|_| self.run(&process, *random.pick(&TASKS), random))
     }
 
     /// What a reader finds who comes now.
     fn verify(&self) -> std::result::Result<(), String> {
         let failed = |error: Error| format!("a reader fails: {error}");
-        let storage = storage(&Stormy::new(&self.store)).map_err(failed)?;
+        let storage = storage(&Stormy::new(&self.store), Duration::ZERO).map_err(failed)?;
         let repository = Repository::open(storage).map_err(failed)?;
         let listed = repository.snapshots().map_err(failed)?;
         let mut buffer = Vec::new();
@@ -216,7 +216,8 @@ fn episode(shared: &Arc<Shared>, random: &mut Random) -> std::result::Result<(),
         stormy.arm(requests, fault);
     }
     let overtaken = Arc::new(Mutex::new(None));
-    let ran = storage(&stormy).and_then(|storage| {
+    let looks_last = *random.pick(&[Duration::ZERO, Duration::from_secs(5)]);
+    let ran = storage(&stormy, looks_last).and_then(|storage| {
         let storage = match random.one_in(4) {
             true => {
                 let (others, result) = (shared.clone(), overtaken.clone());
@@ -256,7 +257,7 @@ fn seed(seed: u64) -> std::result::Result<(), String> {
     });
     let failed = |error: Error| format!("a process without faults fails: {error}");
     let config = Config::new(RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
-    let first = storage(&Stormy::new(&shared.store)).map_err(failed)?;
+    let first = storage(&Stormy::new(&shared.store), Duration::ZERO).map_err(failed)?;
     Repository::init(first, config, &repository::keys::Keys::default()).map_err(failed)?;
     for number in 0..EPISODES {
         let of_episode = |error: String| format!("episode {number}: {error}");
@@ -264,7 +265,8 @@ fn seed(seed: u64) -> std::result::Result<(), String> {
         shared.verify().map_err(of_episode)?;
     }
     let stormy = Stormy::new(&shared.store);
-    let process = Process::start(stormy.clone(), storage(&stormy).map_err(failed)?, false);
+    let process =
+        Process::start(stormy.clone(), storage(&stormy, Duration::ZERO).map_err(failed)?, false);
     let process = process.map_err(failed)?;
     for task in [Task::BackUp, Task::Reclaim] {
         shared.run(&process, task, &mut random).map_err(failed)?;
