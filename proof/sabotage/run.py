@@ -537,7 +537,7 @@ SABOTAGES = {
         test("server-contract", "a_mount_point_that_was_there")),
     "who lost its pool uses it no more": (
         "crates/server-contract/src/pool/memory.rs",
-        "if found.generation > self.superblock.generation {",
+        "if found.generation > self.superblock.generation && !self.is_taking {",
         "if found.generation == 0 {",
         test("server-contract", "who_lost_its_pool_to_another_server")),
     "no two leases are the same": (
@@ -560,6 +560,11 @@ SABOTAGES = {
         "Ok(found) => Ok((found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)),",
         "Ok(found) => Ok(found.st_dev == own.st_dev),",
         test("repository", "a_file_that_was_replaced_is_not_the_lock")),
+    "a pool elsewhere is known before the first start": (
+        "crates/server-contract/src/pool/linked.rs",
+        "        (None, None) => new(&place)?,",
+        "        (None, None) => drop(new),",
+        test("server-contract", "a_pool_that_is_not_mounted_at_the_first_start")),
     "a pool is taken over only by who says so": (
         "crates/server-contract/src/pool/linked.rs",
         "Some(found) if take_over || is_own(found) => Ok(()),",

@@ -45,7 +45,9 @@ const MOUNT_POINTS: [&str; 2] = ["pool", "pool/domains"];
 /// A server that has these has been started before, maybe by a version without superblocks.
 const OF_EARLIER_STARTS: [&str; 2] = ["ca/ca.pem", "receipts"];
 /// What comes behind the pool at a first start, or was there before it: a storage server is enrolled first.
-const OF_SERVERS: [&str; 2] = ["catalog.sqlite", "storage.toml"];
+const OF_SERVERS: [&str; 2] = ["catalog.sqlite", ENROLLED];
+/// A storage server that is enrolled has this.
+const ENROLLED: &str = "storage.toml";
 
 /// Opens the pool of the server in `data`: creates it at the first start, and at every other one makes sure that it is
 /// the same. Nobody else may start the server meanwhile.
@@ -77,7 +79,8 @@ fn was_started(data: &Path) -> bool {
 /// Begins to use a pool: nobody who used it before may go on.
 fn raise(place: &PoolPaths, memory: &Memory) -> Result<()> {
     let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;
-    let superblock = Superblock { generation: memory.superblock.generation + 1, ..found };
+    let last = memory.superblock.generation.max(found.generation);
+    let superblock = Superblock { generation: last + 1, ..found };
     let raised = Memory { superblock, mounts: place.mounted(), is_taking: memory.is_taking };
     raised.keep(place, true)?;
     raised.take_all(place)
@@ -189,11 +192,15 @@ fn first(place: &PoolPaths) -> Result<()> {
     match superblock(place)? {
         // Whoever used it before may not go on.
         Some(found) => take(place, found, true, None),
-        None => {
-            let (superblock, mounts) = (new_superblock()?, place.mounted());
-            Memory { superblock, mounts, is_taking: false }.keep(place, false)
-        }
+        None => new(place),
     }
+}
+
+/// Makes the directory a pool.
+fn new(place: &PoolPaths) -> Result<()> {
+    place.make_all()?;
+    let (superblock, mounts) = (new_superblock()?, place.mounted());
+    Memory { superblock, mounts, is_taking: false }.keep(place, false)
 }
 
 fn not_mounted(place: &PoolPaths, why: &str) -> Error {

@@ -2,16 +2,17 @@
 
 use super::memory::Memory;
 use super::places::{PoolPaths, link};
-use super::{not_mounted, storage, superblock};
+use super::{ENROLLED, new, not_mounted, storage, superblock};
 use crate::folder::make_directory;
 use crate::{Error, Result};
 use api::Name;
 use repository::local::superblock::Superblock;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Makes the directory `dir` the pool of the server that is about to be in `data`, by a link. A pool of somebody else is
-/// used only with `take_over`; the first start takes it. Returns the name of the storage server to which it belongs.
+/// used only with `take_over`; the first start takes it. From now on the pool is known: that start needs it mounted.
+/// Returns the name of the storage server to which it belongs.
 ///
 /// # Errors
 /// [`Error::Pool`] when it is the pool of somebody else, or none although it should be, or `data` has another one;
@@ -21,11 +22,23 @@ pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<Opt
     let place = PoolPaths::of(data, None);
     let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
     let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
-    is_free(&place.pool, data, &real).map_err(refused)?;
+    let is_enrolled = data.join(ENROLLED).exists();
+    is_free(&place.pool, data, &real, is_enrolled).map_err(refused)?;
     let there = PoolPaths { pool: real.clone(), ..PoolPaths::of(data, None) };
     let (found, known) = (superblock(&there)?, Memory::read(&place)?);
+    // Who never enrolled may have named another directory before.
+    let is_same = |known: &Memory| found.as_ref().is_some_and(|it| it.id == known.superblock.id);
+    let known = known.filter(|known| is_enrolled || is_same(known));
     may_use(found.as_ref(), known.as_ref(), take_over).map_err(refused)?;
     link(&place.pool, &real).map_err(Error::file(&place.pool))?;
+    match (&found, known) {
+        (_, Some(_)) => {}
+        (Some(found), None) => {
+            let mounts = place.mounted();
+            Memory { superblock: found.clone(), mounts, is_taking: true }.note(&place)?;
+        }
+        (None, None) => new(&place)?,
+    }
     Ok(found.and_then(|found| found.storage))
 }
 
@@ -66,15 +79,20 @@ pub(crate) fn note_owner(data: &Path, name: &Name) -> Result<()> {
 }
 
 /// A directory that is a pool already stays one, and no pool lies within the files of its server.
-fn is_free(pool: &Path, data: &Path, real: &Path) -> std::result::Result<(), String> {
+fn is_free(
+    pool: &Path,
+    data: &Path,
+    real: &Path,
+    is_enrolled: bool,
+) -> std::result::Result<(), String> {
     if fs::canonicalize(data).is_ok_and(|data| real.starts_with(&data) || data.starts_with(real)) {
         return Err(format!("{} lies in the same directories", data.display()));
     }
-    let linked: Option<PathBuf> = fs::read_link(pool).ok();
-    match linked.is_some_and(|linked| linked == real) || pool.symlink_metadata().is_err() {
-        true => Ok(()),
-        false => Err(format!("{} is another pool already", pool.display())),
-    }
+    let may_change = match fs::read_link(pool) {
+        Ok(linked) => linked == real || !is_enrolled,
+        Err(_) => pool.symlink_metadata().is_err(),
+    };
+    if may_change { Ok(()) } else { Err(format!("{} is another pool already", pool.display())) }
 }
 
 fn may_use(
@@ -99,6 +117,7 @@ fn may_use(
 mod tests {
     use super::*;
     use crate::pool::{open, verify};
+    use std::path::PathBuf;
 
     /// A shared directory, and one for each of two servers.
     fn machines() -> (tempfile::TempDir, [PathBuf; 3]) {
@@ -118,12 +137,15 @@ mod tests {
         assert!(why(link_first(&one, &shared, true)).contains("no superblock"));
         assert!(!one.join("pool").exists());
         link_first(&one, &shared, false).unwrap();
+        link_first(&one, &shared, false).unwrap();
         open(&one).unwrap();
         link_first(&one, &shared, false).unwrap();
         assert!(why(link_first(&two, &shared, false)).contains("--take-over"));
         assert!(!two.join("pool").exists());
         link_first(&two, &shared, true).unwrap();
         verify(&one.join("pool/domains/web")).unwrap();
+        // It starts once more before it is taken.
+        open(&one).unwrap();
         open(&two).unwrap();
         assert!(verify(&one.join("pool/domains/web")).is_err(), "it has lost it");
         assert!(open(&one).is_err());
@@ -140,8 +162,13 @@ mod tests {
         assert!(
             why(link_first(&two, &two.join("pool within"), false)).contains("same directories")
         );
+        let other = shared.with_file_name("other");
+        fs::create_dir(&other).unwrap();
+        link_first(&two, &other, false).unwrap();
         link_first(&two, &shared, false).unwrap();
         open(&two).unwrap();
+        fs::write(two.join(ENROLLED), "").unwrap();
+        assert!(why(link_first(&two, &other, true)).contains("another pool"));
         fs::remove_file(shared.join("superblock")).unwrap();
         assert!(why(link_first(&two, &shared, false)).contains("not the pool"));
         assert!(link_first(&two, &shared.join("missing"), false).is_err());
@@ -156,6 +183,8 @@ mod tests {
         open(&one).unwrap();
         note_owner(&one, &own).unwrap();
         assert_eq!(link_first(&two, &shared, true).unwrap().as_deref(), Some("disk-1"));
+        // As if it were mounted by hand.
+        fs::remove_file(PoolPaths::of(&two, None).memory).unwrap();
         assert!(why(is_of(&two, &other)).contains("'disk-1'"));
         is_of(&two, &own).unwrap();
         open(&two).unwrap();
@@ -167,6 +196,27 @@ mod tests {
         is_of(&two, &other).unwrap();
         note_owner(&two, &other).unwrap();
         assert_eq!(link_first(&two, &shared, false).unwrap().as_deref(), Some("disk-2"));
+    }
+
+    /// Between enrollment and the first start, the machine started anew.
+    #[test]
+    fn a_pool_that_is_not_mounted_at_the_first_start_is_missed() {
+        for take_over in [false, true] {
+            let (_place, [shared, one, two]) = machines();
+            if take_over {
+                link_first(&one, &shared, false).unwrap();
+            }
+            link_first(&two, &shared, take_over).unwrap();
+            let away = shared.with_file_name("away");
+            fs::rename(&shared, &away).unwrap();
+            assert!(why(open(&two)).contains("not mounted"), "{take_over}");
+            fs::create_dir(&shared).unwrap();
+            assert!(why(open(&two)).contains("not mounted"), "{take_over}");
+            assert_eq!(fs::read_dir(&shared).unwrap().count(), 0);
+            fs::remove_dir(&shared).unwrap();
+            fs::rename(&away, &shared).unwrap();
+            open(&two).unwrap();
+        }
     }
 
     /// A server that is frozen keeps its locks: they are of files that have lost their names.
@@ -184,11 +234,12 @@ mod tests {
         };
         let frozen = Lease::acquire(&storage(), "frozen").unwrap();
         link_first(&two, &shared, true).unwrap();
-        // Killed before it took anything: what is remembered says so.
+        // Killed before it took any repository: what is remembered says so.
         let place = PoolPaths::of(&two, None);
-        let superblock = Superblock { generation: 5, ..superblock(&place).unwrap().unwrap() };
-        let begun = Memory { superblock, mounts: Vec::new(), is_taking: true };
-        begun.keep(&place, true).unwrap();
+        let begun = Memory::read(&place).unwrap().unwrap();
+        assert!(begun.is_taking);
+        let superblock = Superblock { generation: 5, ..begun.superblock.clone() };
+        Memory { superblock, ..begun }.keep(&place, true).unwrap();
         frozen.verify().unwrap();
         open(&two).unwrap();
         assert!(frozen.verify().is_err());

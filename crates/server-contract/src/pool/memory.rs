@@ -50,6 +50,11 @@ impl Memory {
         Some(Self { superblock, mounts, is_taking })
     }
 
+    /// Only here, and durably.
+    pub(super) fn note(&self, place: &PoolPaths) -> Result<()> {
+        write(&place.memory, &self.encode(), 0o600)
+    }
+
     fn encode(&self) -> String {
         let Superblock { id, generation, .. } = &self.superblock;
         let mounts: String = self.mounts.iter().map(|name| format!("mount {name}\n")).collect();
@@ -60,7 +65,7 @@ impl Memory {
     /// Durably here first, then in the pool: what is killed between the two finds a lower generation there. A pool that
     /// is too full for it keeps the lower one, too; one that has no superblock yet (`is_there`) must get it.
     pub(super) fn keep(&self, place: &PoolPaths, is_there: bool) -> Result<()> {
-        write(&place.memory, &self.encode(), 0o600)?;
+        self.note(place)?;
         let path = place.pool.join("superblock");
         match self.superblock.write(&storage(place)?) {
             Err(error) if error.is_full() && is_there => Ok(()),
@@ -81,8 +86,7 @@ impl Memory {
                 tracing::warn!(folder = %folder.display(), %error, "not taken over from the server before");
             }
         }
-        let taken = Self { is_taking: false, ..self.clone() };
-        write(&place.memory, &taken.encode(), 0o600)
+        Self { is_taking: false, ..self.clone() }.note(place)
     }
 
     /// Everything that was mounted when it was remembered is mounted.
@@ -97,13 +101,16 @@ impl Memory {
         if let Some(missing) = self.mounts.iter().find(|name| !mounted.contains(name)) {
             return Err(format!("{missing} is not mounted"));
         }
+        if !place.pool.is_dir() {
+            return Err("it is not mounted: there is no such directory".to_owned());
+        }
         let failed = |error: Error| error.to_string();
         let found =
             superblock(place).map_err(failed)?.ok_or("it is not mounted: it has no superblock")?;
         if found.id != self.superblock.id {
             return Err(format!("it is another pool: {}, not {}", found.id, self.superblock.id));
         }
-        if found.generation > self.superblock.generation {
+        if found.generation > self.superblock.generation && !self.is_taking {
             return Err("another server has taken it over".to_owned());
         }
         if !place.domains().is_dir() {
