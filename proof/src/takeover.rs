@@ -124,7 +124,7 @@ fn pool(work: &Path, number: usize) -> PathBuf {
 
 impl Rig {
     fn round(&mut self, round: u64) -> Result<(), String> {
-        let harm = HARMS[((self.harms.len() as u64 + self.random.below(2)) % 4) as usize];
+        let harm = HARMS[self.harms.len() % HARMS.len()];
         let victim = self.random.below(SERVERS as u64) as usize;
         let since = Instant::now();
         let begun = self.begin()?;
