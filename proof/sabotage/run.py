@@ -562,13 +562,13 @@ SABOTAGES = {
         test("repository", "a_file_that_was_replaced_is_not_the_lock")),
     "a pool elsewhere is known before the first start": (
         "crates/server-contract/src/pool/linked.rs",
-        "        (None, None) => new(&place)?,",
-        "        (None, None) => drop(new),",
+        "        None => new(&place)?,",
+        "        None => drop(new),",
         test("server-contract", "a_pool_that_is_not_mounted_at_the_first_start")),
     "a pool is taken over only by who says so": (
         "crates/server-contract/src/pool/linked.rs",
-        "Some(found) if take_over || is_own(found) => Ok(()),",
-        "Some(found) if take_over || is_own(found) || known.is_none() => Ok(()),",
+        "true if take_over || is_ours => return Ok(()),",
+        "true if take_over || is_ours || !had_another => return Ok(()),",
         test("server-contract", "a_pool_elsewhere_is_taken_over_only_by_who_says_so")),
     "a pool of another storage server is not used by mistake": (
         "crates/server-contract/src/pool/linked.rs",

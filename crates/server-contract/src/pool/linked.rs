@@ -26,18 +26,18 @@ pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<Opt
     is_free(&place.pool, data, &real, is_enrolled).map_err(refused)?;
     let there = PoolPaths { pool: real.clone(), ..PoolPaths::of(data, None) };
     let (found, known) = (superblock(&there)?, Memory::read(&place)?);
+    let is_ours = known.as_ref().is_some_and(|known| is_ours(known, found.as_ref()));
     // Who never enrolled may have named another directory before.
-    let is_same = |known: &Memory| found.as_ref().is_some_and(|it| it.id == known.superblock.id);
-    let known = known.filter(|known| is_enrolled || is_same(known));
-    may_use(found.as_ref(), known.as_ref(), take_over).map_err(refused)?;
+    let had_another = known.is_some() && is_enrolled;
+    may_use(found.is_some(), is_ours, had_another, take_over).map_err(refused)?;
     link(&place.pool, &real).map_err(Error::file(&place.pool))?;
-    match (&found, known) {
-        (_, Some(_)) => {}
-        (Some(found), None) => {
-            let mounts = place.mounted();
-            Memory { superblock: found.clone(), mounts, is_taking: true }.note(&place)?;
+    match &found {
+        Some(_) if is_ours => {}
+        Some(found) => {
+            let (superblock, mounts) = (found.clone(), place.mounted());
+            Memory { superblock, mounts, is_taking: true }.note(&place)?;
         }
-        (None, None) => new(&place)?,
+        None => new(&place)?,
     }
     Ok(found.and_then(|found| found.storage))
 }
@@ -95,22 +95,26 @@ fn is_free(
     if may_change { Ok(()) } else { Err(format!("{} is another pool already", pool.display())) }
 }
 
+/// Whether it is the pool that is remembered, and nobody else has used it since.
+fn is_ours(known: &Memory, found: Option<&Superblock>) -> bool {
+    let Superblock { id, generation, .. } = &known.superblock;
+    found.is_some_and(|it| it.id == *id && (known.is_taking || it.generation <= *generation))
+}
+
 fn may_use(
-    found: Option<&Superblock>,
-    known: Option<&Memory>,
+    is_pool: bool,
+    is_ours: bool,
+    had_another: bool,
     take_over: bool,
 ) -> std::result::Result<(), String> {
-    let is_own = |found: &Superblock| known.is_some_and(|known| known.superblock.id == found.id);
-    match found {
-        Some(found) if take_over || is_own(found) => Ok(()),
-        Some(_) => {
-            Err("it is the pool of another server; if that one is gone, take it over: --take-over"
-                .to_owned())
-        }
-        None if take_over => Err("it has no superblock, so it is no pool".to_owned()),
-        None if known.is_some() => Err("it is not the pool of this server".to_owned()),
-        None => Ok(()),
-    }
+    let refused = match is_pool {
+        true if take_over || is_ours => return Ok(()),
+        true => "it is the pool of another server; if that one is gone, take it over: --take-over",
+        false if take_over => "it has no superblock, so it is no pool",
+        false if had_another => "it is not the pool of this server",
+        false => return Ok(()),
+    };
+    Err(refused.to_owned())
 }
 
 #[cfg(test)]
@@ -150,6 +154,11 @@ mod tests {
         assert!(verify(&one.join("pool/domains/web")).is_err(), "it has lost it");
         assert!(open(&one).is_err());
         verify(&two.join("pool/domains/web")).unwrap();
+        // And back, in the directory that it had.
+        assert!(why(link_first(&one, &shared, false)).contains("--take-over"));
+        link_first(&one, &shared, true).unwrap();
+        open(&one).unwrap();
+        assert!(verify(&two.join("pool/domains/web")).is_err());
     }
 
     #[test]
