@@ -218,6 +218,17 @@ class Golden(unittest.TestCase):
         self.whole("--privacy", "hardened")
         self.assertEqual(self.read().config.privacy, 2)
 
+    def test_backups_that_share_nothing_are_restored(self):
+        """Each alone: the containers of the other one are gone."""
+        listed, first, second = self.whole("--dedup", "off")
+        self.assertFalse(self.read().config.dedup)
+        containers = sorted(self.repo.glob("containers/*/*"))
+        for (manifest, _), expected, gone in zip(listed, (first, second), (1, 0)):
+            shutil.rmtree(self.folder / "restored")
+            hidden = containers[gone].rename(self.folder / "hidden")
+            self.compare(self.read(), manifest, expected)
+            hidden.rename(containers[gone])
+
     def small(self, *options):
         """A repository of few objects; what it must restore as."""
         write(self.source / "file", noise(30, 3_000_000))

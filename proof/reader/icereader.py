@@ -243,7 +243,7 @@ class Repository:
 
     def chunk(self, name):
         for _, _, plain in self.candidates(name):
-            if self.keys.chunk_id(plain) == name:
+            if self.keys.chunk_id(plain, name[20:]) == name:
                 return plain
         raise Damaged(f"no good chunk {name.hex()}")
 
@@ -251,7 +251,7 @@ class Repository:
         """Kind, references and payload."""
         for record, position, payload in self.candidates(name):
             kind, _, references = list(objects.heads(record))[position]
-            if self.keys.page_id(kind, references, payload) == name:
+            if self.keys.page_id(kind, references, payload, name[20:]) == name:
                 return kind, references, payload
         raise Damaged(f"no good page {name.hex()}")
 

@@ -67,7 +67,8 @@ class Config:
         self.root_key, _extension = reader.take(32), reader.take(64)
         self.signed, self.signature = data[:157], reader.take(64)
         self.parity_percent = features >> 8 & 255 if features & 1 else 0
-        need(features & ~0xFF01 == 0 and (features & 1 or not features), "features of the config")
+        self.dedup = not features & 2
+        need(features & ~0xFF03 == 0 and (features & 1 or not features >> 8), "features of the config")
 
     def verify(self, slot):
         """By the root key of the slot that opened: nothing of the config is believed before."""
@@ -190,15 +191,31 @@ class Keys:
         if self.newest >= key_list.epoch:
             need(public_bytes(self.recipient(key_list.epoch)) == key_list.recipient, "recipient")
         self.chunk_key, self.page_key = derive("chunk id v1", seed), derive("page id v1", seed)
+        self.seed, self.dedup = seed, config.dedup
 
-    def chunk_id(self, plain):
+    def chunk_id(self, plain, number=bytes(4)):
         name = blake3(plain, key=self.chunk_key).digest()[:24]
-        return name[:23] + bytes([name[23] & 0xFE])
+        return self.masked(name[:23] + bytes([name[23] & 0xFE]), number)
 
-    def page_id(self, kind, references, payload):
-        head = bytes([kind]) + len(references).to_bytes(8, "little") + b"".join(references)
+    def page_id(self, kind, references, payload, number=bytes(4)):
+        bare = b"".join(self.bare(name) for name in references)
+        head = bytes([kind]) + len(references).to_bytes(8, "little") + bare
         name = blake3(head + payload, key=self.page_key).digest()[:24]
-        return name[:23] + bytes([name[23] | 1])
+        return self.masked(name[:23] + bytes([name[23] | 1]), number)
+
+    def masked(self, name, number):
+        """Without deduplication: the hash, hidden, and the number of the backup with the type."""
+        if self.dedup:
+            return name
+        return self.hide(name, number) + number[:3] + bytes([number[3] & 0xFE | name[23] & 1])
+
+    def bare(self, name):
+        """What the ids of equal objects have in common."""
+        return name if self.dedup else self.hide(name, name[20:]) + bytes([0, 0, 0, name[23] & 1])
+
+    def hide(self, name, number):
+        mask = derive("backup mask v1", self.seed, number[:3], bytes([number[3] & 0xFE]))
+        return bytes(a ^ b for a, b in zip(name[:20], mask))
 
     def follow(self, slot, secrets, key_list):
         """Takes the secret of the list's epoch, when it leads back to the slot's own."""

@@ -96,6 +96,16 @@ SABOTAGES = {
     "a lock that ends too early is set": (
         "crates/object-storage/src/object_lock.rs", "Some(until_secs) => late.push((name, until_secs)),",
         "Some(_) => locked.objects += 1,", test("object-storage", "what_is_locked_outlasts")),
+    "without deduplication the ids of two backups differ": (
+        "crates/crypto/src/object_id.rs", "let number = even(number);", "let number = even([number[0] & 0; 4]);",
+        test("pipeline", "each_backup_stores_all_of_its_data")),
+    "without deduplication nothing is taken over from the previous snapshot": (
+        "crates/pipeline/src/backup/previous.rs", "!options.full && repository.store.config().dedup();", "!options.full;",
+        test("pipeline", "each_backup_stores_all_of_its_data")),
+    "an interrupted backup and the next one have the same number": (
+        "crates/pipeline/src/unlocked.rs", "ids.of_backup([a, b, c, d])",
+        "ids.of_backup([a, b, c, d].map(|byte| byte ^ self.environment.now().subsec_nanos() as u8))",
+        test("pipeline", "an_interrupted_backup_is_gone_on_with")),
     "rows of a bucket are locked, too": (
         "crates/object-storage/src/object_lock.rs", "for object in own.chain(self.objects_of_files(files)?) {",
         "for object in own.take(0).chain(self.objects_of_files(files)?) {",
@@ -619,7 +629,7 @@ SABOTAGES = {
         test("server", "a_node_forgets_when_it_may_and_what_it_may")),
     "name of a chunk, in a restore": (
         "crates/pipeline/src/restore/work.rs",
-        "        && shared.repository.keys.writer.ids.chunk_id(chunk) == used.id\n", "",
+        "        && shared.repository.keys.writer.ids.is_chunk(&used.id, chunk)\n", "",
         test("pipeline", "a_chunk_under_the_name_of_another_is_refused")),
     "length of a chunk, in a restore": (
         "crates/pipeline/src/restore/work.rs", "    chunk.len() == used.length as usize\n        && ", "    ",
@@ -640,21 +650,21 @@ SABOTAGES = {
         test("remote", "records_are_asked_for_before_they_are_read")),
     "name of a page": (
         "crates/pipeline/src/pages.rs",
-        "if self.ids.page_id(kind as u8, refs, payload) != *id {",
-        "if self.ids.page_id(kind as u8, refs, payload) != *id && false {",
+        "if !self.ids.is_page(id, kind as u8, refs, payload) {",
+        "if !self.ids.is_page(id, kind as u8, refs, payload) && false {",
         test("pipeline", "a_page_under_the_name_of_another_is_refused")),
     "name of a chunk, when it is printed": (
         "crates/pipeline/src/browse/content.rs",
-        "let bytes = self.repository.blocks()?.object(id, &mut self.scratch, name)?;",
-        "let _ = name;\n        let bytes = self.repository.blocks()?.object(id, &mut self.scratch, "
-        "|_: &[u8]| *id)?;",
+        "let bytes = self.repository.blocks()?.object(id, &mut self.scratch, is_named)?;",
+        "let _ = is_named;\n        let bytes = self.repository.blocks()?.object(id, &mut self.scratch, "
+        "|_: &[u8]| true)?;",
         test("pipeline", "of_another_length_is_not_printed")),
     "length of a chunk, when it is printed": (
         "crates/pipeline/src/browse/content.rs", "if bytes.len() != length as usize {",
         "if bytes.len() != length as usize && false {",
         test("pipeline", "of_another_length_is_not_printed")),
     "name of an object, in a check": (
-        "crates/pipeline/src/blocks.rs", "        name == *id\n", "        name == *id || true\n",
+        "crates/pipeline/src/blocks.rs", "named.filter(move |(at, id)| !is_named(*at, id))", "named.filter(move |(at, id)| !is_named(*at, id) && false)",
         test("pipeline", "poison", "a_bit_lost_before_sealing")),
     "looking again before storing": (
         "crates/pipeline/src/backup/compressor.rs",
@@ -894,8 +904,8 @@ SABOTAGES = {
         test("pipeline", "fences::a_rebuild")),
     "name of a chunk, for a further name": (
         "crates/pipeline/src/restore/finish.rs",
-        "let name = |bytes: &[u8]| shared.repository.keys.writer.ids.chunk_id(bytes);",
-        "let name = |_: &[u8]| id;",
+        "let is_named = |bytes: &[u8]| ids.is_chunk(&id, bytes);",
+        "let is_named = |bytes: &[u8]| ids.is_chunk(&id, bytes) || true;",
         test("pipeline", "a_further_name_gets_no_chunk")),
     "length of a chunk, for a further name": (
         "crates/pipeline/src/restore/finish.rs",
@@ -903,8 +913,8 @@ SABOTAGES = {
         test("pipeline", "a_further_name_gets_no_chunk")),
     "content of a file, when it is verified": (
         "crates/pipeline/src/restore/verify.rs",
-        "same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id)?",
-        "same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id || true)?",
+        "same(&file, length.into(), buffer, |read| ids.is_chunk(&id, read))?",
+        "same(&file, length.into(), buffer, |read| ids.is_chunk(&id, read) || true)?",
         test("pipeline", "verify_finds")),
     "end of a file, when it is verified": (
         "crates/pipeline/src/restore/verify.rs",
@@ -912,11 +922,11 @@ SABOTAGES = {
         "Ok((&file).read(&mut one).map_err(|error| error.to_string())? < 2)",
         test("pipeline", "bytes_that_no_chunk_vouches_for")),
     "name of a chunk that is repacked": (
-        "crates/pipeline/src/reclaim.rs", "check_name(id, ids.chunk_id(&payload))?;", "let _ = ids;",
+        "crates/pipeline/src/reclaim.rs", "check_name(id, ids.is_chunk(id, &payload))?;", "let _ = ids;",
         test("pipeline", "reclaim_seals_nothing_anew")),
     "name of a page that is repacked": (
         "crates/pipeline/src/reclaim.rs",
-        "check_name(id, ids.page_id(kind as u8, &page.refs, &page.payload))?;", "",
+        "check_name(id, ids.is_page(id, kind as u8, &page.refs, &page.payload))?;", "",
         test("pipeline", "reclaim_seals_nothing_anew")),
     "body of a manifest": (
         "crates/pipeline/src/manifest.rs", "&plain) != stored.head.body {",
@@ -1019,8 +1029,8 @@ SABOTAGES = {
         test("remote", "who_owes_an_answer_brings_nothing")),
     "a cached page is what its name says": (
         "crates/pipeline/src/cache.rs",
-        "if ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",
-        "if false && ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {",
+        "if !ids.is_page(id, page.kind as u8, &page.refs, &page.payload) {",
+        "if false && !ids.is_page(id, page.kind as u8, &page.refs, &page.payload) {",
         test("pipeline", "a_flipped_bit_anywhere_costs_pages")),
     "commands restore only where they may": (
         "crates/icecore/src/commands/agent/node_commands.rs",

@@ -10,6 +10,8 @@ pub const OBJECT_ID: &str = "icecore 2026 object id v1";
 pub const CHUNK_ID: &str = "icecore 2026 chunk id v1";
 /// Id seed → key of page ids.
 pub const PAGE_ID: &str = "icecore 2026 page id v1";
+/// Id seed ‖ number of a backup → mask of its ids, in a domain without deduplication.
+pub const BACKUP_MASK: &str = "icecore 2026 backup mask v1";
 /// Domain secret → seed of the chunker.
 pub const CHUNKER: &str = "icecore 2026 chunker v1";
 /// Domain secret → seed of the root signing key.
@@ -46,10 +48,11 @@ pub const SLOT_CHECKSUM: &str = "icecore 2026 slot checksum v1";
 pub const RECOVERY_CHECKSUM: &str = "icecore 2026 recovery checksum v1";
 
 /// All context strings, for the test against the document.
-pub const ALL: [&str; 20] = [
+pub const ALL: [&str; 21] = [
     OBJECT_ID,
     CHUNK_ID,
     PAGE_ID,
+    BACKUP_MASK,
     CHUNKER,
     ROOT_SIGNING,
     LAST_EPOCH,

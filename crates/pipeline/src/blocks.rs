@@ -78,16 +78,16 @@ impl BlockCache {
         Ok(opened)
     }
 
-    /// The payload of `id`, verified against its id by `name`.
+    /// The payload of `id`, verified against its id by `is_named`.
     pub(crate) fn object(
         &self,
         id: &ObjectId,
         scratch: &mut Scratch,
-        name: impl Fn(&[u8]) -> ObjectId,
+        is_named: impl Fn(&[u8]) -> bool,
     ) -> Result<Vec<u8>> {
         let opened = self.find_record(id, scratch)?;
         let payload = opened.find(id).ok_or(store::Error::ObjectMissing(*id))?;
-        if name(payload) == *id { Ok(payload.to_vec()) } else { Err(Error::WrongContent(*id)) }
+        if is_named(payload) { Ok(payload.to_vec()) } else { Err(Error::WrongContent(*id)) }
     }
 
     /// Reads and opens the record at `location`, without caching it.
@@ -240,11 +240,10 @@ impl BlockCache {
 pub(crate) fn misnamed(ids: &IdKey, opened: &OpenedBlock) -> impl Iterator<Item = ObjectId> {
     let is_named = |at: usize, id: &ObjectId| {
         let payload = opened.payload(at);
-        let name = match opened.page_head(at) {
-            Some((kind, refs)) => ids.page_id(kind as u8, refs, payload),
-            None => ids.chunk_id(payload),
-        };
-        name == *id
+        match opened.page_head(at) {
+            Some((kind, refs)) => ids.is_page(id, kind as u8, refs, payload),
+            None => ids.is_chunk(id, payload),
+        }
     };
     let named = opened.ids.iter().enumerate();
     named.filter(move |(at, id)| !is_named(*at, id)).map(|(_, id)| *id)

@@ -114,7 +114,7 @@ impl ChunkCache {
             self.misses.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        if ids.page_id(page.kind as u8, &page.refs, &page.payload) != *id {
+        if !ids.is_page(id, page.kind as u8, &page.refs, &page.payload) {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             self.state.lock().positions.remove(id);
             return None;

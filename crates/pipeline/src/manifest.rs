@@ -85,6 +85,7 @@ pub fn source_id(repository: &UnlockedRepository, node: &str, paths: &[String]) 
 /// Domain separation of the keyed hash: no page has these kinds.
 const SOURCE_KIND: u8 = 0x80;
 const BODY_KIND: u8 = 0x81;
+pub(crate) const BACKUP_KIND: u8 = 0x82;
 
 /// The bytes that are signed for `message`.
 pub(crate) fn signed_message(

@@ -70,6 +70,11 @@ impl<'a> PageReader<'a> {
         Ok(Self { blocks, cache, ids, state: Mutex::new(state) })
     }
 
+    /// Whether equal objects of all snapshots have the same id.
+    pub(crate) fn has_dedup(&self) -> bool {
+        !self.ids.is_per_backup()
+    }
+
     /// Announces that the pages `ids` will be read next, in this order. For a remote repository,
     /// some of them are requested in advance. Call it before each read.
     pub(crate) fn prefetch(&self, ids: impl Iterator<Item = ObjectId>) -> Result<()> {
@@ -105,7 +110,7 @@ impl<'a> PageReader<'a> {
         let at = at.ok_or(store::Error::ObjectMissing(*id))?;
         let (kind, refs) = opened.page_head(at).ok_or(format::Error::Invalid { what: "page" })?;
         let payload = opened.payload(at);
-        if self.ids.page_id(kind as u8, refs, payload) != *id {
+        if !self.ids.is_page(id, kind as u8, refs, payload) {
             return Err(Error::WrongContent(*id));
         }
         if let Some(cache) = self.cache {
@@ -164,6 +169,10 @@ impl PageSource for PageReader<'_> {
             state.latest.truncate(PAGES_MAX);
         }
         Ok(page)
+    }
+
+    fn content_of(&self, id: &ObjectId) -> ObjectId {
+        self.ids.content_of_id(id)
     }
 }
 
@@ -228,6 +237,11 @@ impl<'a> PageWriter<'a> {
             plain_bytes: 0,
         };
         Ok(Self { session, sealer, ids, cache, state: Mutex::new(state) })
+    }
+
+    /// What names the objects of this backup.
+    pub(crate) fn ids(&self) -> &'a IdKey {
+        self.ids
     }
 
     /// Stores `page` if it is new. A page that readers would reject is an error.

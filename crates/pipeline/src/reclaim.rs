@@ -205,11 +205,11 @@ impl<'a> Keyed<'a> {
             let object = match opened.page_head(at) {
                 Some((kind, refs)) => {
                     let page = Page { kind, refs: refs.to_vec(), payload };
-                    check_name(id, ids.page_id(kind as u8, &page.refs, &page.payload))?;
+                    check_name(id, ids.is_page(id, kind as u8, &page.refs, &page.payload))?;
                     Object::Page(page)
                 }
                 None => {
-                    check_name(id, ids.chunk_id(&payload))?;
+                    check_name(id, ids.is_chunk(id, &payload))?;
                     Object::Chunk(payload)
                 }
             };
@@ -257,8 +257,8 @@ fn doubt<T>(result: Result<T>) -> repository::Result<T> {
 }
 
 /// Objects are verified before they are moved: damage must not get a fresh seal.
-fn check_name(id: &ObjectId, name: ObjectId) -> Result<()> {
-    if name == *id { Ok(()) } else { Err(crate::Error::WrongContent(*id)) }
+fn check_name(id: &ObjectId, is_named: bool) -> Result<()> {
+    if is_named { Ok(()) } else { Err(crate::Error::WrongContent(*id)) }
 }
 
 impl Repacker for Keyed<'_> {

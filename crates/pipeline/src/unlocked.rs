@@ -3,12 +3,13 @@
 use crate::blocks::BlockCache;
 use crate::environment::Environment;
 use crate::key_list::KeyListReader;
+use crate::manifest::BACKUP_KIND;
 use crate::{Error, Result};
 use crypto::{
-    KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role, RootVerifyKey,
-    SlotInfo, SlotSecret,
+    IdKey, KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role,
+    RootVerifyKey, SlotInfo, SlotSecret,
 };
-use ids::{KeyEpoch, KeyId};
+use ids::{KeyEpoch, KeyId, ObjectId, SnapshotId};
 use repository::Repository;
 use repository::fallback::{Copy, WithCopies};
 use repository::lease::{Lease, LeasePurpose};
@@ -46,6 +47,8 @@ pub struct InitOptions {
     pub kdf: KdfParams,
     /// Parity of each container, in percent; 0 for none.
     pub parity_percent: u32,
+    /// Whether backups share equal data; else each one stores all of its own.
+    pub dedup: bool,
 }
 
 impl Default for InitOptions {
@@ -55,6 +58,7 @@ impl Default for InitOptions {
             chunks: chunker::Params::DEFAULT,
             kdf: KdfParams::DEFAULT,
             parity_percent: 0,
+            dedup: true,
         }
     }
 }
@@ -185,8 +189,11 @@ impl UnlockedRepository {
         store: Arc<dyn Store>,
         local: Option<Arc<Repository>>,
         slot: SlotInfo,
-        keys: KeyRing,
+        mut keys: KeyRing,
     ) -> Self {
+        if !store.config().dedup() {
+            keys.writer.ids = keys.writer.ids.without_dedup();
+        }
         let key_list_reader = Arc::new(KeyListReader::new(store.clone(), &slot));
         let cache =
             |keys| BlockCache::new(store.clone(), Opener::new(keys), key_list_reader.clone());
@@ -283,6 +290,15 @@ impl UnlockedRepository {
         id.0.iter().take(8).fold(0, |key, byte| key << 8 | u64::from(*byte))
     }
 
+    /// What names the objects of a backup of `source` whose previous snapshot is `previous`. Without deduplication all
+    /// backups differ in it, but for one that was interrupted and the next one: that finds what is stored already.
+    pub(crate) fn backup_ids(&self, source: &ObjectId, previous: Option<SnapshotId>) -> IdKey {
+        let ids = &self.keys.writer.ids;
+        let previous = previous.map_or([0; SnapshotId::LEN], |id| id.0);
+        let [a, b, c, d, ..] = ids.page_id(BACKUP_KIND, &[*source], &previous).0;
+        ids.of_backup([a, b, c, d])
+    }
+
     /// A sealer with fresh session keys; an error for keys that may not write.
     pub(crate) fn sealer(&self) -> Result<seal::Sealer> {
         let recipient = self.recipient()?;
@@ -355,7 +371,8 @@ pub fn new_config(material: &KeyMaterial, options: InitOptions, now_secs: i64) -
     let (root_key, privacy) = (*material.root_verify_key().as_bytes(), options.privacy as u8);
     let chunk_bytes = [options.chunks.min, options.chunks.average, options.chunks.max];
     let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
-    config.with_parity(options.parity_percent).signed(|settings| material.sign_config(settings))
+    let config = config.with_parity(options.parity_percent).with_dedup(options.dedup);
+    config.signed(|settings| material.sign_config(settings))
 }
 
 /// Settings are valid if the root key of the opened slot signed them: the storage must not choose

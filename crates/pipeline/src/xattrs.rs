@@ -28,7 +28,7 @@ fn read(runs: &[Segment], blocks: &BlockCache, ids: &IdKey) -> Result<Vec<Xattr>
     let (mut bytes, mut scratch) = (Vec::new(), Scratch::new()?);
     for run in runs {
         let Segment::Data(id, length) = run else { continue };
-        let chunk = blocks.object(id, &mut scratch, |bytes| ids.chunk_id(bytes))?;
+        let chunk = blocks.object(id, &mut scratch, |bytes| ids.is_chunk(id, bytes))?;
         if chunk.len() != *length as usize {
             return Err(Error::WrongContent(*id));
         }

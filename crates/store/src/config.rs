@@ -9,6 +9,8 @@ const MAGIC: [u8; 8] = *b"ICEREPO2";
 /// Feature bit 0: containers have parity (`docs/FORMAT.md`, F-5.6). Bits 8 to 15 hold the percentage.
 const FEATURE_PARITY: u64 = 1;
 const PARITY_SHIFT: u32 = 8;
+/// Feature bit 1: no object is shared by two backups (`docs/CRYPTO.md`, "Ids").
+const FEATURE_NO_DEDUP: u64 = 2;
 /// Bytes reserved for optional features.
 pub const EXTENSION_BYTES: usize = 64;
 const SIGNED_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 12 + 32 + EXTENSION_BYTES;
@@ -66,16 +68,27 @@ impl Config {
 
     /// This with `percent` of parity in every container; 0 for none.
     pub fn with_parity(self, percent: u32) -> Self {
-        let features = match percent {
+        let parity = match percent {
             0 => 0,
             percent => FEATURE_PARITY | u64::from(percent) << PARITY_SHIFT,
         };
-        Self { features, ..self }
+        Self { features: self.features & FEATURE_NO_DEDUP | parity, ..self }
+    }
+
+    /// This with or without deduplication between backups.
+    pub fn with_dedup(self, dedup: bool) -> Self {
+        let rest = self.features & !FEATURE_NO_DEDUP;
+        Self { features: if dedup { rest } else { rest | FEATURE_NO_DEDUP }, ..self }
     }
 
     /// This with the signature that `sign` makes.
     pub fn signed(self, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_BYTES]) -> Self {
         Self { signature: sign(&self.signed_bytes()), ..self }
+    }
+
+    /// Whether backups share equal data; else each one stores all of its own.
+    pub fn dedup(&self) -> bool {
+        self.features & FEATURE_NO_DEDUP == 0
     }
 
     /// Parity of the containers in per cent; 0 for none.
@@ -149,14 +162,21 @@ mod tests {
     }
 
     #[test]
-    fn parity_is_a_feature_and_others_are_refused() {
+    fn parity_and_no_deduplication_are_features_and_others_are_refused() {
         for percent in [0, 1, 25] {
             let config = config().with_parity(percent);
             assert_eq!(config.parity_percent(), percent);
             assert_eq!(config.unknown_features(), None);
             assert_eq!(config.features == 0, percent == 0, "older programs refuse parity");
+            let apart = config.with_dedup(false);
+            assert_eq!((apart.dedup(), config.dedup()), (false, true));
+            assert_eq!((apart.parity_percent(), apart.unknown_features()), (percent, None));
+            assert_eq!(apart.features & 2, 2, "older programs refuse it");
+            assert_eq!(apart.with_dedup(true), config);
         }
-        for features in [1, 2, 3, 1 << 8, 1 | 26 << 8, 1 | 3 << 8 | 1 << 16, 1 | 3 << 8 | 1 << 63] {
+        for features in
+            [1, 3, 4, 6, 1 << 8, 1 | 26 << 8, 1 | 3 << 8 | 1 << 16, 1 | 3 << 8 | 1 << 63]
+        {
             let unknown = Config { features, ..config() };
             assert_eq!(unknown.unknown_features(), Some(features));
         }

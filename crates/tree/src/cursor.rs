@@ -133,6 +133,11 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         }
     }
 
+    /// What the ids of all pages with the content of `id` have in common.
+    pub(crate) fn content_of(&self, id: &ObjectId) -> ObjectId {
+        self.source.content_of(id)
+    }
+
     /// Pages that begin exactly here, the largest first: what could be skipped as a whole. Empty
     /// inside of a leaf.
     pub(crate) fn heads(&mut self) -> Result<Vec<ObjectId>, S::Error> {

@@ -12,7 +12,7 @@ pub enum Change {
     Added(Entry),
     /// Only in the first.
     Removed(Entry),
-    /// In both, not equal.
+    /// In both, not equal: at least in the ids of their content.
     Modified(Entry, Entry),
 }
 
@@ -53,9 +53,11 @@ fn skip_equal<S: PageSource>(
         return Ok(false);
     }
     let (of_left, of_right) = (left.heads()?, right.heads()?);
-    let Some(same) = of_left.iter().find(|id| of_right.contains(id)) else { return Ok(false) };
-    left.skip_head(same)?;
-    right.skip_head(same)?;
+    let twin = |id| of_right.iter().find(|other| left.content_of(other) == left.content_of(id));
+    let same = of_left.iter().find_map(|id| Some((id, twin(id)?)));
+    let Some((id, twin)) = same else { return Ok(false) };
+    left.skip_head(id)?;
+    right.skip_head(twin)?;
     Ok(true)
 }
 

@@ -46,6 +46,11 @@ pub trait PageSource {
 
     /// The page `id`.
     fn get(&self, id: &ObjectId) -> Result<Arc<PageData>, Self::Error>;
+
+    /// What the ids of all pages with the same content as `id` have in common: mostly the id.
+    fn content_of(&self, id: &ObjectId) -> ObjectId {
+        *id
+    }
 }
 
 #[cfg(test)]

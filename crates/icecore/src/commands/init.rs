@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Create a repository.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo s3://bucket/prefix\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity needs its share of the space and some time in each backup. With 3 %, every 8 MiB can lose 62 sectors (248 KiB in a row): restores still work, and `icecore check --repair` repairs the sectors. It does not replace a second copy: if the disk is lost, so is its parity."
+    after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo s3://bucket/prefix\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/images --dedup off\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity needs its share of the space and some time in each backup. With 3 %, every 8 MiB can lose 62 sectors (248 KiB in a row): restores still work, and `icecore check --repair` repairs the sectors. It does not replace a second copy: if the disk is lost, so is its parity."
 )]
 pub(crate) struct Init {
     /// What chunk sizes reveal to an observer of the storage. With `hardened` they reveal nothing about the key.
@@ -23,6 +23,10 @@ pub(crate) struct Init {
     /// later.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=25))]
     parity: u32,
+    /// Whether backups share equal data. With `off` each backup stores all of its own: damage reaches one snapshot only,
+    /// and each takes the space of a first backup. Cannot be changed later.
+    #[arg(long, value_enum, default_value = "on")]
+    dedup: Dedup,
     #[command(flatten)]
     cost: PasswordCost,
 }
@@ -35,6 +39,16 @@ pub(crate) enum Privacy {
     Standard,
     /// Chunk boundaries reveal nothing about the key; slower.
     Hardened,
+}
+
+/// Whether backups share equal data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Dedup {
+    /// Equal data is stored once.
+    On,
+    /// Each backup stores all of its data.
+    Off,
 }
 
 impl From<Privacy> for api::domains::Privacy {
@@ -52,6 +66,7 @@ struct Made {
     location: String,
     privacy: Privacy,
     parity_percent: u32,
+    dedup: Dedup,
     key: String,
 }
 
@@ -66,7 +81,8 @@ impl Init {
             Privacy::Hardened => crypto::Privacy::Hardened,
         };
         let (parity_percent, kdf) = (self.parity, self.cost.kdf(None));
-        let options = InitOptions { privacy, parity_percent, kdf, ..InitOptions::default() };
+        let dedup = self.dedup == Dedup::On;
+        let options = InitOptions { privacy, parity_percent, dedup, kdf, ..InitOptions::default() };
         let repository = UnlockedRepository::init(storage, secret.slot(), options)
             .map_err(|error| context.failure(error))?;
         let id = repository.store.config().repository;
@@ -82,6 +98,7 @@ impl Init {
             location,
             privacy: self.privacy,
             parity_percent: self.parity,
+            dedup: self.dedup,
             key: repository.slot.id.to_string(),
         };
         context.out.summary(Code::Complete, &made)

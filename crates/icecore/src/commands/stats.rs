@@ -58,6 +58,7 @@ struct Summary {
     privacy: Privacy,
     /// Parity of all that is stored, in per cent; 0 for none.
     parity_percent: u32,
+    dedup: bool,
     /// What the repository contains; known only on the machine that holds it.
     #[serde(flatten)]
     totals: Option<RepositoryTotals>,
@@ -95,9 +96,16 @@ impl Stats {
             crypto::Privacy::Standard => Privacy::Standard,
             crypto::Privacy::Hardened => Privacy::Hardened,
         };
-        let parity_percent = repository.store.config().parity_percent();
-        let summary =
-            Summary { privacy, parity_percent, totals, bytes_of_snapshots, reduction_factor };
+        let config = repository.store.config();
+        let (parity_percent, dedup) = (config.parity_percent(), config.dedup());
+        let summary = Summary {
+            privacy,
+            parity_percent,
+            dedup,
+            totals,
+            bytes_of_snapshots,
+            reduction_factor,
+        };
         context.out.print(&text(&summary, all.len()))?;
         context.out.print(&settings(&summary))?;
         context.out.summary(Code::Complete, &summary)
@@ -159,7 +167,8 @@ fn settings(summary: &Summary) -> String {
         0 => "no parity".to_owned(),
         percent => format!("{percent} % parity"),
     };
-    format!("privacy: {}; {parity}", summary.privacy)
+    let dedup = if summary.dedup { "" } else { "; no deduplication between backups" };
+    format!("privacy: {}; {parity}{dedup}", summary.privacy)
 }
 
 fn text(summary: &Summary, snapshots: usize) -> String {

@@ -42,7 +42,7 @@ impl<'a> BackupContext<'a> {
         sealer: &'a Sealer,
         pages: &'a PageWriter<'a>,
     ) -> Result<Self> {
-        let (ids, chunker) = (&repository.keys.writer.ids, repository.chunker()?);
+        let (ids, chunker) = (pages.ids(), repository.chunker()?);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let compressors = CompressorPool::new(options, cores)?;
         let throttle = Throttle::new(&options.limits, progress);

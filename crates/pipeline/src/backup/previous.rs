@@ -42,7 +42,8 @@ pub(super) fn previous_pages<'a>(
     previous: Option<&StoredSnapshot>,
     monitor: &dyn BackupMonitor,
 ) -> Result<Option<PageReader<'a>>> {
-    let Some(previous) = previous.filter(|_| !options.full) else { return Ok(None) };
+    let is_read = !options.full && repository.store.config().dedup();
+    let Some(previous) = previous.filter(|_| is_read) else { return Ok(None) };
     let cache = options.cache.as_deref();
     let is_cached = cache.is_some_and(|cache| cache.has(&previous.head.root));
     if repository.reader_keys().is_err() && !is_cached {

@@ -69,8 +69,13 @@ fn write_snapshot(
     let sealer = repository.sealer()?;
     let (previous, session) = begin_session(repository, lease, options, &sealer, monitor)?;
     let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
-    let ids = &repository.keys.writer.ids;
-    let page_writer = PageWriter::new(&*session, &sealer, ids, options.cache.as_deref())?;
+    if options.skip_if_unchanged && !repository.store.config().dedup() {
+        monitor.note("--skip-if-unchanged does nothing here: without deduplication each backup is stored as a whole");
+    }
+    let ids = repository.backup_ids(&source, previous.as_ref().map(|stored| stored.name.id));
+    // What is kept of pages is never met again in another backup.
+    let cache = options.cache.as_deref().filter(|_| !ids.is_per_backup());
+    let page_writer = PageWriter::new(&*session, &sealer, &ids, cache)?;
     let shared = BackupContext::new(
         repository,
         options,

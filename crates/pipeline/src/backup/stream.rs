@@ -48,7 +48,8 @@ pub fn run_stream(
         let source = manifest::source_id(repository, &options.node, &options.paths);
         let previous = newest(repository, options, monitor)?;
         let (sealer, session) = begin(repository, writer)?;
-        let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
+        let ids = repository.backup_ids(&source, previous.as_ref().map(|stored| stored.name.id));
+        let pages = PageWriter::new(&*session, &sealer, &ids, None)?;
         let shared =
             BackupContext::new(repository, options, progress, monitor, &*session, &sealer, &pages)?;
         let (content, size, mut counters) = store(&shared, input)?;

@@ -59,8 +59,8 @@ impl<'a> ContentReader<'a> {
             Segment::Hole(length) => return self.zeros(*length, output),
             Segment::Data(id, length) => (id, *length),
         };
-        let name = |bytes: &[u8]| self.repository.keys.writer.ids.chunk_id(bytes);
-        let bytes = self.repository.blocks()?.object(id, &mut self.scratch, name)?;
+        let is_named = |bytes: &[u8]| self.repository.keys.writer.ids.is_chunk(id, bytes);
+        let bytes = self.repository.blocks()?.object(id, &mut self.scratch, is_named)?;
         if bytes.len() != length as usize {
             return Err(Error::WrongContent(*id));
         }

@@ -1,7 +1,7 @@
 //! The differences between two snapshots, as a user sees them.
 
 use super::cursor;
-use super::find::{same_attributes, same_version};
+use super::find::{comparable, same_attributes};
 use crate::Result;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
@@ -41,7 +41,7 @@ impl Difference {
         self.now.as_ref().or(self.before.as_ref()).map_or(&[], |entry| &entry.path)
     }
 
-    fn of(change: Change) -> Option<Self> {
+    fn of(pages: &PageReader<'_>, change: Change) -> Option<Self> {
         Some(match change {
             Change::Added(now) => {
                 Self { kind: DifferenceKind::Added, before: None, now: Some(now) }
@@ -50,7 +50,7 @@ impl Difference {
                 Self { kind: DifferenceKind::Removed, before: Some(before), now: None }
             }
             Change::Modified(before, now) => {
-                let kind = kind_of(&before, &now)?;
+                let kind = kind_of(&comparable(pages, &before), &comparable(pages, &now))?;
                 Self { kind, before: Some(before), now: Some(now) }
             }
         })
@@ -65,7 +65,6 @@ fn kind_of(before: &Entry, now: &Entry) -> Option<DifferenceKind> {
     } else if before.mtime != now.mtime || !same_attributes(before, now) {
         Some(DifferenceKind::Attributes)
     } else {
-        debug_assert!(same_version(before, now));
         None
     }
 }
@@ -79,7 +78,7 @@ pub fn run(
     mut visit: impl FnMut(Difference) -> Result<()>,
 ) -> Result<()> {
     let (mut left, mut right) = (cursor(pages, from), cursor(pages, to));
-    tree::diff(&mut left, &mut right, |change| match Difference::of(change) {
+    tree::diff(&mut left, &mut right, |change| match Difference::of(pages, change) {
         Some(found) if found.path() == path || is_below(found.path(), path) => visit(found),
         _ => Ok(()),
     })

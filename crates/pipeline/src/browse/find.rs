@@ -7,10 +7,12 @@ use super::{below, cursor};
 use crate::Result;
 use crate::manifest::Snapshot;
 use crate::pages::PageReader;
-use format::entry::{Entry, compare_paths};
+use format::entry::{Attributes, Content, Entry, Segment, compare_paths};
 use ids::ObjectId;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use tree::{Change, diff};
+use std::sync::Arc;
+use tree::{Change, PageSource, diff};
 
 /// A version of an object.
 #[derive(Clone, Debug)]
@@ -39,7 +41,7 @@ pub fn versions<'a>(
     found.sort_by(|a, b| {
         compare_paths(&a.entry.path, &b.entry.path).then_with(|| since(a).cmp(&since(b)))
     });
-    Ok(collapsed(found))
+    Ok(collapsed(pages, found))
 }
 
 fn since(version: &Version<'_>) -> Option<format::entry::Time> {
@@ -67,7 +69,7 @@ fn search<'a>(
             match change {
                 Change::Added(entry) if wanted(&entry) => open.begin(entry, at + 1),
                 Change::Removed(entry) => open.end(&entry.path, &chain[..=at]),
-                Change::Modified(before, now) if !same_version(&before, &now) => {
+                Change::Modified(before, now) if !same_version(pages, &before, &now) => {
                     open.end(&before.path, &chain[..=at]);
                     if wanted(&now) {
                         open.begin(now, at + 1);
@@ -111,12 +113,12 @@ impl<'a> Open<'_, 'a> {
 }
 
 /// Merges equal versions that disappeared and came back, or that several sources contain.
-fn collapsed(found: Vec<Version<'_>>) -> Vec<Version<'_>> {
-    let mut all: Vec<Version<'_>> = Vec::with_capacity(found.len());
+fn collapsed<'a>(pages: &PageReader<'_>, found: Vec<Version<'a>>) -> Vec<Version<'a>> {
+    let mut all: Vec<Version<'a>> = Vec::with_capacity(found.len());
     for version in found {
         let of_path =
             all.iter_mut().rev().take_while(|other| other.entry.path == version.entry.path);
-        match of_path.into_iter().find(|other| same_version(&other.entry, &version.entry)) {
+        match of_path.into_iter().find(|other| same_version(pages, &other.entry, &version.entry)) {
             Some(same) => same.snapshots.extend(version.snapshots),
             None => all.push(version),
         }
@@ -128,8 +130,31 @@ fn collapsed(found: Vec<Version<'_>>) -> Vec<Version<'_>> {
 }
 
 /// Whether two entries are the same version to a user: inode numbers and change times do not count.
-pub fn same_version(a: &Entry, b: &Entry) -> bool {
+fn same_version(pages: &PageReader<'_>, a: &Entry, b: &Entry) -> bool {
+    let (a, b) = (&*comparable(pages, a), &*comparable(pages, b));
     a.content == b.content && a.size == b.size && a.mtime == b.mtime && same_attributes(a, b)
+}
+
+/// `entry` with ids that are those of all snapshots with the same content: without deduplication each backup has its
+/// own.
+pub(crate) fn comparable<'e>(pages: &PageReader<'_>, entry: &'e Entry) -> Cow<'e, Entry> {
+    if pages.has_dedup() {
+        return Cow::Borrowed(entry);
+    }
+    let segment = |segment: &Segment| match segment {
+        Segment::Data(id, length) => Segment::Data(pages.content_of(id), *length),
+        Segment::Hole(length) => Segment::Hole(*length),
+    };
+    let content = match &entry.content {
+        Content::Segments(segments) => Content::Segments(segments.iter().map(segment).collect()),
+        Content::Lists(lists) => {
+            Content::Lists(lists.iter().map(|id| pages.content_of(id)).collect())
+        }
+        other => other.clone(),
+    };
+    let xattr_runs = entry.attributes.xattr_runs.iter().map(segment).collect();
+    let attributes = Arc::new(Attributes { xattr_runs, ..entry.attributes.as_ref().clone() });
+    Cow::Owned(Entry { content, attributes, ..entry.clone() })
 }
 
 /// Whether kind, mode, owner, flags and extended attributes are equal.

@@ -233,8 +233,9 @@ impl Finisher<'_> {
                 Segment::Hole(length) => job.hole(offset, length, shared),
                 Segment::Data(id, length) => {
                     job.expect_piece();
-                    let name = |bytes: &[u8]| shared.repository.keys.writer.ids.chunk_id(bytes);
-                    match shared.blocks.object(&id, &mut scratch, name) {
+                    let ids = &shared.repository.keys.writer.ids;
+                    let is_named = |bytes: &[u8]| ids.is_chunk(&id, bytes);
+                    match shared.blocks.object(&id, &mut scratch, is_named) {
                         Ok(bytes) if bytes.len() == length as usize => {
                             job.write(offset, &bytes, shared)
                         }

@@ -118,7 +118,7 @@ fn content(
     for run in RunReader::of(pages, entry) {
         let equal = match run.map_err(|error| error.to_string())? {
             Segment::Data(id, length) => {
-                same(&file, length.into(), buffer, |read| ids.chunk_id(read) == id)?
+                same(&file, length.into(), buffer, |read| ids.is_chunk(&id, read))?
             }
             Segment::Hole(length) => zeros(&file, length, buffer)?,
         };

@@ -197,7 +197,7 @@ fn fetch(shared: &RestoreContext<'_>, used: &ChunkUse, scratch: &mut Scratch) ->
 /// Whether `chunk` is what the file needs. A wrong length would overwrite what follows.
 fn is_right(shared: &RestoreContext<'_>, used: &ChunkUse, chunk: &[u8]) -> bool {
     chunk.len() == used.length as usize
-        && shared.repository.keys.writer.ids.chunk_id(chunk) == used.id
+        && shared.repository.keys.writer.ids.is_chunk(&used.id, chunk)
 }
 
 /// Writes a chunk that was verified against its id.

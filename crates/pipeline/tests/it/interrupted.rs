@@ -21,7 +21,7 @@ fn source(folder: &TestFolder) {
 }
 
 /// Cancels at the write number `at` of a backup.
-fn cancelled_at(folder: &TestFolder, at: usize) {
+pub(crate) fn cancelled_at(folder: &TestFolder, at: usize) {
     let progress = Arc::new(Progress::default());
     let (mut appends, cancel) = (0, progress.clone());
     let plan = Plan::watched(Box::new(move |call| {

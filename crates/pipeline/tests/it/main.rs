@@ -42,3 +42,4 @@ mod simulated;
 mod streams;
 mod testkit;
 mod volume;
+mod without_dedup;

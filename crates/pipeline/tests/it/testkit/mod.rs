@@ -205,12 +205,12 @@ pub(crate) fn init(storage: Arc<dyn Storage>, chunks: chunker::Params) -> Unlock
 }
 
 pub(crate) fn init_with_parity(storage: Arc<dyn Storage>, percent: u32) -> UnlockedRepository {
-    let options = InitOptions {
-        chunks: SMALL_CHUNKS,
-        kdf: CHEAP,
-        parity_percent: percent,
-        ..InitOptions::default()
-    };
+    init_as(storage, InitOptions { parity_percent: percent, ..InitOptions::default() })
+}
+
+/// A cheap repository with the other settings of `options`.
+pub(crate) fn init_as(storage: Arc<dyn Storage>, options: InitOptions) -> UnlockedRepository {
+    let options = InitOptions { chunks: SMALL_CHUNKS, kdf: CHEAP, ..options };
     UnlockedRepository::init(storage, PASSWORD, options).unwrap()
 }
 
