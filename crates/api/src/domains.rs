@@ -28,6 +28,28 @@ impl fmt::Display for Privacy {
     }
 }
 
+/// Whether backups share equal data.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dedup {
+    /// Equal data of all backups is stored once.
+    #[default]
+    On,
+    /// Each backup stores all of its data.
+    Off,
+}
+
+impl fmt::Display for Dedup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::On => "on",
+            Self::Off => "off",
+        })
+    }
+}
+
 /// Maximum parity of a repository, in percent.
 pub const PARITY_PERCENT_MAX: u32 = 25;
 
@@ -40,6 +62,16 @@ pub struct Settings {
     /// Parity of everything stored, in percent; 0 for none.
     #[serde(default)]
     pub parity_percent: u32,
+    /// Whether backups share equal data.
+    #[serde(default)]
+    pub dedup: Dedup,
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { privacy, parity_percent, dedup } = self;
+        write!(f, "{privacy} privacy, {parity_percent} % parity and deduplication {dedup}")
+    }
 }
 
 /// Requested settings; a missing one may have any value.
@@ -49,6 +81,8 @@ pub struct WantedSettings {
     pub privacy: Option<Privacy>,
     /// Parity in percent.
     pub parity_percent: Option<u32>,
+    /// Whether backups share equal data.
+    pub dedup: Option<Dedup>,
 }
 
 impl WantedSettings {
@@ -57,6 +91,7 @@ impl WantedSettings {
         Settings {
             privacy: self.privacy.unwrap_or_default(),
             parity_percent: self.parity_percent.unwrap_or_default(),
+            dedup: self.dedup.unwrap_or_default(),
         }
     }
 
@@ -64,6 +99,7 @@ impl WantedSettings {
     pub fn fit(self, settings: Settings) -> bool {
         self.privacy.is_none_or(|privacy| privacy == settings.privacy)
             && self.parity_percent.is_none_or(|percent| percent == settings.parity_percent)
+            && self.dedup.is_none_or(|dedup| dedup == settings.dedup)
     }
 }
 

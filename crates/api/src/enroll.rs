@@ -1,7 +1,7 @@
 //! Enrollment: a machine becomes a node.
 
 use crate::Name;
-use crate::domains::{Privacy, Settings};
+use crate::domains::{Dedup, Privacy, Settings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -59,14 +59,18 @@ pub struct NewToken {
     /// Parity in percent, 0 to 25, if the domain is created; 0 when missing. An existing domain must have this value.
     #[serde(default)]
     pub parity_percent: Option<u32>,
+    /// Whether backups to the domain share equal data, if it is created; `on` when missing. An existing domain must have
+    /// this value.
+    #[serde(default)]
+    pub dedup: Option<Dedup>,
 }
 
 impl NewToken {
     /// A request for `node`, with a managed domain of its own.
     pub fn of(node: Name) -> Self {
         let (domain, keys, role, valid_secs) = Default::default();
-        let (storage, pool, privacy, parity_percent) = Default::default();
-        Self { node, domain, keys, role, valid_secs, storage, pool, privacy, parity_percent }
+        let (storage, pool, privacy, parity_percent, dedup) = Default::default();
+        Self { node, domain, keys, role, valid_secs, storage, pool, privacy, parity_percent, dedup }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::found;
 use crate::sql::{Row, Word, values};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
-use api::domains::Settings;
+use api::domains::{Dedup, Settings};
 use api::enroll::KeyMode;
 
 /// A domain.
@@ -29,7 +29,7 @@ pub struct Domain {
     pub settings: Settings,
 }
 
-const COLUMNS: &str = "name, keys, repository, sealed, made, storage, privacy, parity, pool";
+const COLUMNS: &str = "name, keys, repository, sealed, made, storage, privacy, parity, pool, dedup";
 
 fn domain(row: &Row) -> Result<Domain> {
     Ok(Domain {
@@ -39,7 +39,11 @@ fn domain(row: &Row) -> Result<Domain> {
         sealed: row.get(3)?,
         made: row.get(4)?,
         storage: row.get::<Option<Word<_>>>(5)?.map(|word| word.0),
-        settings: Settings { privacy: row.get::<Word<_>>(6)?.0, parity_percent: row.get(7)? },
+        settings: Settings {
+            privacy: row.get::<Word<_>>(6)?.0,
+            parity_percent: row.get(7)?,
+            dedup: row.get::<Word<_>>(9)?.0,
+        },
         pool: row.get::<Option<Word<_>>>(8)?.map(|word| word.0),
     })
 }
@@ -74,8 +78,8 @@ impl Catalog {
         self.change(|change| {
             let added = change.execute(
                 "INSERT INTO domains
-                 (name, keys, folder, repository, sealed, made, storage, privacy, parity, pool)
-                 VALUES ($1, $2, $1, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+                 (name, keys, folder, repository, sealed, made, storage, privacy, parity, pool, dedup)
+                 VALUES ($1, $2, $1, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
                 values![
                     Word(&new.name),
                     Word(new.keys),
@@ -86,20 +90,22 @@ impl Catalog {
                     Word(new.settings.privacy),
                     new.settings.parity_percent,
                     new.pool.as_ref().map(Word),
+                    Word(new.settings.dedup),
                 ],
             )?;
             if added == 0 {
                 return Err(Error::Exists { what: "domain", name: new.name.to_string() });
             }
             let place = new.storage.as_ref().map(|storage| format!(", on {storage}"));
-            let (keys, Settings { privacy, parity_percent }) = (new.keys, new.settings);
+            let (keys, Settings { privacy, parity_percent, dedup }) = (new.keys, new.settings);
             let parity = match parity_percent {
                 0 => String::new(),
                 percent => format!(", {percent} % parity"),
             };
+            let dedup = if dedup == Dedup::Off { ", no deduplication" } else { "" };
             let pool = new.pool.as_ref().map(|pool| format!(", in the pool {pool}"));
             let place = place.or(pool).unwrap_or_default();
-            let detail = format!("{keys:?} keys, {privacy} privacy{parity}{place}");
+            let detail = format!("{keys:?} keys, {privacy} privacy{parity}{dedup}{place}");
             note(change, by, "domain.add", new.name.as_str(), &detail)
         })
     }
@@ -177,7 +183,8 @@ mod tests {
         let (_folder, catalog) = on.catalog();
         let name: Name = "web".parse().unwrap();
         let (keys, sealed) = (KeyMode::Managed, Some(vec![1, 2]));
-        let settings = Settings { privacy: Privacy::Hardened, parity_percent: 3 };
+        let settings =
+            Settings { privacy: Privacy::Hardened, parity_percent: 3, dedup: Dedup::Off };
         let (repository, storage, name_too) = (None, None, name.clone());
         let new = Domain {
             name: name_too,

@@ -1,6 +1,7 @@
 //! Versions of the tables: steps forward only, with a copy of the catalog before each. A step that was released never
 //! changes.
 
+mod dedup;
 mod job_labels;
 mod looking;
 mod move_rates;
@@ -32,6 +33,7 @@ pub(crate) const STEPS: &[&str] = &[
     pools::STEP,
     moves::STEP,
     move_rates::STEP,
+    dedup::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

@@ -71,8 +71,9 @@ impl Catalog {
             let old = "DELETE FROM tokens WHERE expires < $1";
             change.execute(old, values![by.now_secs.saturating_sub(REMEMBER_SECS)])?;
             change.execute(
-                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage, privacy, parity, pool)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+                "INSERT INTO tokens (hash, node, domain, role, keys, made, expires, storage, privacy, parity, pool,
+                     dedup)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
                 values![
                     hash,
                     Word(&terms.node),
@@ -85,6 +86,7 @@ impl Catalog {
                     terms.settings.privacy.map(Word),
                     terms.settings.parity_percent,
                     terms.pool.as_ref().map(Word),
+                    terms.settings.dedup.map(Word),
                 ],
             )?;
             let detail = format!("domain {}, {:?}", terms.domain, terms.role);
@@ -125,7 +127,7 @@ impl Catalog {
 
 fn token(look: &Sql<'_>, hash: &TokenHash, request: &[u8; 32], now_secs: i64) -> Result<TokenUse> {
     let select =
-        "SELECT node, domain, role, keys, expires, request, answer, storage, privacy, parity, pool
+        "SELECT node, domain, role, keys, expires, request, answer, storage, privacy, parity, pool, dedup
          FROM tokens WHERE hash = $1";
     let row = look.row(select, values![hash], |row| {
         let terms = TokenTerms {
@@ -139,6 +141,7 @@ fn token(look: &Sql<'_>, hash: &TokenHash, request: &[u8; 32], now_secs: i64) ->
             settings: WantedSettings {
                 privacy: row.get::<Option<Word<_>>>(8)?.map(|word| word.0),
                 parity_percent: row.get(9)?,
+                dedup: row.get::<Option<Word<_>>>(11)?.map(|word| word.0),
             },
         };
         let answer: Option<Json<EnrollReply>> = row.get(6)?;

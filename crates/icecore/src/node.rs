@@ -20,7 +20,7 @@ use crate::options::Global;
 use crate::out::Out;
 use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
-use api::domains::{Privacy, Settings};
+use api::domains::{Dedup, Privacy, Settings};
 use api::enroll::{KeyMode, Role};
 use crypto::SlotSecret;
 use memory::Memory;
@@ -182,19 +182,22 @@ impl Node {
         agent.keys == KeyMode::Client && agent.repository.is_none()
     }
 
-    /// A server that shows other privacy or parity than at enrollment would make the node store in a form that
-    /// tells more.
+    /// A server that shows other settings than at enrollment would make the node store in a form that tells more.
     fn check_settings(&self, repository: &UnlockedRepository) -> Result<()> {
         let wanted = self.identity.agent.settings;
-        let (privacy, parity) =
-            (repository.slot.privacy, repository.store.config().parity_percent());
-        if privacy == privacy_of(wanted.privacy) && parity == wanted.parity_percent {
+        let config = repository.store.config();
+        let privacy = match repository.slot.privacy {
+            crypto::Privacy::Standard => Privacy::Standard,
+            crypto::Privacy::Hardened => Privacy::Hardened,
+        };
+        let dedup = if config.dedup() { Dedup::On } else { Dedup::Off };
+        let shown = Settings { privacy, parity_percent: config.parity_percent(), dedup };
+        if shown == wanted {
             return Ok(());
         }
-        let shown = if privacy == crypto::Privacy::Hardened { "hardened" } else { "standard" };
-        let (domain, Settings { privacy, parity_percent }) = (&self.identity.agent.domain, wanted);
+        let domain = &self.identity.agent.domain;
         let message = format!(
-            "the repository of the domain '{domain}' has {shown} privacy and {parity} % parity, but this machine enrolled for {privacy} privacy and {parity_percent} % parity; nothing was stored"
+            "the repository of the domain '{domain}' has {shown}, but this machine enrolled for {wanted}; nothing was stored"
         );
         Err(Failure::new(Code::Damage, message).hint(
             "Ask the administrator of the server. To accept the domain as it is: icecore agent enroll --replace URL TOKEN",

@@ -8,7 +8,7 @@ use crate::pools::Pools;
 use crate::sealing::MasterKey;
 use crate::{Error, Result, now_secs, random};
 use api::Name;
-use api::domains::{Privacy, Settings, WantedSettings};
+use api::domains::{Dedup, Privacy, Settings, WantedSettings};
 use api::enroll::{KeyMode, Role};
 use catalog::domains::Domain;
 use catalog::{By, Catalog};
@@ -116,6 +116,7 @@ impl DomainKeys {
         let (privacy, now_secs) = (material.privacy as u8, now_secs());
         let config = Config::new(material.repository, root_key, now_secs, privacy, chunk_bytes);
         let config = config.with_parity(domain.settings.parity_percent);
+        let config = config.with_dedup(domain.settings.dedup == Dedup::On);
         let config = config.signed(|settings| material.sign_config(settings));
         let list = KeyList::new(material.repository).with_entries([own.entry()], now_secs)?;
         let key_list = with_random(|random| list.sign(&material, &[], random))??;
@@ -315,11 +316,10 @@ fn other_keys(domain: &Domain) -> Error {
 
 /// The error for other settings than an existing domain has.
 pub(crate) fn other_settings(domain: &Domain) -> Error {
-    let (name, Settings { privacy, parity_percent }) = (&domain.name, domain.settings);
-    let message = format!(
-        "the domain '{name}' has {privacy} privacy and {parity_percent} % parity, and that cannot be changed"
-    );
-    let hint = "Name a new domain with --domain, or leave out --privacy and --parity.".to_owned();
+    let (name, settings) = (&domain.name, domain.settings);
+    let message = format!("the domain '{name}' has {settings}, and that cannot be changed");
+    let hint =
+        "Name a new domain with --domain, or leave out --privacy, --parity and --dedup.".to_owned();
     Error::Unfit { message, hint }
 }
 

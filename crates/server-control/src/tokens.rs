@@ -84,11 +84,11 @@ impl Tokens {
 
     /// An existing domain keeps its settings.
     fn settings_of(&self, domain: &Name, new: &NewToken) -> Result<WantedSettings> {
-        let (privacy, parity_percent) = (new.privacy, new.parity_percent);
+        let (privacy, parity_percent, dedup) = (new.privacy, new.parity_percent, new.dedup);
         if parity_percent.is_some_and(|percent| percent > PARITY_PERCENT_MAX) {
             return Err(Error::Usage(format!("parity is 0 to {PARITY_PERCENT_MAX} per cent")));
         }
-        let wanted = WantedSettings { privacy, parity_percent };
+        let wanted = WantedSettings { privacy, parity_percent, dedup };
         match self.catalog.domain(domain)? {
             Some(domain) if !wanted.fit(domain.settings) => Err(other_settings(&domain)),
             _ => Ok(wanted),

@@ -60,6 +60,15 @@ impl From<Privacy> for api::domains::Privacy {
     }
 }
 
+impl From<Dedup> for api::domains::Dedup {
+    fn from(dedup: Dedup) -> Self {
+        match dedup {
+            Dedup::On => Self::On,
+            Dedup::Off => Self::Off,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Made {
     repository: String,

@@ -1,7 +1,7 @@
 //! Keys of client-held domains: made here, never sent to the server.
 
 use crate::failure::{Failure, Result};
-use api::domains::Settings;
+use api::domains::{Dedup, Settings};
 use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
 use ids::KeyEpoch;
 use pipeline::environment::Environment;
@@ -55,8 +55,9 @@ pub(crate) fn waiting_recovery(folder: &Path) -> Result<Option<(PathBuf, Zeroizi
 
 /// What the domain wants.
 fn options(settings: Settings) -> InitOptions {
-    let Settings { privacy, parity_percent } = settings;
-    InitOptions { privacy: super::privacy_of(privacy), parity_percent, ..InitOptions::default() }
+    let Settings { privacy, parity_percent, dedup } = settings;
+    let (privacy, dedup) = (super::privacy_of(privacy), dedup == Dedup::On);
+    InitOptions { privacy, parity_percent, dedup, ..InitOptions::default() }
 }
 
 /// Removes it from this machine.

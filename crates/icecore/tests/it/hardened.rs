@@ -6,7 +6,7 @@ use crate::storage_servers::Site;
 use std::fs;
 
 /// A command on the node whose folder is `folder`.
-fn node(machine: &Machine, folder: &str, words: &[&str]) -> Ran {
+pub(crate) fn node(machine: &Machine, folder: &str, words: &[&str]) -> Ran {
     let mut command = machine.command(words);
     ended(command.env_remove("ICECORE_REPO").env("ICECORE_AGENT_DIR", machine.path(folder)))
 }
@@ -79,9 +79,44 @@ fn a_domain_on_a_storage_server_is_made_as_the_token_says() {
             let lines = text.lines().filter(|line| !line.starts_with("repository"));
             fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
             let refused = site.node(node, &["backup", &site.folder("source")]).ends(13);
-            assert!(refused.stderr.contains("privacy and parity"), "{}", refused.stderr);
+            assert!(
+                refused.stderr.contains("privacy, parity and deduplication"),
+                "{}",
+                refused.stderr
+            );
         }
     }
+}
+
+/// Bytes that a backup sent.
+fn sent(ran: Ran) -> u64 {
+    ran.ends(0).last()["report"]["bytes_transferred"].as_u64().unwrap()
+}
+
+#[test]
+fn in_a_domain_without_deduplication_each_backup_is_stored_as_a_whole() {
+    let site = Site::new();
+    site.machine.write("noise", &random(500_000));
+    let places = [("here", &[][..]), ("there", &["--on", "disk"][..])];
+    for (place, on) in places {
+        for keys in ["managed", "client"] {
+            let name = format!("{place}-{keys}");
+            let words = [&["--keys", keys, "--dedup", "off"], on].concat();
+            site.enroll_in(&name, &words);
+            let backup = || site.node(&name, &["backup", &site.folder("source"), "--json"]);
+            let [first, second] = [sent(backup()), sent(backup())];
+            assert!(first > 500_000 && second > 500_000, "{name}: {first}, then {second}");
+            site.restores(&name, &["--verify"]);
+            let again =
+                site.node(&name, &["backup", &site.folder("source"), "--skip-if-unchanged"]);
+            assert!(again.ends(0).stderr.contains("stored as a whole"), "{name}");
+            site.node(&name, &["check", "--read-data"]).ends(0);
+        }
+    }
+    let domains = site.govern(&["domains", "--json"]).ends(0).lines();
+    assert!(domains[..4].iter().all(|domain| domain["dedup"] == "off"), "{domains:?}");
+    let refused = site.govern(&["token", "x", "--domain", "here-client", "--dedup", "on"]);
+    assert!(refused.ends(2).stderr.contains("deduplication off, and that cannot be changed"));
 }
 
 #[test]
@@ -93,7 +128,11 @@ fn a_domain_that_is_there_keeps_its_privacy() {
     assert_eq!(stored(&machine, "web"), (1, 0));
     let words = ["token", "db", "--domain", "web", "--privacy", "hardened"];
     let refused = govern(&machine, &words).ends(2);
-    assert!(refused.stderr.contains("has standard privacy and 0 % parity"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("has standard privacy, 0 % parity and deduplication on"),
+        "{}",
+        refused.stderr
+    );
     let refused = govern(&machine, &["token", "db", "--domain", "web", "--parity", "3"]).ends(2);
     assert!(refused.stderr.contains("cannot be changed"), "{}", refused.stderr);
     // Two tokens for one domain, before it is there: the first machine makes it.
@@ -164,7 +203,7 @@ fn a_node_makes_no_other_repository_than_its_domain_must_have() {
     fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
     let source = machine.source();
     let refused = node(&machine, "own", &["backup", source.to_str().unwrap()]).ends(13);
-    assert!(refused.stderr.contains("privacy and parity"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("privacy, parity and deduplication"), "{}", refused.stderr);
     assert!(!machine.path("data/pool/domains/own/config").exists());
 }
 

@@ -5,7 +5,7 @@ use super::writing::is_writable;
 use super::{Answer, RequestHandler};
 use crate::faults;
 use crate::receipts::Receipts;
-use api::domains::{Privacy, Settings};
+use api::domains::{Dedup, Privacy, Settings};
 use protocol::Packet;
 use protocol::fault::{Code, fault};
 use protocol::packet::{PathBytes, Purpose};
@@ -131,11 +131,11 @@ impl RequestHandler {
             faults::of_engine(&repository::Error::damaged("the settings", reason))
         })?;
         // What the administrator wanted of the domain: only now can it be had.
-        let made_with = (u32::from(config.privacy), config.parity_percent());
+        let made_with = (u32::from(config.privacy), config.parity_percent(), config.dedup());
         let is_wanted = |wanted: &Settings| made_with == numbers(*wanted);
         if !access.settings.as_ref().is_none_or(is_wanted) {
             return Err(faults::not_allowed(
-                "the repository does not have the privacy and parity of its domain",
+                "the repository does not have the privacy, parity and deduplication of its domain",
             ));
         }
         let made = self.shared.domains.init(&access.path, config, keys);
@@ -144,13 +144,13 @@ impl RequestHandler {
     }
 }
 
-/// Privacy and parity as the settings of a repository have them.
-fn numbers(settings: Settings) -> (u32, u32) {
+/// Privacy, parity and deduplication as the settings of a repository have them.
+fn numbers(settings: Settings) -> (u32, u32, bool) {
     let privacy = match settings.privacy {
         Privacy::Standard => 1,
         Privacy::Hardened => 2,
     };
-    (privacy, settings.parity_percent)
+    (privacy, settings.parity_percent, settings.dedup == Dedup::On)
 }
 
 /// The reply for a domain on another server, without its repository.

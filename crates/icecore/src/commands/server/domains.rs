@@ -34,6 +34,7 @@ impl Domains {
             left("KEYS"),
             left("PRIVACY"),
             right("PARITY"),
+            left("DEDUP"),
             left("REPOSITORY"),
             left("STORED ON"),
             flexible("NODES"),
@@ -71,14 +72,15 @@ impl RemoveDomain {
     }
 }
 
-fn row(domain: &Domain) -> [String; 7] {
+fn row(domain: &Domain) -> [String; 8] {
     let nodes: Vec<_> = domain.nodes.iter().map(Name::as_str).collect();
-    let Settings { privacy, parity_percent } = domain.settings;
+    let Settings { privacy, parity_percent, dedup } = domain.settings;
     [
         domain.name.to_string(),
         word(&domain.keys),
         privacy.to_string(),
         if parity_percent == 0 { String::new() } else { format!("{parity_percent} %") },
+        dedup.to_string(),
         domain.repository.clone().unwrap_or_else(|| "none yet".to_owned()),
         domain.storage.as_ref().map_or_else(|| here(domain), ToString::to_string),
         nodes.join(" "),

@@ -2,7 +2,7 @@
 
 use super::when;
 use crate::codes::Code;
-use crate::commands::init::Privacy;
+use crate::commands::init::{Dedup, Privacy};
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
@@ -13,7 +13,7 @@ use api::storage_servers::{ANY, IssuedStorageServerToken, NewStorageServerToken}
 /// Create a token that enrolls one machine, once, as a node or storage server.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n  icecore server token web-04 --on any\n\nIf the node exists already, the machine that enrolls replaces it: the certificates of the earlier machine become invalid."
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token archive --dedup off\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n  icecore server token web-04 --on any\n\nIf the node exists already, the machine that enrolls replaces it: the certificates of the earlier machine become invalid."
 )]
 pub(crate) struct TokenArgs {
     /// Name of the node: a-z, 0-9, '.', '_', '-'.
@@ -31,7 +31,7 @@ pub(crate) struct TokenArgs {
     #[arg(long)]
     write_only: bool,
     /// Enroll a storage server with this name, which holds the repositories of some domains.
-    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "pool", "privacy", "parity"])]
+    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "pool", "privacy", "parity", "dedup"])]
     storage: bool,
     /// Storage server that holds a new domain, or `any`, to choose one by free space [default: this server].
     #[arg(long, value_name = "STORAGE")]
@@ -46,6 +46,10 @@ pub(crate) struct TokenArgs {
     /// Parity of a new domain in percent, to repair damaged sectors: 1 to 25, or 0 for none.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=25))]
     parity: Option<u32>,
+    /// Whether backups to a new domain share equal data. With `off` each one stores all of its own. Cannot be changed
+    /// later [default: on].
+    #[arg(long, value_enum)]
+    dedup: Option<Dedup>,
     /// How long the token is valid: 15min, 1h, 7d; at most 30d.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_valid)]
     valid: u64,
@@ -75,6 +79,7 @@ impl TokenArgs {
             pool: self.pool.clone(),
             privacy: self.privacy.map(Into::into),
             parity_percent: self.parity,
+            dedup: self.dedup.map(Into::into),
         };
         let made: IssuedToken = reach.post("/tokens", &new)?;
         if made.replaces {
