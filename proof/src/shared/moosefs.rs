@@ -83,6 +83,9 @@ impl Cluster for MooseFs {
         let at = mount_point(&self.work, machine);
         let mount = || run("mfsmount", [at.as_os_str(), "-H".as_ref(), ADDRESS.as_ref()]);
         until("MooseFS can be mounted", || mount().is_ok())?;
+        // Until the chunk server has told the master of its disk.
+        let has_space = || rustix::fs::statvfs(&at).is_ok_and(|found| found.f_bavail > 0);
+        until("MooseFS has space", has_space)?;
         // Else what is removed keeps its space for a day.
         let words = ["-r".as_ref(), "0".as_ref(), at.as_os_str()];
         run("mfssettrashtime", words).map(|_| ())
