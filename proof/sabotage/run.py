@@ -96,6 +96,16 @@ SABOTAGES = {
     "a lock that ends too early is set": (
         "crates/object-storage/src/object_lock.rs", "Some(until_secs) => late.push((name, until_secs)),",
         "Some(_) => locked.objects += 1,", test("object-storage", "what_is_locked_outlasts")),
+    "who has other keys makes no domain of a repository that is there": (
+        "crates/server-control/src/domain_keys.rs",
+        "own_ring(&repository, &config, &secret)?.ok_or_else(|| strange_keys(&domain))?;", "let _ = (secret, strange_keys);",
+        test("icecore", "nodes_that_enroll_again_find")),
+    "a domain whose repository is there has the settings of it": (
+        "crates/server-control/src/domain_keys.rs", "Domain { settings: settings_of(&config), ..new };",
+        "{ let _ = settings_of(&config); new };", test("icecore", "nodes_that_enroll_again_find")),
+    "the slot of a server is bound to the name of its domain": (
+        "crates/crypto/src/domain.rs", "&[master, &repository.0, name.as_bytes()]", "&[master, &repository.0, &name.as_bytes()[..0]]",
+        test("crypto", "the_slot_of_a_server_opens")),
     "without deduplication the ids of two backups differ": (
         "crates/crypto/src/object_id.rs", "let number = even(number);", "let number = even([number[0] & 0; 4]);",
         test("pipeline", "each_backup_stores_all_of_its_data")),

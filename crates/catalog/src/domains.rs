@@ -158,15 +158,20 @@ impl Catalog {
         })
     }
 
-    /// Records the repository of a domain.
+    /// Records the repository of a domain, and the sealed secret of a managed one.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Database`].
-    pub fn set_domain_repository(&self, name: &Name, repository: &str) -> Result<()> {
+    pub fn set_domain_repository(
+        &self,
+        name: &Name,
+        repository: &str,
+        sealed: Option<&Vec<u8>>,
+    ) -> Result<()> {
         self.change(|change| {
             let rows = change.execute(
-                "UPDATE domains SET repository = $2 WHERE name = $1",
-                values![Word(name), repository],
+                "UPDATE domains SET repository = $2, sealed = $3 WHERE name = $1",
+                values![Word(name), repository, sealed],
             )?;
             found(rows, "domain", name)
         })
@@ -198,8 +203,9 @@ mod tests {
         };
         catalog.add_domain(BY, &new).unwrap();
         assert!(matches!(catalog.add_domain(BY, &new), Err(Error::Exists { .. })));
-        catalog.set_domain_repository(&name, "ab").unwrap();
-        let stored = Domain { repository: Some("ab".into()), ..new.clone() };
+        catalog.set_domain_repository(&name, "ab", Some(&vec![3])).unwrap();
+        let (repository, sealed) = (Some("ab".into()), Some(vec![3]));
+        let stored = Domain { repository, sealed, ..new.clone() };
         assert_eq!(catalog.domain(&name).unwrap(), Some(stored.clone()));
         assert_eq!(catalog.domains().unwrap(), [stored]);
         assert_eq!(catalog.audit_verify().unwrap().total, 1, "what failed left no entry");

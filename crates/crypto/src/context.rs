@@ -12,6 +12,8 @@ pub const CHUNK_ID: &str = "icecore 2026 chunk id v1";
 pub const PAGE_ID: &str = "icecore 2026 page id v1";
 /// Id seed ‖ number of a backup → mask of its ids, in a domain without deduplication.
 pub const BACKUP_MASK: &str = "icecore 2026 backup mask v1";
+/// Master key of a server ‖ repository id ‖ name of the domain → what opens the server's own slot.
+pub const SERVER_SLOT: &str = "icecore 2026 server slot v1";
 /// Domain secret → seed of the chunker.
 pub const CHUNKER: &str = "icecore 2026 chunker v1";
 /// Domain secret → seed of the root signing key.
@@ -48,11 +50,12 @@ pub const SLOT_CHECKSUM: &str = "icecore 2026 slot checksum v1";
 pub const RECOVERY_CHECKSUM: &str = "icecore 2026 recovery checksum v1";
 
 /// All context strings, for the test against the document.
-pub const ALL: [&str; 21] = [
+pub const ALL: [&str; 22] = [
     OBJECT_ID,
     CHUNK_ID,
     PAGE_ID,
     BACKUP_MASK,
+    SERVER_SLOT,
     CHUNKER,
     ROOT_SIGNING,
     LAST_EPOCH,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ids::RepositoryId;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::context::{self, derive};
 use crate::epoch::{EpochSecret, EpochSecrets, LAST_KEY_EPOCH};
@@ -39,6 +39,16 @@ impl DomainSecret {
     pub(crate) fn root_signer(&self) -> Signer {
         Signer::from_seed(*derive(context::ROOT_SIGNING, &[&self.0]))
     }
+}
+
+/// What opens a server's own slot in the repository of the domain `name`: with it and the repository, `master` is enough.
+/// Another domain has another one, whichever repository its storage server shows.
+pub fn server_slot_secret(
+    master: &[u8; 32],
+    repository: RepositoryId,
+    name: &str,
+) -> Zeroizing<[u8; 32]> {
+    derive(context::SERVER_SLOT, &[master, &repository.0, name.as_bytes()])
 }
 
 /// How much the sizes of chunks may reveal; fixed when a repository is created. Every slot holds it, so that an
@@ -119,6 +129,19 @@ pub(crate) fn draw<const N: usize>(random: Random<'_>) -> [u8; N] {
 mod tests {
     use super::*;
     use crate::testing::{counting_random, hex};
+
+    #[test]
+    fn the_slot_of_a_server_opens_for_its_domain_and_repository_only() {
+        let secret = |master, repository, name: &str| {
+            *server_slot_secret(&[master; 32], RepositoryId([repository; 16]), name)
+        };
+        let own = secret(1, 2, "web");
+        let expected = [&[1; 32][..], &[2; 16], b"web"].concat();
+        assert_eq!(own, blake3::derive_key("icecore 2026 server slot v1", &expected));
+        let others =
+            [secret(2, 2, "web"), secret(1, 3, "web"), secret(1, 2, "we"), secret(1, 2, "")];
+        assert!(!others.contains(&own));
+    }
 
     #[test]
     fn keys_of_a_fixed_secret_are_fixed() {

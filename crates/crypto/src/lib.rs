@@ -27,7 +27,7 @@ pub mod slot;
 #[cfg(test)]
 mod testing;
 
-pub use domain::{DomainSecret, KeyMaterial, Privacy};
+pub use domain::{DomainSecret, KeyMaterial, Privacy, server_slot_secret};
 pub use epoch::{EpochSecrets, KEY_EPOCHS_MAX, LAST_KEY_EPOCH, Recipient};
 pub use error::Error;
 pub use key_list::{KeyEntry, KeyList, SignedKeyList};

@@ -1,12 +1,12 @@
 //! Domains and their keys: new domains, and the key slots of nodes.
 //!
-//! In a managed domain the server has a key slot of its own. The secret that opens it lies sealed in the catalog, the
-//! slot in the repository; neither is useful without the other and `master.key`.
+//! In a managed domain the server has a key slot of its own, in the repository. What opens it derives from `master.key`
+//! and lies sealed in the catalog, too: with a repository and `master.key` a lost catalog costs no domain.
 
 use crate::domain_repository::{DomainRepositories, DomainRepository};
 use crate::pools::Pools;
 use crate::sealing::MasterKey;
-use crate::{Error, Result, now_secs, random};
+use crate::{Error, Result, now_secs};
 use api::Name;
 use api::domains::{Dedup, Privacy, Settings, WantedSettings};
 use api::enroll::{KeyMode, Role};
@@ -62,11 +62,11 @@ impl DomainKeys {
         home: Home<'_>,
         settings: WantedSettings,
     ) -> Result<(Domain, Option<RepositoryId>)> {
-        let domain = match self.catalog.domain(name)? {
+        let mut domain = match self.catalog.domain(name)? {
             Some(domain) if domain.keys != keys => return Err(other_keys(&domain)),
             Some(domain) if !settings.fit(domain.settings) => return Err(other_settings(&domain)),
             Some(domain) => domain,
-            None => self.new_domain(by, name, keys, home, settings.or_default())?,
+            None => self.new_domain(by, name, keys, home, settings)?,
         };
         let repository = self.repositories.of(&domain)?;
         let config = match repository.config()? {
@@ -76,7 +76,7 @@ impl DomainKeys {
             None => Some(self.new_repository(&domain, &repository)?),
         };
         if let Some(config) = &config {
-            self.note_repository(&domain, config)?;
+            self.note_repository(&mut domain, config)?;
         }
         Ok((domain, config.map(|config| config.repository)))
     }
@@ -87,28 +87,41 @@ impl DomainKeys {
         name: &Name,
         keys: KeyMode,
         home: Home<'_>,
-        settings: Settings,
+        wanted: WantedSettings,
     ) -> Result<Domain> {
         let pool = match home {
             Home::There(_) => None,
             Home::Here(pool) => self.pools.choose(name, pool)?,
         };
         let storage = if let Home::There(storage) = home { Some(storage.clone()) } else { None };
-        let sealed = match keys {
-            KeyMode::Client => None,
-            KeyMode::Managed => Some(self.master.seal(name.as_str(), &*random::<32>()?)?),
-        };
-        let made = by.now_secs;
-        let (name, repository) = (name.clone(), None);
-        let domain = Domain { name, keys, repository, sealed, made, storage, pool, settings };
+        let (made, settings) = (by.now_secs, wanted.or_default());
+        let (name, repository, sealed) = (name.clone(), None, None);
+        let new = Domain { name, keys, repository, sealed, made, storage, pool, settings };
+        let domain = self.as_it_is_there(new, wanted)?;
         self.catalog.add_domain(by, &domain)?;
         Ok(domain)
     }
 
+    /// A domain whose repository is there, since only the catalog was lost: it has the settings that it was made with,
+    /// and the server must have its keys if it is to manage them.
+    fn as_it_is_there(&self, new: Domain, wanted: WantedSettings) -> Result<Domain> {
+        let repository = self.repositories.of(&new)?;
+        let Some(config) = repository.config()? else { return Ok(new) };
+        let domain = Domain { settings: settings_of(&config), ..new };
+        if !wanted.fit(domain.settings) {
+            return Err(other_settings(&domain));
+        }
+        if domain.keys == KeyMode::Managed {
+            let secret = self.master.slot_secret(domain.name.as_str(), config.repository);
+            own_ring(&repository, &config, &secret)?.ok_or_else(|| strange_keys(&domain))?;
+        }
+        Ok(domain)
+    }
+
     fn new_repository(&self, domain: &Domain, repository: &DomainRepository) -> Result<Config> {
-        let secret = self.own_secret(domain)?;
         let material = with_random(|random| KeyMaterial::generate(random))?;
         let material = material.with_privacy(privacy_of(domain.settings.privacy));
+        let secret = self.master.slot_secret(domain.name.as_str(), material.repository);
         let new = NewSlot::new(crypto::Role::Full, OWN_LABEL, now_secs(), KeyEpoch(0));
         let (own, slot) = new_slot(&material, &new, &secret)?;
         let (chunks, root_key) = (chunker::Params::DEFAULT, *material.root_verify_key().as_bytes());
@@ -216,16 +229,8 @@ impl DomainKeys {
         let secret = self.own_secret(domain)?;
         let missing = || repository::Error::NoRepository { location: domain.name.to_string() };
         let config = repository.config()?.ok_or_else(missing)?;
-        let root = RootVerifyKey::from_bytes(config.root_key);
-        for (_, slot) in repository.key_slots()? {
-            let is_own = crypto::verify_slot_certificate(&slot, &root)
-                .is_ok_and(|info| info.label == OWN_LABEL && info.repository == config.repository);
-            if is_own && let Ok((_, ring)) = crypto::open_slot(&slot, SlotSecret::Recovery(*secret))
-            {
-                return Ok(ring);
-            }
-        }
-        Err(Error::Sealed(domain.name.to_string()))
+        let ring = own_ring(repository, &config, &secret)?;
+        ring.ok_or_else(|| Error::Sealed(domain.name.to_string()))
     }
 
     /// What opens the server's own slot in a domain whose keys it manages.
@@ -238,7 +243,7 @@ impl DomainKeys {
         self.master.open(name, sealed)
     }
 
-    fn note_repository(&self, domain: &Domain, config: &Config) -> Result<()> {
+    fn note_repository(&self, domain: &mut Domain, config: &Config) -> Result<()> {
         let id = config.repository.to_string();
         match &domain.repository {
             Some(known) if *known == id => return Ok(()),
@@ -248,8 +253,54 @@ impl DomainKeys {
             }
             _ => {}
         }
-        Ok(self.catalog.set_domain_repository(&domain.name, &id)?)
+        if domain.keys == KeyMode::Managed && domain.sealed.is_none() {
+            let name = domain.name.as_str();
+            let secret = self.master.slot_secret(name, config.repository);
+            domain.sealed = Some(self.master.seal(name, &secret)?);
+        }
+        let sealed = domain.sealed.as_ref();
+        self.catalog.set_domain_repository(&domain.name, &id, sealed)?;
+        domain.repository = Some(id);
+        Ok(())
     }
+}
+
+/// What the server's own slot gives, if `secret` opens it.
+fn own_ring(
+    repository: &DomainRepository,
+    config: &Config,
+    secret: &[u8; 32],
+) -> Result<Option<KeyRing>> {
+    let root = RootVerifyKey::from_bytes(config.root_key);
+    let is_own = |slot: &[u8]| {
+        crypto::verify_slot_certificate(slot, &root)
+            .is_ok_and(|info| info.label == OWN_LABEL && info.repository == config.repository)
+    };
+    let mut slots = repository.key_slots()?.into_iter().filter(|(_, slot)| is_own(slot));
+    let opened = |slot: &[u8]| crypto::open_slot(slot, SlotSecret::Recovery(*secret)).ok();
+    Ok(slots.find_map(|(_, slot)| opened(&slot)).map(|(_, ring)| ring))
+}
+
+/// The settings with which a repository was made.
+fn settings_of(config: &Config) -> Settings {
+    let is_hardened = config.privacy == crypto::Privacy::Hardened as u8;
+    Settings {
+        privacy: if is_hardened { Privacy::Hardened } else { Privacy::Standard },
+        parity_percent: config.parity_percent(),
+        dedup: if config.dedup() { Dedup::On } else { Dedup::Off },
+    }
+}
+
+/// The error for a repository that is there and that `master.key` does not open.
+fn strange_keys(domain: &Domain) -> Error {
+    let name = &domain.name;
+    let message = format!(
+        "the repository of the domain '{name}' is there, and the catalog does not know it; this server's master.key does not open it"
+    );
+    let hint = format!(
+        "If only nodes have its keys: icecore server token NODE --domain {name} --keys client. Otherwise restore master.key from the backup of the server's folder."
+    );
+    Error::Unfit { message, hint }
 }
 
 /// The slot of a node with this role and label that `secret` opens, and that may still sign.

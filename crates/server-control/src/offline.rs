@@ -3,11 +3,12 @@
 
 use crate::catalog_location::stored;
 use crate::pools::{DomainFolder, place_of};
-use crate::sealing::open_master;
+use crate::sealing::{MasterKey, open_master};
 use crate::{Error, Result, by};
 use api::Name;
 use catalog::Catalog;
 use catalog::domains::Domain;
+use ids::RepositoryId;
 use server_contract::folder::Folder;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -27,6 +28,22 @@ pub fn domain_key(folder: &Path, domain: &Name) -> Result<Zeroizing<String>> {
     let secret = files.secret(&files.domain(domain)?)?;
     files.note("domain.key", domain, "shown")?;
     Ok(Zeroizing::new(crypto::recovery_to_text(&secret)))
+}
+
+/// The recovery key of the server's own slot in a copy of a managed domain, the repository `of`, as text. It needs
+/// `master.key` alone: neither the catalog, which has no entry of it then, nor a pool.
+///
+/// # Errors
+/// [`Error::NoMasterKey`], [`Error::System`].
+pub fn copied_domain_key(
+    folder: &Path,
+    domain: &Name,
+    of: RepositoryId,
+) -> Result<Zeroizing<String>> {
+    let folder = Folder::look(folder)?;
+    let missing = || Error::NoMasterKey { path: folder.file("master.key") };
+    let master = MasterKey::from_text(&folder.secret("master.key", || Err(missing()))?)?;
+    Ok(Zeroizing::new(crypto::recovery_to_text(&master.slot_secret(domain.as_str(), of))))
 }
 
 /// The folder of the repository of a managed domain, and what opens the server's own slot there: to forget in it.

@@ -1,20 +1,25 @@
 //! Secrets at rest in the catalog, sealed with a key in another file: a copy of the catalog alone opens no domain.
 
 use crate::{Error, Result, random};
+use api::enroll::KeyMode;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use catalog::Catalog;
 use data_encoding::HEXLOWER;
+use ids::RepositoryId;
 use server_contract::folder::Folder;
 use zeroize::Zeroizing;
 
 /// Seals the secrets of managed domains.
-pub(crate) struct MasterKey(RandomizedNonceKey);
+pub(crate) struct MasterKey {
+    key: Zeroizing<[u8; 32]>,
+    seal: RandomizedNonceKey,
+}
 
-/// The key of the sealed secrets. A new one only where nothing is sealed yet: else all would look well until the first
-/// that is needed.
+/// The key of managed domains. A new one only where there is none of them yet: else all would look well until the first
+/// secret that is needed.
 pub(crate) fn open_master(folder: &Folder, catalog: &Catalog) -> Result<MasterKey> {
-    let is_sealed = catalog.domains()?.iter().any(|domain| domain.sealed.is_some());
-    let text = folder.secret("master.key", || match is_sealed {
+    let is_needed = catalog.domains()?.iter().any(|domain| domain.keys == KeyMode::Managed);
+    let text = folder.secret("master.key", || match is_needed {
         true => Err(Error::NoMasterKey { path: folder.file("master.key") }),
         false => new_key(),
     })?;
@@ -34,7 +39,14 @@ impl MasterKey {
     pub(crate) fn from_text(text: &str) -> Result<Self> {
         let bad = || Error::Usage("master.key does not contain 64 hex digits".to_owned());
         let bytes = Zeroizing::new(HEXLOWER.decode(text.as_bytes()).map_err(|_| bad())?);
-        Ok(Self(RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| bad())?))
+        let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| bad())?;
+        let seal = RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| bad())?;
+        Ok(Self { key: Zeroizing::new(key), seal })
+    }
+
+    /// What opens the server's own slot in `repository`, if it was made for the domain `name`. It needs no catalog.
+    pub(crate) fn slot_secret(&self, name: &str, repository: RepositoryId) -> Zeroizing<[u8; 32]> {
+        crypto::server_slot_secret(&self.key, repository, name)
     }
 
     /// Seals the secret of `domain`: nonce, sealed bytes, tag. Opens for no other domain.
@@ -43,7 +55,7 @@ impl MasterKey {
     /// [`Error::System`].
     pub(crate) fn seal(&self, domain: &str, secret: &[u8; 32]) -> Result<Vec<u8>> {
         let mut sealed = secret.to_vec();
-        let nonce = self.0.seal_in_place_append_tag(Aad::from(domain.as_bytes()), &mut sealed);
+        let nonce = self.seal.seal_in_place_append_tag(Aad::from(domain.as_bytes()), &mut sealed);
         let nonce = nonce.map_err(|_| server_contract::Error::NoRandom)?;
         Ok([&nonce.as_ref()[..], &sealed].concat())
     }
@@ -57,7 +69,7 @@ impl MasterKey {
         let (nonce, body) = sealed.split_first_chunk::<NONCE_LEN>().ok_or_else(wrong)?;
         let mut body = Zeroizing::new(body.to_vec());
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let plain = self.0.open_in_place(nonce, Aad::from(domain.as_bytes()), &mut body);
+        let plain = self.seal.open_in_place(nonce, Aad::from(domain.as_bytes()), &mut body);
         let plain: &[u8] = plain.map_err(|_| wrong())?;
         Ok(Zeroizing::new(plain.try_into().map_err(|_| wrong())?))
     }

@@ -5,6 +5,7 @@ mod causes;
 mod domains;
 mod job;
 mod jobs;
+mod key;
 mod limits;
 mod look;
 mod maintenance;
@@ -61,7 +62,7 @@ enum Action {
     DenyForget(nodes::DenyForget),
     Domains(domains::Domains),
     RemoveDomain(domains::RemoveDomain),
-    Key(domains::Key),
+    Key(key::Key),
     Snapshots(domains::Snapshots),
     Check(maintenance::Check),
     Reclaim(maintenance::Reclaim),

@@ -24,6 +24,7 @@ mod lock_helping;
 mod locking;
 mod looking;
 mod looking_at_the_site;
+mod lost_catalog;
 mod machine;
 mod measuring;
 mod names;

@@ -92,30 +92,6 @@ fn here(domain: &Domain) -> String {
     pool.map_or_else(|| "this server".to_owned(), |pool| format!("this server, {pool}"))
 }
 
-/// Show the key of a managed domain, for maintenance on this machine. Needs access to the server's files.
-#[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Example:\n  ICECORE_PASSWORD=$(icecore server key web-01 --quiet) icecore forget --keep-daily 30 --repo /var/lib/icecore/server/pool/domains/web-01\n\nWhoever has this key can read everything in the domain. The audit log records this command."
-)]
-pub(crate) struct Key {
-    /// The domain.
-    #[arg(id = "of", value_name = "DOMAIN")]
-    domain: Name,
-}
-
-#[derive(Serialize)]
-struct ShownKey<'a> {
-    recovery_key: &'a str,
-}
-
-impl Key {
-    pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let key = server_control::offline::domain_key(&reach.data(), &self.domain)?;
-        context.out.print(&key)?;
-        context.out.summary(Code::Complete, &ShownKey { recovery_key: &key })
-    }
-}
-
 /// List the snapshots of a domain, with what the server knows of them without a key.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server snapshots web-01")]
