@@ -101,8 +101,8 @@ SABOTAGES = {
         "own_ring(&repository, &config, &secret)?.ok_or_else(|| strange_keys(&domain))?;", "let _ = (secret, strange_keys);",
         test("icecore", "nodes_that_enroll_again_find")),
     "a domain whose repository is there has the settings of it": (
-        "crates/server-control/src/domain_keys.rs", "Domain { settings: settings_of(&config), ..new };",
-        "{ let _ = settings_of(&config); new };", test("icecore", "nodes_that_enroll_again_find")),
+        "crates/server-control/src/domain_keys.rs", "let domain = Domain { settings, ..new };",
+        "let domain = { let _ = settings; new };", test("icecore", "nodes_that_enroll_again_find")),
     "the slot of a server is bound to the name of its domain": (
         "crates/crypto/src/domain.rs", "&[master, &repository.0, name.as_bytes()]", "&[master, &repository.0, &name.as_bytes()[..0]]",
         test("crypto", "the_slot_of_a_server_opens")),

@@ -20,7 +20,7 @@ use crate::options::Global;
 use crate::out::Out;
 use crate::progress::is_on_terminal;
 use access::{Client, Identity, blocking};
-use api::domains::{Dedup, Privacy, Settings};
+use api::domains::Privacy;
 use api::enroll::{KeyMode, Role};
 use crypto::SlotSecret;
 use memory::Memory;
@@ -185,16 +185,12 @@ impl Node {
     /// A server that shows other settings than at enrollment would make the node store in a form that tells more.
     fn check_settings(&self, repository: &UnlockedRepository) -> Result<()> {
         let wanted = self.identity.agent.settings;
-        let config = repository.store.config();
-        let privacy = match repository.slot.privacy {
-            crypto::Privacy::Standard => Privacy::Standard,
-            crypto::Privacy::Hardened => Privacy::Hardened,
-        };
-        let dedup = if config.dedup() { Dedup::On } else { Dedup::Off };
-        let shown = Settings { privacy, parity_percent: config.parity_percent(), dedup };
-        if shown == wanted {
+        // Its privacy is that of the slot, or it would not have opened.
+        let shown = server_contract::settings::settings_of(repository.store.config());
+        if shown == Some(wanted) {
             return Ok(());
         }
+        let shown = shown.map_or_else(|| "unknown privacy".to_owned(), |shown| shown.to_string());
         let domain = &self.identity.agent.domain;
         let message = format!(
             "the repository of the domain '{domain}' has {shown}, but this machine enrolled for {wanted}; nothing was stored"

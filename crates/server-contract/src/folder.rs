@@ -5,7 +5,7 @@
 //! catalog             where that lies, if not in catalog.sqlite
 //! ca/ca.pem ca.key    its certificate authority
 //! server.key          secret key of its own certificate, which is issued anew at every start
-//! master.key          seals the secrets of managed domains in the catalog
+//! master.key          opens managed domains, and seals their secrets in the catalog
 //! admin-token         who can read it is the administrator
 //! address             where it is reached, for the commands on this machine
 //! lock                one server at a time

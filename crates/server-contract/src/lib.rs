@@ -10,6 +10,7 @@ pub mod folder;
 pub mod moving;
 pub mod pool;
 mod repositories;
+pub mod settings;
 pub mod upkeep;
 pub mod uses;
 

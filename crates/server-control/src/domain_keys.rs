@@ -8,7 +8,7 @@ use crate::pools::Pools;
 use crate::sealing::MasterKey;
 use crate::{Error, Result, now_secs};
 use api::Name;
-use api::domains::{Dedup, Privacy, Settings, WantedSettings};
+use api::domains::{Dedup, Privacy, WantedSettings};
 use api::enroll::{KeyMode, Role};
 use catalog::domains::Domain;
 use catalog::{By, Catalog};
@@ -19,6 +19,7 @@ use crypto::{
 use ids::{KeyEpoch, KeyId, RepositoryId};
 use repository::config::Config;
 use repository::keys::Keys;
+use server_contract::settings::settings_of;
 use std::sync::Arc;
 
 /// The label of the server's own slot.
@@ -107,7 +108,8 @@ impl DomainKeys {
     fn as_it_is_there(&self, new: Domain, wanted: WantedSettings) -> Result<Domain> {
         let repository = self.repositories.of(&new)?;
         let Some(config) = repository.config()? else { return Ok(new) };
-        let domain = Domain { settings: settings_of(&config), ..new };
+        let settings = settings_of(&config).ok_or_else(|| strange_keys(&new))?;
+        let domain = Domain { settings, ..new };
         if !wanted.fit(domain.settings) {
             return Err(other_settings(&domain));
         }
@@ -279,16 +281,6 @@ fn own_ring(
     let mut slots = repository.key_slots()?.into_iter().filter(|(_, slot)| is_own(slot));
     let opened = |slot: &[u8]| crypto::open_slot(slot, SlotSecret::Recovery(*secret)).ok();
     Ok(slots.find_map(|(_, slot)| opened(&slot)).map(|(_, ring)| ring))
-}
-
-/// The settings with which a repository was made.
-fn settings_of(config: &Config) -> Settings {
-    let is_hardened = config.privacy == crypto::Privacy::Hardened as u8;
-    Settings {
-        privacy: if is_hardened { Privacy::Hardened } else { Privacy::Standard },
-        parity_percent: config.parity_percent(),
-        dedup: if config.dedup() { Dedup::On } else { Dedup::Off },
-    }
 }
 
 /// The error for a repository that is there and that `master.key` does not open.

@@ -1,4 +1,4 @@
-//! Privacy and parity of domains of a server: what was asked for is what is made, or nothing is.
+//! Privacy, parity and deduplication of domains of a server: what was asked for is what is made, or nothing is.
 
 use crate::administration::{agent, govern, start, token};
 use crate::machine::{Machine, Ran, ended, random};

@@ -5,7 +5,6 @@ use super::writing::is_writable;
 use super::{Answer, RequestHandler};
 use crate::faults;
 use crate::receipts::Receipts;
-use api::domains::{Dedup, Privacy, Settings};
 use protocol::Packet;
 use protocol::fault::{Code, fault};
 use protocol::packet::{PathBytes, Purpose};
@@ -15,6 +14,7 @@ use repository::keys::Keys;
 use repository::receipts::ReceiptKey;
 use server_contract::Repositories;
 use server_contract::access_control::Access;
+use server_contract::settings::settings_of;
 use std::sync::Arc;
 
 /// The first version that knows `Redirect`.
@@ -131,9 +131,8 @@ impl RequestHandler {
             faults::of_engine(&repository::Error::damaged("the settings", reason))
         })?;
         // What the administrator wanted of the domain: only now can it be had.
-        let made_with = (u32::from(config.privacy), config.parity_percent(), config.dedup());
-        let is_wanted = |wanted: &Settings| made_with == numbers(*wanted);
-        if !access.settings.as_ref().is_none_or(is_wanted) {
+        let made_with = settings_of(&config);
+        if !access.settings.is_none_or(|wanted| made_with == Some(wanted)) {
             return Err(faults::not_allowed(
                 "the repository does not have the privacy, parity and deduplication of its domain",
             ));
@@ -142,15 +141,6 @@ impl RequestHandler {
         made.map_err(|error| faults::of_engine(&error))?;
         self.opened(access, None).map(Some)
     }
-}
-
-/// Privacy, parity and deduplication as the settings of a repository have them.
-fn numbers(settings: Settings) -> (u32, u32, bool) {
-    let privacy = match settings.privacy {
-        Privacy::Standard => 1,
-        Privacy::Hardened => 2,
-    };
-    (privacy, settings.parity_percent, settings.dedup == Dedup::On)
 }
 
 /// The reply for a domain on another server, without its repository.
