@@ -28,6 +28,7 @@ mod site;
 mod snapshot;
 mod takeover;
 mod tree;
+mod until;
 mod upkeep;
 mod volume;
 

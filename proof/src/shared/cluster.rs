@@ -2,14 +2,13 @@
 
 use crate::failed;
 use crate::mounted::{Mounted, run};
+use crate::until::until;
 use rustix::process::{Pid, Signal};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Neither of them serves on a loopback address, so the loopback device of these namespaces has another one.
 pub(super) const ADDRESS: &str = "10.11.0.1";
-const LONGEST: Duration = Duration::from_secs(60);
 /// What the servers keep.
 const DISK_BYTES: u64 = 8 << 30;
 
@@ -101,16 +100,4 @@ fn processes_with(program: &str, needle: &str) -> Result<Vec<i32>, String> {
         Path::new(first).file_name().is_some_and(|name| name == program) && line.contains(needle)
     };
     Ok(ids.filter(is_one).collect())
-}
-
-/// Waits for something.
-pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
-    let begun = Instant::now();
-    while !is_so() {
-        if begun.elapsed() > LONGEST {
-            return Err(format!("waited in vain until {what}"));
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
 }

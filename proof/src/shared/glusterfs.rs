@@ -1,8 +1,9 @@
 //! GlusterFS with one brick. Its processes are the daemon, which manages, and that of the brick, which has the data.
 
-use super::cluster::{ADDRESS, Cluster, disk, folder, kill, mount_point, serve, until};
+use super::cluster::{ADDRESS, Cluster, disk, folder, kill, mount_point, serve};
 use crate::failed;
 use crate::mounted::{Mounted, run};
+use crate::until::until;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Child;

@@ -1,8 +1,9 @@
 //! MooseFS: a master, which has all names in memory and writes a log of its changes, and a chunk server.
 
-use super::cluster::{ADDRESS, Cluster, disk, folder, kill, mount_point, serve, until};
+use super::cluster::{ADDRESS, Cluster, disk, folder, kill, mount_point, serve};
 use crate::failed;
 use crate::mounted::{Mounted, run};
+use crate::until::until;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Child;

@@ -3,13 +3,12 @@
 use super::network::Host;
 use crate::client::{Client, Started};
 use crate::options::clock;
+use crate::until::until;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 const PORT: u16 = 8477;
-const LONGEST: Duration = Duration::from_secs(60);
 
 /// The control server.
 pub(super) struct Control {
@@ -124,15 +123,4 @@ pub(super) fn path(path: &Path) -> String {
 
 fn answers(ask: impl Fn() -> Result<crate::client::Ran, String>) -> Result<(), String> {
     until("the control server answers", || ask().is_ok_and(|ran| ran.code == Some(0)))
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
-    let begun = Instant::now();
-    while !is_so() {
-        if begun.elapsed() > LONGEST {
-            return Err(format!("waited in vain until {what}"));
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
 }
