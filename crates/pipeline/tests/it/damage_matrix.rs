@@ -25,8 +25,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use store::SnapshotRef;
 
-/// Longer than any cell takes; what is not done by then hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than any cell takes; what is not done by then hangs. Looks are counted, not seconds: while the whole process is
+/// stopped, also by a machine that sleeps, nothing hangs.
+const LOOKS: u32 = 1_200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// By default every so-manieth cell runs.
 const SLICE: usize = 17;
 
@@ -312,10 +314,11 @@ fn tried(matrix: &Arc<Matrix>, harm: &Harm, command: Command) -> Result<Option<S
     let thread = std::thread::spawn(move || {
         let _ = reply.send(matrix.cell(&harm_there, command));
     });
-    match answer.recv_timeout(PATIENCE) {
-        Ok(line) => Ok(line),
-        Err(mpsc::RecvTimeoutError::Timeout) => Err(format!("{command:?} after {harm} hangs")),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
+    let mut looks = (0..LOOKS).map(|_| answer.recv_timeout(BETWEEN_LOOKS));
+    match looks.find(|look| *look != Err(mpsc::RecvTimeoutError::Timeout)) {
+        Some(Ok(line)) => Ok(line),
+        None => Err(format!("{command:?} after {harm} hangs")),
+        Some(Err(_)) => {
             let panic = thread.join().unwrap_err();
             let text = panic.downcast_ref::<String>().cloned();
             Err(text
