@@ -4,8 +4,9 @@
     buckets.py --rounds 1 --out results/2026-11-23-buckets
 
 Each round: backup into an empty repository, the same without changes, restore of one file, for each program in a bucket
-of its own; and the first backup of Icecore to a directory on the same disk. Who begins changes with every round. The
-requests are those that the storage has logged. Needs root: the source is pinned in memory.
+of its own, and through a server of Icecore whose pool is a bucket; and what Icecore takes with a directory or a pool on
+the same disk. Who begins changes with every round. The requests are those that the storage has logged. Needs root: the
+source is pinned in memory.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from tools.pin import Pinned
 FOLDER = WORK / "buckets"
 TARGET = FOLDER / "target"
 KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "only-for-benchmarks"}
-OPERATIONS = ["first", "second", "one file", "first, directory"]
+OPERATIONS = ["first", "second", "one file", "first, directory", "second, directory", "one file, directory"]
 KINDS = {"List": "list", "Get": "read", "Head": "read", "Delete": "delete"}
 
 
@@ -109,6 +110,56 @@ class Icecore:
         return ["--repo", self.repository, "restore", f"latest:{file}", "--target", TARGET]
 
 
+class Server:
+    """A node of a server, with a domain of its own in each round; pools in a bucket and on the disk."""
+
+    def __init__(self, path, storage):
+        self.path = path
+        self.storage = storage
+        self.variables = {}
+        self.data = FOLDER / "server"
+        self.environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": storage.endpoint}
+        self.nodes = 0
+        storage.bucket("server")
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+            listen = f"127.0.0.1:{free.getsockname()[1]}"
+        command = [path, "server", "--data", self.data, "--listen", listen]
+        self.process = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        if not self.process.stdout.readline().startswith("serving "):
+            raise SystemExit("buckets: the server did not start")
+        self.govern("pool", "add", "cloud", "s3://server/pool")
+
+    def govern(self, *words):
+        command = [self.path, "server", "--data", self.data, *words]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"buckets: {words} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def enter(self, pool):
+        """A new node whose domain lies in this pool."""
+        self.nodes += 1
+        self.variables = {"ICECORE_AGENT_DIR": str(FOLDER / f"node-{self.nodes}")}
+        line = self.govern("token", f"node-{self.nodes}", "--pool", pool).splitlines()[-1]
+        run(self, line.split()[1:], self.storage)
+
+    def backup(self, source):
+        return ["backup", source]
+
+    def one_file(self, file):
+        return ["restore", f"latest:{file}", "--target", TARGET]
+
+    def peak_bytes(self):
+        """Of the server's process."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) << 10
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
 class Restic:
     def __init__(self, path, storage):
         self.path = path
@@ -137,7 +188,20 @@ def run(program, words, storage):
     return elapsed, counted(storage.requests()[before:])
 
 
+def served(program, source, file, storage, runs):
+    for pool, where in (("cloud", ""), ("main", ", directory")):
+        program.enter(pool)
+        subprocess.run(["sync"], check=True)
+        for operation in ("first", "second"):
+            runs["server", operation + where].append(run(program, program.backup(source), storage))
+        shutil.rmtree(TARGET, ignore_errors=True)
+        runs["server", "one file" + where].append(run(program, program.one_file(file), storage))
+    shutil.rmtree(FOLDER / "data/server/pool/domains", ignore_errors=True)
+
+
 def one_round(name, program, source, file, storage, runs):
+    if name == "server":
+        return served(program, source, file, storage, runs)
     storage.bucket(name)
     shutil.rmtree(FOLDER / "home", ignore_errors=True)
     (FOLDER / "home").mkdir()
@@ -165,20 +229,23 @@ def main():
     file = str(min(path for path in source.rglob("*") if path.is_file() and not path.is_symlink()))
     there = peers.found(["restic"])
     with Storage() as storage, Pinned(source):
-        programs = {"icecore": Icecore(ICECORE_BIN, storage)}
+        programs = {"icecore": Icecore(ICECORE_BIN, storage), "server": Server(ICECORE_BIN, storage)}
         if "restic" in there:
             programs["restic"] = Restic(there["restic"]["path"], storage)
         runs = {(name, operation): [] for name in programs for operation in OPERATIONS}
         for number in range(arguments.rounds):
             for name in sorted(programs, reverse=number % 2 == 1):
                 one_round(name, programs[name], source, file, storage, runs)
-    text = page(arguments, runs, there)
+        peak_bytes = programs["server"].peak_bytes()
+        programs["server"].end()
+    text = page(arguments, runs, there) + f"\nPeak memory of the server: {peak_bytes >> 20} MiB.\n"
     print(text)
     if arguments.out:
         arguments.out.with_suffix(".md").write_text(text)
         raw = {f"{name} {operation}": [(seconds, dict(kinds)) for seconds, kinds in figures]
                for (name, operation), figures in runs.items()}
-        facts = {"machine": machine.describe(), "commit": machine.commit(), "peers": there, "runs": raw}
+        facts = {"machine": machine.describe(), "commit": machine.commit(), "peers": there, "runs": raw,
+                 "server_peak_bytes": peak_bytes}
         arguments.out.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
 
 

@@ -572,8 +572,8 @@ SABOTAGES = {
         test("repository", "a_lease_is_taken_from_one_that_never_gives_it_back")),
     "what another server has is taken by the next start, too": (
         "crates/server-contract/src/pool.rs",
-        "is_taking: memory.is_taking };",
-        "is_taking: false };",
+        "mounts: place.mounted(), ..memory.clone() };",
+        "mounts: place.mounted(), is_taking: false, ..memory.clone() };",
         test("server-contract", "what_another_server_has_locked_is_taken_also_by_one")),
     "a lock on a file that was replaced is none": (
         "crates/repository/src/local/locking.rs",
@@ -582,8 +582,8 @@ SABOTAGES = {
         test("repository", "a_file_that_was_replaced_is_not_the_lock")),
     "a pool elsewhere is known before the first start": (
         "crates/server-contract/src/pool/linked.rs",
-        "        None => new(&place)?,",
-        "        None => drop(new),",
+        "        None => new(place),",
+        "        None => Ok(drop(new)),",
         test("server-contract", "a_pool_that_is_not_mounted_at_the_first_start")),
     "a pool is taken over only by who says so": (
         "crates/server-contract/src/pool/linked.rs",
@@ -600,6 +600,30 @@ SABOTAGES = {
         "    // In a pool that is not mounted there is none, and somebody would create it.\n    pool::verify(folder)?;\n",
         "",
         test("server-contract", "a_repository_is_not_missing_where_the_pool_is")),
+    "a superblock in a bucket is written once": (
+        "crates/object-storage/src/pool.rs",
+        "if self.client.create(&name, &roots::encode(content))?.is_none() {",
+        "if self.client.put(&name, roots::encode(content)).is_err() {",
+        test("object-storage", "the_last_superblock_counts")),
+    "who lost a bucket sees it while it runs": (
+        "crates/server-contract/src/pool/bucket.rs",
+        "Some(Read { at, last }) if at.elapsed() < BELIEVED_FOR => {", "Some(Read { at: _, last }) => {",
+        test("icecore", "a_part_of_a_bucket_is_the_pool")),
+    "pools do not lie in one another in a bucket": (
+        "crates/server-contract/src/pool/places.rs",
+        "if let Some(lies) = lies.filter(|lies| lies.overlaps(bucket)) {",
+        "if let Some(lies) = lies.filter(|_| false) {",
+        test("icecore", "a_part_of_a_bucket_is_the_pool")),
+    "what lies in a bucket is counted": (
+        "crates/server-contract/src/uses.rs", "        return Ok(bytes);", "        return Ok(bytes.min(1));",
+        test("icecore", "a_quota_counts_what_lies_in_a_bucket")),
+    "a bucket that has the domain keeps it in the catalog": (
+        "crates/server-contract/src/pool.rs",
+        "if bucket::domains(&bucket)?.contains(domain) {", "if bucket::domains(&bucket)?.contains(domain) && false {",
+        test("icecore", "a_domain_that_was_deleted_in_its_bucket")),
+    "the notes of a pool in a bucket are made from its listing": (
+        "crates/server-contract/src/pool/memory.rs", "            bucket::note_domains(place, bucket)?;\n", "",
+        test("icecore", "a_part_of_a_bucket_is_the_pool")),
     "sync of a folder": (
         "crates/repository/src/local.rs", "fs::fsync(&directory)",
         "rustix::io::Result::Ok(directory).map(drop)", SYNC),
@@ -815,9 +839,9 @@ SABOTAGES = {
         "folder.begin_pool(of_folder(&name)) {", "server_contract::Result::Ok(()) {",
         test("server-control", "a_pool_is_taken_from_who_used_it_before")),
     "a directory keeps its domain in the catalog": (
-        "crates/server-control/src/pools.rs",
-        "if folder.try_exists().map_err(server_contract::Error::file(&folder))? {",
-        "if folder.try_exists().map_err(server_contract::Error::file(&folder))? && false {",
+        "crates/server-contract/src/folder.rs",
+        "let is_there = folder.try_exists().map_err(Error::file(&folder))?;",
+        "let is_there = folder.try_exists().map_err(Error::file(&folder))? && false;",
         test("server-control", "a_domain_goes_from_the_catalog")),
     "a taken number costs the next writer a number": (
         "crates/repository/src/syncer.rs",

@@ -1,4 +1,4 @@
-//! Pools of a server: directories for the repositories of its domains.
+//! Pools of a server: directories, or parts of a bucket, for the repositories of its domains.
 
 use crate::Name;
 use serde::{Deserialize, Serialize};
@@ -36,14 +36,14 @@ impl fmt::Display for PoolState {
 pub struct Pool {
     /// Its name; that of the first one is `main`.
     pub name: Name,
-    /// Its directory.
+    /// Its directory, or its address in a bucket.
     pub path: String,
     /// What it is used for.
     pub state: PoolState,
     /// Why it cannot be used, such as a file system that is not mounted; missing if it can, and if it is offline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Bytes that can still be stored on its file system; missing when it cannot be used.
+    /// Bytes that can still be stored on its file system; missing when it cannot be used, and in a bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
     /// Size of its file system.
@@ -69,7 +69,7 @@ pub struct Pools {
 pub struct NewPool {
     /// Its name.
     pub name: Name,
-    /// Its directory on the server, with its full path. It must exist.
+    /// Its directory on the server, with its full path, which must exist; or `s3://BUCKET/PREFIX`.
     pub path: String,
     /// Take a pool that is there already, because it is the right one. No repository is created or removed.
     #[serde(default)]

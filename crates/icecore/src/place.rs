@@ -8,10 +8,6 @@ use repository::storage::{Storage, StorageError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// In tests: a lease is taken when nothing was heard of its holder for so many seconds.
-const QUIET_VARIABLE: &str = "ICECORE_S3_QUIET_SECS";
 
 /// Where what was read of buckets is kept; none if it is empty.
 const CACHE_VARIABLE: &str = "ICECORE_CACHE_DIR";
@@ -114,10 +110,7 @@ fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
             longest.as_secs()
         ));
     }));
-    if let Some(secs) = variable(QUIET_VARIABLE).and_then(|secs| secs.parse().ok()) {
-        storage.take_over_after(Duration::from_secs(secs));
-        storage.beat_every(Duration::from_secs(secs) / 12);
-    }
+    storage.wait_as_the_environment_says();
     Ok(storage)
 }
 

@@ -171,7 +171,7 @@ impl Drop for Cache {
         if let Some(Some(place)) = self.place.get()
             && self.added.load(Ordering::Relaxed) > 0
         {
-            let _ = trim(place, BYTES_MAX); // the next one tries again
+            let _ = trim(std::slice::from_ref(place), BYTES_MAX); // the next one tries again
         }
     }
 }
@@ -199,13 +199,28 @@ fn write(place: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what was not used for longest, until less than `max` is left.
-fn trim(place: &Path, max: u64) -> io::Result<()> {
+/// Removes what was not used for longest in the caches of all repositories below `directory`, until less than `max` bytes
+/// are left. Who uses one of them meanwhile reads the bucket again.
+///
+/// # Errors
+/// Those of the system.
+pub fn trim_caches(directory: &Path, max: u64) -> io::Result<()> {
+    let places = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?,
+    };
+    trim(&places, max)
+}
+
+/// Removes what was not used for longest in `places`, until less than `max` is left.
+fn trim(places: &[PathBuf], max: u64) -> io::Result<()> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(place)? {
-        let (path, found) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
-        if path.file_name().is_some_and(|name| name != LAST) {
-            files.push((found.modified()?, found.len(), path));
+    for place in places {
+        for entry in fs::read_dir(place)? {
+            let (path, found) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+            if path.file_name().is_some_and(|name| name != LAST) {
+                files.push((found.modified()?, found.len(), path));
+            }
         }
     }
     files.sort_unstable();
@@ -317,8 +332,29 @@ mod tests {
             let time = SystemTime::now() - std::time::Duration::from_secs(age);
             fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
         }
-        trim(folder.path(), 200).unwrap();
+        trim(&[folder.path().to_owned()], 200).unwrap();
         let left = ["old", "middle", "young"].map(|name| folder.path().join(name).exists());
         assert_eq!(left, [false, true, true]);
+    }
+
+    #[test]
+    fn the_caches_of_many_repositories_have_one_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        trim_caches(&folder.path().join("missing"), 1).unwrap();
+        for (at, config) in [b"a", b"b", b"c"].into_iter().enumerate() {
+            let cache = Cache::new(folder.path());
+            cache.attach(config, &[state(&(7, "a"))]);
+            cache.put("run", &[1; 1000]);
+            let place = cache.place.get().unwrap().clone().unwrap();
+            let then = SystemTime::now() - std::time::Duration::from_secs(100 - at as u64);
+            fs::File::open(place.join(name("run"))).unwrap().set_modified(then).unwrap();
+        }
+        trim_caches(folder.path(), 2500).unwrap();
+        let kept = |config: &[u8]| {
+            let cache = Cache::new(folder.path());
+            cache.attach(config, &[state(&(7, "a"))]);
+            cache.get("run").is_some()
+        };
+        assert_eq!([b"a", b"b", b"c"].map(|config| kept(config)), [false, true, true]);
     }
 }

@@ -55,11 +55,16 @@ pub fn connect(location: &Location, access: &Access) -> StorageResult<Client> {
 /// # Errors
 /// When there are none; those of the storage.
 pub fn from_environment(location: &Location) -> StorageResult<ObjectStorage> {
-    let credentials = Credentials::find(|name| std::env::var(name).ok()).map_err(|reason| {
-        let error = Error::new(ErrorKind::PermissionDenied, reason);
-        StorageError::new("use", &location.to_string(), error)
-    })?;
-    ObjectStorage::open(connect(location, &Access::new(credentials))?)
+    let found = Credentials::find(|name| std::env::var(name).ok());
+    let credentials = found.map_err(|reason| no_credentials(location, reason))?;
+    let mut storage = ObjectStorage::open(connect(location, &Access::new(credentials))?)?;
+    storage.wait_as_the_environment_says();
+    Ok(storage)
+}
+
+/// Nothing says who we are.
+pub(crate) fn no_credentials(location: &Location, reason: String) -> StorageError {
+    StorageError::new("use", &location.to_string(), Error::new(ErrorKind::PermissionDenied, reason))
 }
 
 /// As [`connect`], with requests that go through what `connector` makes: for tests.

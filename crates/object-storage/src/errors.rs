@@ -26,8 +26,18 @@ pub(crate) fn failed(
 ) -> StorageError {
     let text = in_one_line(error);
     let kind = kind(error, &text);
-    let shown = said(&text).unwrap_or(text);
+    let shown = said(&text).or_else(|| unheard(&text)).unwrap_or(text);
     StorageError::new(operation, name, io::Error::new(kind, shown))
+}
+
+/// Why there was no answer, and of whom: without what the library says of its tries.
+fn unheard(text: &str) -> Option<String> {
+    let (tries, why) = text.rsplit_once("HTTP error: ")?;
+    let (scheme, rest) = tries.split_once("://")?;
+    let scheme = scheme.rsplit(' ').next()?;
+    let host = rest.split(['/', '?', ' ']).next()?;
+    let why = why.trim_start_matches("error sending request: ");
+    Some(format!("{scheme}://{host} does not answer: {why}"))
 }
 
 fn kind(error: &object_store::Error, text: &str) -> ErrorKind {
@@ -168,6 +178,15 @@ mod tests {
         assert!(of("status code: 507 x").is_full() && of("<Code>QuotaExceeded</Code>").is_full());
         assert!(of("status code: 503 Slow Down").is_unreachable());
         assert_eq!(of("status code: 416 x").source.kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named() {
+        let text = "Generic S3 error: Error performing list request: Error performing GET http://127.0.0.1:10849/b?list-type=2 in 471.6ms, after 2 retries, max_retries: 2, retry_timeout: 60s - HTTP error: error sending request: client error (Connect): tcp connect error: Connection refused (os error 111)";
+        let why = "client error (Connect): tcp connect error: Connection refused (os error 111)";
+        let shown = format!("http://127.0.0.1:10849 does not answer: {why}");
+        assert_eq!(unheard(text), Some(shown));
+        assert_eq!(unheard("status code: 503 Slow Down"), None);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! each is created only if it is absent: a writer that was overtaken fails at its next one ([`roots`]). Whoever takes
 //! the lease of a writer that did not end it fences that writer out ([`takeover`]). Files in the making lie in
 //! temporary files of this machine ([`staging`]). What locked snapshots need, the storage can keep from us
-//! ([`object_lock`]), and what was removed or overwritten can be put back ([`versions`]). Decisions:
-//! `docs/adr/0036-object-storage.md`, `docs/adr/0046-object-lock.md`.
+//! ([`object_lock`]), and what was removed or overwritten can be put back ([`versions`]). A pool of a server may lie in a
+//! bucket ([`pool`]). Decisions: `docs/adr/0036-object-storage.md`, `docs/adr/0046-object-lock.md`,
+//! `docs/adr/0051-pools-in-buckets.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -21,6 +22,7 @@ mod location;
 mod names;
 mod object_lock;
 mod ownership;
+mod pool;
 mod probe;
 mod reader;
 mod requests;
@@ -35,11 +37,13 @@ mod takeover;
 mod uploads;
 mod versions;
 
+pub use cache::trim_caches;
 pub use client::Client;
 pub use connect::{Access, connect, connect_through, from_environment};
 pub use credentials::{Credentials, Process};
 pub use location::Location;
 pub use object_lock::{LockMode, LockOptions, Locked};
+pub use pool::BucketPool;
 pub use requests::{Asked, Requests};
 pub use staging::TEMPORARY;
 pub use storage::{ObjectStorage, Waits};

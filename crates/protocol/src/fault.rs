@@ -44,11 +44,13 @@ pub enum Code {
     Failed = 18,
     /// The keys of the domain changed since the client read them: read the key list again.
     KeysChanged = 19,
+    /// The storage in which the server keeps the domain cannot be reached now.
+    StorageUnreachable = 20,
 }
 
 impl Code {
     /// All of them, by number.
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 20] = [
         Code::Protocol,
         Code::Version,
         Code::NotAllowed,
@@ -68,6 +70,7 @@ impl Code {
         Code::ShuttingDown,
         Code::Failed,
         Code::KeysChanged,
+        Code::StorageUnreachable,
     ];
 
     /// The code with this number; an unknown one is [`Code::Failed`].

@@ -95,6 +95,9 @@ impl Failure {
     }
 }
 
+/// What an error names when the storage of the server cannot be reached.
+pub const SERVERS_STORAGE: &str = "the server's storage";
+
 /// What to do is part of the reason: there is no other place for it.
 fn full(message: &str, hint: &str) -> StorageError {
     let why = if hint.is_empty() { message.to_owned() } else { format!("{message}. {hint}") };
@@ -119,6 +122,10 @@ fn of_fault(code: Code, message: String, hint: String, about: &[u8]) -> Error {
         (_, Code::InUse) => Error::InUse { holder: message },
         (_, Code::NoSpace) => full(&message, &hint).into(),
         (_, Code::Storage) => storage(ErrorKind::Other).into(),
+        (_, Code::StorageUnreachable) => {
+            let source = io::Error::new(ErrorKind::NotConnected, &*message);
+            StorageError::new("use", SERVERS_STORAGE, source).into()
+        }
         (_, Code::Busy | Code::ShuttingDown) => storage(ErrorKind::ConnectionRefused).into(),
         (_, Code::KeysChanged) => Error::KeysChanged,
         (_, Code::NoSession) => Error::SessionLost,

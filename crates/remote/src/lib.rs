@@ -27,7 +27,7 @@ mod wait_control;
 mod write_session;
 
 pub use endpoint::Endpoint;
-pub use failure::Failure;
+pub use failure::{Failure, SERVERS_STORAGE};
 pub use remote::{ControlConnection, Purpose, Remote};
 #[doc(hidden)]
 pub use stream::fuzzing;

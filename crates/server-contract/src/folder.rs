@@ -15,7 +15,7 @@
 //! pool/superblock     which pool this is
 //! pool/io             how its containers are written
 //! pool/domains/NAME   a repository for each domain
-//! pools/NAME          a link to a further pool, in which there is the same
+//! pools/NAME          a link to a further pool, in which there is the same; a directory if it lies in a bucket
 //! pool-ids/NAME       which one belongs to it
 //! ```
 
@@ -139,10 +139,26 @@ impl Folder {
         pool::further(&self.path)
     }
 
+    /// Where a pool has a domain still; a bucket is asked.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn still_has(&self, pool: Option<&Name>, domain: &Name) -> Result<Option<String>> {
+        let folder = self.domain(pool, domain);
+        if let Some(lies) = pool::asked_bucket(&self.path, pool, domain)? {
+            return Ok(lies);
+        }
+        let is_there = folder.try_exists().map_err(Error::file(&folder))?;
+        Ok(is_there.then(|| folder.display().to_string()))
+    }
+
     /// The directory to which the link of a further pool leads; that of the link when there is none.
     pub fn place_of_pool(&self, name: &Name) -> PathBuf {
         let link = self.pool(Some(name));
-        fs::read_link(&link).unwrap_or(link)
+        match pool::bucket_of(&self.path, Some(name)) {
+            Ok(Some(bucket)) => PathBuf::from(bucket.to_string()),
+            _ => fs::read_link(&link).unwrap_or(link),
+        }
     }
 
     /// Whether the file system of a pool answers, within some seconds. Whoever looks at a file of a pool asks this
@@ -233,7 +249,16 @@ impl Folder {
         (found.f_files > 0).then_some(found.f_favail)
     }
 
+    /// Whether a pool lies in a bucket; if that cannot be told, it does not.
+    pub fn is_in_bucket(&self, pool: Option<&Name>) -> bool {
+        pool::bucket_of(&self.path, pool).is_ok_and(|bucket| bucket.is_some())
+    }
+
+    /// Nobody says how much more a bucket takes.
     fn figures(&self, pool: Option<&Name>) -> Option<rustix::fs::StatVfs> {
+        if self.is_in_bucket(pool) {
+            return None;
+        }
         self.answers(pool).ok()?;
         rustix::fs::statvfs(self.pool(pool)).ok()
     }

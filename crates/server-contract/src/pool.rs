@@ -9,12 +9,14 @@
 //! generation 7
 //! mount pool
 //! ```
+//! A pool in a bucket has a line `bucket s3://BUCKET/PREFIX` there (`bucket`).
 //! The generation rises here first: a superblock with a higher one was raised by another server.
 //! The line `taking` is there until every repository was taken from the server that used the pool before.
 //!
 //! A server may have further pools (`places`), which are remembered in the same way.
 
 mod answering;
+mod bucket;
 mod linked;
 mod memory;
 mod places;
@@ -23,14 +25,18 @@ use crate::folder::read;
 use crate::{Error, Result};
 pub(crate) use answering::Answering;
 use api::Name;
+pub(crate) use bucket::{
+    create as create_in_bucket, open as open_in_bucket, stored_bytes as stored_in_bucket,
+};
 pub(crate) use linked::{is_of, link_first, note_owner};
 use memory::Memory;
+use object_storage::Location;
 use places::PoolPaths;
 pub(crate) use places::{Further, add, further};
 pub use places::{MAIN, NAME_TAKEN};
 use repository::local::superblock::Superblock;
 use repository::local::{Latencies, LocalStorage};
-use repository::storage::StorageError;
+use repository::storage::{StorageError, StorageResult};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,7 +87,7 @@ fn raise(place: &PoolPaths, memory: &Memory) -> Result<()> {
     let found = memory.verify(place).map_err(|why| not_mounted(place, &why))?;
     let last = memory.superblock.generation.max(found.generation);
     let superblock = Superblock { generation: last + 1, ..found };
-    let raised = Memory { superblock, mounts: place.mounted(), is_taking: memory.is_taking };
+    let raised = Memory { superblock, mounts: place.mounted(), ..memory.clone() };
     raised.keep(place, true)?;
     raised.take_all(place)
 }
@@ -118,7 +124,7 @@ fn take(
         known.is_some_and(|known| known.superblock.id == found.id) && found.generation <= last;
     let is_taking = is_there && (!is_own || known.is_some_and(|known| known.is_taking));
     let superblock = Superblock { generation: found.generation.max(last) + 1, ..found };
-    let taken = Memory { superblock, mounts: place.mounted(), is_taking };
+    let taken = Memory { superblock, mounts: place.mounted(), is_taking, bucket: place.bucket()? };
     taken.keep(place, is_there)?;
     taken.take_all(place)
 }
@@ -130,6 +136,46 @@ fn take(
 /// [`StorageError::is_unreachable`].
 pub fn verify(folder: &Path) -> std::result::Result<(), StorageError> {
     PoolPaths::of_domain(folder).map_or(Ok(()), |place| place.verify())
+}
+
+/// The bucket in which a pool lies, if it does; the first pool has no name.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn bucket_of(data: &Path, pool: Option<&Name>) -> Result<Option<Location>> {
+    PoolPaths::of(data, pool).bucket()
+}
+
+/// Where the bucket of a pool has the domain, if it has it; `None` for a pool in a directory. What was noted here of a
+/// domain that is gone from the bucket goes, too.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn asked_bucket(
+    data: &Path,
+    pool: Option<&Name>,
+    domain: &Name,
+) -> Result<Option<Option<String>>> {
+    let place = PoolPaths::of(data, pool);
+    let Some(bucket) = place.bucket()? else { return Ok(None) };
+    if bucket::domains(&bucket)?.contains(domain) {
+        return Ok(Some(Some(bucket.of_domain(domain.as_str()).to_string())));
+    }
+    bucket::forget_domain(&place.domains().join(domain.as_str()))?;
+    Ok(Some(None))
+}
+
+/// Whether the pool of the domain in `folder` lies in a bucket.
+///
+/// # Errors
+/// Those of the system.
+pub fn is_in_bucket(folder: &Path) -> std::result::Result<bool, StorageError> {
+    Ok(bucket::domain(folder)?.is_some())
+}
+
+/// Whether a repository was made in the folder of a domain, as far as this machine knows without asking a bucket.
+pub fn has_repository(folder: &Path) -> bool {
+    ["config", bucket::MARK].iter().any(|name| folder.join(name).exists())
 }
 
 /// The folder of a pool by its name; the first one has none.
@@ -200,7 +246,7 @@ fn first(place: &PoolPaths) -> Result<()> {
 fn new(place: &PoolPaths) -> Result<()> {
     place.make_all()?;
     let (superblock, mounts) = (new_superblock()?, place.mounted());
-    Memory { superblock, mounts, is_taking: false }.keep(place, false)
+    Memory { superblock, mounts, is_taking: false, bucket: place.bucket()? }.keep(place, false)
 }
 
 fn not_mounted(place: &PoolPaths, why: &str) -> Error {
@@ -213,8 +259,23 @@ fn storage(place: &PoolPaths) -> Result<LocalStorage> {
 }
 
 fn superblock(place: &PoolPaths) -> Result<Option<Superblock>> {
-    let path = place.pool.join("superblock");
-    Superblock::read(&storage(place)?).map_err(|error| Error::file(&path)(error.source))
+    read_superblock(place, bucket::superblock)
+}
+
+/// The same; of a bucket, as it was some seconds ago.
+fn superblock_lately(place: &PoolPaths) -> Result<Option<Superblock>> {
+    read_superblock(place, bucket::superblock_lately)
+}
+
+fn read_superblock(
+    place: &PoolPaths,
+    of_bucket: impl FnOnce(&Location) -> StorageResult<Option<Superblock>>,
+) -> Result<Option<Superblock>> {
+    let (at, found) = match place.bucket()? {
+        Some(bucket) => (PathBuf::from(bucket.to_string()), of_bucket(&bucket)),
+        None => (place.pool.clone(), Superblock::read(&storage(place)?)),
+    };
+    found.map_err(|error| Error::file(&at.join("superblock"))(error.source))
 }
 
 fn new_superblock() -> Result<Superblock> {

@@ -8,6 +8,7 @@ use repository::keys::Keys;
 use repository::local::LocalStorage;
 use repository::received::ReceivedSnapshot;
 use repository::snapshots::SnapshotRef;
+use repository::storage::{Storage, StorageResult};
 use repository::{Error, Repository, Result};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -109,8 +110,32 @@ pub trait Repositories: Send + Sync {
 }
 
 fn open(folder: &Path) -> Result<Repository> {
+    Repository::open(storage(folder)?)
+}
+
+/// Where the repository of the domain in `folder` lies: there, or in the bucket of its pool.
+///
+/// # Errors
+/// [`repository::storage::StorageError::is_unreachable`] when the pool is not there or belongs to another server; those of the storage.
+pub fn storage(folder: &Path) -> StorageResult<Arc<dyn Storage>> {
+    // In a pool that is not mounted there is none, and somebody would create it.
     pool::verify(folder)?;
-    Repository::open(Arc::new(LocalStorage::open(folder)?))
+    Ok(match pool::open_in_bucket(folder)? {
+        Some(storage) => Arc::new(storage),
+        None => Arc::new(LocalStorage::open(folder)?),
+    })
+}
+
+/// The same for a new repository.
+///
+/// # Errors
+/// As [`storage`].
+pub fn new_storage(folder: &Path) -> StorageResult<Arc<dyn Storage>> {
+    pool::verify(folder)?;
+    Ok(match pool::create_in_bucket(folder)? {
+        Some(storage) => Arc::new(storage),
+        None => Arc::new(LocalStorage::create(folder)?),
+    })
 }
 
 /// The settings of the repository in `folder`; `None` if there is none.
@@ -118,12 +143,10 @@ fn open(folder: &Path) -> Result<Repository> {
 /// # Errors
 /// Those of [`config::read`] and of the storage.
 pub fn config(folder: &Path) -> Result<Option<Config>> {
-    // In a pool that is not mounted there is none, and somebody would create it.
-    pool::verify(folder)?;
-    match LocalStorage::open(folder) {
+    match storage(folder) {
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
-        Ok(storage) if config::exists(&storage)? => config::read(&storage).map(Some),
+        Ok(storage) if config::exists(&*storage)? => config::read(&*storage).map(Some),
         Ok(_) => Ok(None),
     }
 }

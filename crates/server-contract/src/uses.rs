@@ -241,6 +241,9 @@ fn sum(all: &FxHashMap<String, Use>, allowance: &Allowance) -> Result<u64, Excee
 /// Those of the system, also when the pool is not mounted.
 pub fn stored_bytes(folder: &Path) -> io::Result<u64> {
     pool::verify(folder).map_err(|error| error.source)?;
+    if let Some(bytes) = pool::stored_in_bucket(folder).map_err(|error| error.source)? {
+        return Ok(bytes);
+    }
     let mut bytes = 0u64;
     for shard in entries(&folder.join(container::DIRECTORY))? {
         if shard.file_type()?.is_dir() {

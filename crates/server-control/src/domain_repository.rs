@@ -232,9 +232,9 @@ impl DomainRepository {
         if server_contract::config(folder)?.is_none() {
             return Ok(Vec::new());
         }
-        let mut found = Vec::new();
+        let (mut found, head) = (Vec::new(), repositories::heads(folder)?);
         for name in here.snapshots(folder)? {
-            match repositories::head(folder, name) {
+            match head(name) {
                 Ok(stored) => found.push(Ok(stored)),
                 // Forgotten since the list was made.
                 Err(repository::Error::SnapshotMissing(_)) => {}

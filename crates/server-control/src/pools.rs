@@ -21,13 +21,19 @@ use catalog::pools::Pool;
 use server_contract::access_control::Refusal;
 use server_contract::folder::Folder;
 use server_contract::moving::finished;
-use server_contract::pool::{MAIN, NAME_TAKEN};
+use server_contract::pool::{MAIN, NAME_TAKEN, has_repository};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// So long a start waits until all pools are looked at.
 const COMPARED_WITHIN: Duration = Duration::from_secs(10);
+
+/// With what the address of a bucket begins.
+const BUCKETS: &str = "s3://";
+const USABLE_DIRECTORY: &str =
+    "Give an empty directory of a file system that is mounted: findmnt --target DIR";
+const USABLE_BUCKET: &str = "Give a part of a bucket that nothing else uses, s3://BUCKET/PREFIX. The server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a storage other than AWS, AWS_ENDPOINT_URL in its environment.";
 
 /// The pools of this server.
 pub(crate) struct Pools {
@@ -133,7 +139,7 @@ fn agrees<'a>(
     let mut also = others.filter(|(_, path)| path.exists());
     let own_named = named(pool, own);
     // A folder without a repository is no domain that was made once.
-    let lies_here = if was_made { own.join("config").exists() } else { own.exists() };
+    let lies_here = if was_made { has_repository(own) } else { own.exists() };
     let (message, hint) = match (lies_here, also.next()) {
         (true, Some((other, path))) => (
             format!(
@@ -217,12 +223,9 @@ impl Pools {
                 let hint = "Mount it, or set it online, and try again: icecore server pool list";
                 return Err(refused(message, hint));
             }
-            let folder = self.folder.domain(at, name);
-            if folder.try_exists().map_err(server_contract::Error::file(&folder))? {
-                let message = format!(
-                    "the directory of the domain '{name}' is still there: {}",
-                    folder.display()
-                );
+            if let Some(lies) = self.folder.still_has(at, name)? {
+                let message =
+                    format!("the directory of the domain '{name}' is still there: {lies}");
                 let hint = "If nobody needs its snapshots any more, delete that directory first.";
                 return Err(refused(message, hint));
             }
@@ -276,12 +279,12 @@ impl Pools {
             )));
         }
         let path = Path::new(&new.path);
-        if !path.is_absolute() {
+        let is_bucket = new.path.starts_with(BUCKETS);
+        if !path.is_absolute() && !is_bucket {
             return Err(Error::Usage(format!("'{}' is no full path", new.path)));
         }
         let unfit = |error: server_contract::Error| {
-            let hint =
-                "Give an empty directory of a file system that is mounted: findmnt --target DIR";
+            let hint = if is_bucket { USABLE_BUCKET } else { USABLE_DIRECTORY };
             Error::Unfit { message: error.to_string(), hint: hint.to_owned() }
         };
         self.folder.add_pool(&new.name, path, new.accept).map_err(unfit)?;

@@ -3,14 +3,12 @@
 use ids::KeyId;
 use repository::config::Config;
 use repository::keys::Keys;
-use repository::local::LocalStorage;
 use repository::received::ReceivedSnapshot;
 use repository::snapshots::{SnapshotRef, StoredSnapshot};
-use repository::storage::Storage;
 use repository::{Repository, Result, keys};
-use server_contract::{Repositories, pool};
+use server_contract::Repositories;
+use server_contract::repositories::{new_storage, storage};
 use std::path::Path;
-use std::sync::Arc;
 
 /// A key slot with its name.
 pub(crate) type Slot = (KeyId, Vec<u8>);
@@ -20,9 +18,7 @@ pub(crate) struct Direct;
 
 impl Repositories for Direct {
     fn init(&self, folder: &Path, config: Config, keys: &Keys) -> Result<()> {
-        pool::verify(folder)?;
-        let storage = Arc::new(LocalStorage::create(folder)?);
-        Repository::init(storage, config, keys).map(drop)
+        Repository::init(new_storage(folder)?, config, keys).map(drop)
     }
 
     fn put_key_list(&self, folder: &Path, list: &[u8]) -> Result<()> {
@@ -56,11 +52,6 @@ impl Repositories for Direct {
 
 const HOLDER: &str = "the server, for a key";
 
-fn storage(folder: &Path) -> Result<Arc<dyn Storage>> {
-    pool::verify(folder)?;
-    Ok(Arc::new(LocalStorage::open(folder)?))
-}
-
 /// The key slots of the repository in `folder`.
 pub(crate) fn key_slots(folder: &Path) -> Result<Vec<Slot>> {
     keys::key_slots(&*storage(folder)?)
@@ -71,7 +62,8 @@ pub(crate) fn key_list(folder: &Path) -> Result<Option<Vec<u8>>> {
     keys::key_list(&*storage(folder)?)
 }
 
-/// The clear part of a snapshot.
-pub(crate) fn head(folder: &Path, name: SnapshotRef) -> Result<StoredSnapshot> {
-    repository::snapshots::read(&*storage(folder)?, name)
+/// Reads the clear parts of snapshots of the repository in `folder`.
+pub(crate) fn heads(folder: &Path) -> Result<impl Fn(SnapshotRef) -> Result<StoredSnapshot>> {
+    let storage = storage(folder)?;
+    Ok(move |name| repository::snapshots::read(&*storage, name))
 }

@@ -12,13 +12,12 @@ use repository::config::Config;
 use repository::expiries::SeenExpiries;
 use repository::keys::Keys;
 use repository::lease::{Lease, LeasePurpose};
-use repository::local::LocalStorage;
 use repository::received::ReceivedSnapshot;
 use repository::session::Session;
 use repository::snapshots::SnapshotRef;
 use repository::{Error, Repository, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
-use server_contract::{Expired, Repositories, pool};
+use server_contract::{Expired, Repositories, pool, repositories};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -66,7 +65,7 @@ impl Domains {
             domain.look_again()?;
             return Ok(domain);
         }
-        let repository = Repository::open(Arc::new(LocalStorage::open(folder)?))?;
+        let repository = Repository::open(repositories::storage(folder)?)?;
         repository.verify_with(crypto::is_signed);
         let secure = (folder.to_owned(), self.to_secure.clone());
         let domain = Arc::new(Domain::new(repository, secure));
@@ -136,8 +135,7 @@ impl Repositories for Domains {
         let slot = self.slot(folder);
         let _alone = slot.lock();
         self.is_open(folder)?;
-        let storage = Arc::new(LocalStorage::create(folder)?);
-        Repository::init(storage, config, keys).map(drop)
+        Repository::init(repositories::new_storage(folder)?, config, keys).map(drop)
     }
 
     fn put_key_list(&self, folder: &Path, list: &[u8]) -> Result<()> {

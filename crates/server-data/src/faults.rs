@@ -42,6 +42,9 @@ pub(super) fn of_engine(error: &Error) -> Packet {
             "To free space, on the server: icecore forget and icecore reclaim",
             &[],
         ),
+        error if error.is_unreachable() => {
+            fault(Code::StorageUnreachable, &text, "On the server: icecore server pool list", &[])
+        }
         Error::Storage(_) => {
             fault(Code::Storage, &format!("the server's storage failed: {text}"), "", &[])
         }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use repository::reclaim::locked::LockedFiles;
 use repository::watch::Unwatched;
 use rustc_hash::FxHashMap;
+use server_contract::pool;
 use server_data::domains::Domains;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -135,6 +136,9 @@ impl Securing {
     /// How many files are kept of the repository in `folder`.
     fn secure(&self, folder: &Path) -> Outcome {
         let text = |error: &dyn std::fmt::Display| error.to_string();
+        if pool::is_in_bucket(folder).map_err(|error| text(&error))? {
+            return Ok(0); // it has no files here
+        }
         let domain = self.domains.open(folder).map_err(|error| text(&error))?;
         let locked = domain.repository.locked_files(&Unwatched).map_err(|error| text(&error))?;
         drop(domain);

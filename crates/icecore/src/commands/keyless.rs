@@ -9,11 +9,10 @@ use crate::wait::Wait;
 use crate::{escape, units};
 use pipeline::keyless;
 use repository::Repository;
-use repository::local::LocalStorage;
 use repository::reclaim::ReclaimOptions;
 use serde::Serialize;
+use server_contract::repositories;
 use std::path::Path;
-use std::sync::Arc;
 
 /// How to reclaim.
 #[derive(clap::Args, Debug)]
@@ -125,7 +124,7 @@ fn failed(context: &Context, error: pipeline::Error, folder: &Path) -> Failure {
 
 fn opened(folder: &Path) -> Result<Repository> {
     let location = folder.display().to_string();
-    let storage = LocalStorage::open(folder)
+    let storage = repositories::storage(folder)
         .map_err(|error| Failure::from(store::Error::from(error)).at(&location))?;
-    Repository::open(Arc::new(storage)).map_err(|error| Failure::from(error).at(&location))
+    Repository::open(storage).map_err(|error| Failure::from(error).at(&location))
 }

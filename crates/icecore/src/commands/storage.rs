@@ -82,7 +82,7 @@ struct Reclaim {
 /// Enroll this machine as a storage server. The server prints the command line: icecore server token NAME --storage
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name spare.example.com --pool /mnt/shared/disk-1 --take-over\n\nIf the connection fails before the reply arrives, run the same command again. Repositories in the directory stay."
+    after_help = "Examples:\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-1.example.com\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name spare.example.com --pool /mnt/shared/disk-1 --take-over\n  icecore storage enroll https://backup.example.com:8477 ice1-... --name disk-2.example.com --pool s3://bucket/disk-2\n\nIf the connection fails before the reply arrives, run the same command again. Repositories in the directory stay."
 )]
 struct Enroll {
     /// URL of the server.
@@ -99,10 +99,11 @@ struct Enroll {
     /// Replace an earlier enrollment of this machine.
     #[arg(long)]
     replace: bool,
-    /// Directory for the repositories, as on a shared file system [default: pool in the directory of its files].
+    /// Directory for the repositories, as on a shared file system, or s3://BUCKET/PREFIX [default: pool in the
+    /// directory of its files].
     #[arg(long, value_name = "DIR")]
     pool: Option<PathBuf>,
-    /// The pool in DIR was used by another machine, which is gone or must not use it any more: take it over.
+    /// The pool was used by another machine, which is gone or must not use it any more: take it over.
     #[arg(long, requires = "pool")]
     take_over: bool,
 }

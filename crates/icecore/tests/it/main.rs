@@ -2,6 +2,7 @@
 
 mod administration;
 mod advice;
+mod bucket_pools;
 mod checking_from_afar;
 mod children;
 mod choosing;

@@ -75,7 +75,7 @@ pub(crate) struct Site {
     pub(crate) storage: Option<Running>,
     pub(crate) port: u16,
     pub(crate) storage_port: u16,
-    /// Of the storage server.
+    /// Of the servers, and of commands on their machine.
     pub(crate) variables: Vec<(&'static str, String)>,
     /// It runs as a user of its own, beside a lock helper.
     pub(crate) has_lock_helper: bool,
@@ -108,17 +108,7 @@ impl Site {
     }
 
     fn enrolled_with(pool: &[&str]) -> Self {
-        let (machine, port, storage_port) = (Machine::bare(), free_port(), free_port());
-        let (server, storage, variables) = (None, None, Vec::new());
-        let mut site = Self {
-            machine,
-            server,
-            storage,
-            port,
-            storage_port,
-            variables,
-            has_lock_helper: false,
-        };
+        let mut site = Self::alone(Vec::new());
         site.start_server();
         let pools: Vec<_> = pool.iter().map(|name| site.folder(name)).collect();
         pools.iter().for_each(|pool| std::fs::create_dir(pool).unwrap());
@@ -127,10 +117,30 @@ impl Site {
         site
     }
 
+    /// A server that does not run yet, and no storage server.
+    pub(crate) fn alone(variables: Vec<(&'static str, String)>) -> Self {
+        Self {
+            machine: Machine::bare(),
+            server: None,
+            storage: None,
+            port: free_port(),
+            storage_port: free_port(),
+            variables,
+            has_lock_helper: false,
+        }
+    }
+
     pub(crate) fn start_server(&mut self) {
+        self.server = Some(Running::start(self.server_command("data"), "serving "));
+    }
+
+    /// The server with its files in the folder `data`.
+    pub(crate) fn server_command(&self, data: &str) -> Command {
         let listen = format!("127.0.0.1:{}", self.port);
-        let words = ["server", "--listen", &listen, "--data", &self.folder("data")];
-        self.server = Some(Running::start(self.machine.command(words), "serving "));
+        let words = ["server", "--listen", &listen, "--data", &self.folder(data)];
+        let mut command = self.machine.command(words);
+        command.envs(self.variables.iter().cloned());
+        command
     }
 
     pub(crate) fn storage_command(&self) -> Command {
@@ -167,9 +177,12 @@ impl Site {
     }
 
     pub(crate) fn govern(&self, words: &[&str]) -> Ran {
-        let data = self.folder("data");
-        let words = ["server", "--data", &data].into_iter().chain(words.iter().copied());
-        self.machine.run(words)
+        self.here(&[&["server", "--data", &self.folder("data")], words].concat())
+    }
+
+    /// A command on the machine of the servers.
+    pub(crate) fn here(&self, words: &[&str]) -> Ran {
+        ended(self.machine.command(words).envs(self.variables.iter().cloned()))
     }
 
     /// Address and token, as the line to type has them.
@@ -180,11 +193,11 @@ impl Site {
         [words[3].to_owned(), words[4].to_owned()]
     }
 
-    fn enroll_storage(&self, folder: &str, more: &[&str]) -> Ran {
+    pub(crate) fn enroll_storage(&self, folder: &str, more: &[&str]) -> Ran {
         let [url, token] = self.token(&["disk", "--storage"]);
         let data = self.folder(folder);
         let words = ["storage", "--data", &data, "enroll", &url, &token, "--name", "127.0.0.1"];
-        self.machine.run(words.into_iter().chain(more.iter().copied()))
+        self.here(&[&words[..], more].concat())
     }
 
     /// A node, its new domain on the storage server.

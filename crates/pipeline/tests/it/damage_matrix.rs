@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use store::SnapshotRef;
 
-/// Longer than any cell takes; what is not done by then hangs. Looks are counted, not seconds: while the whole process is
+/// Longer than any cell takes; what is not done by then hangs. Looks are counted, not seconds: while the process is
 /// stopped, also by a machine that sleeps, nothing hangs.
 const LOOKS: u32 = 1_200;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 //! One whose server or disk is gone may hang for ever. Then one thread waits for it, and everybody else is told.
 
 use super::places::PoolPaths;
-use super::superblock;
+use super::superblock_lately;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ fn asks(asked: &Arc<Asked>, place: PoolPaths) -> bool {
     let asking = move || {
         // The first is what network file systems ask their servers, the second reads.
         let _ = rustix::fs::statvfs(&place.pool);
-        let _ = superblock(&place);
+        let _ = superblock_lately(&place);
         let mut state = asked.state.lock();
         *state = State { waits_since: None, answered: Some(Instant::now()) };
         asked.answered.notify_all();

@@ -2,11 +2,13 @@
 
 use super::memory::Memory;
 use super::places::{PoolPaths, link};
-use super::{ENROLLED, new, not_mounted, storage, superblock};
+use super::{ENROLLED, bucket, new, not_mounted, storage, superblock};
 use crate::folder::make_directory;
 use crate::{Error, Result};
 use api::Name;
+use object_storage::Location;
 use repository::local::superblock::Superblock;
+use repository::storage::StorageResult;
 use std::fs;
 use std::path::Path;
 
@@ -19,6 +21,13 @@ use std::path::Path;
 /// [`Error::File`].
 pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<Option<String>> {
     make_directory(data)?;
+    match bucket::location(dir).map_err(Error::file(Path::new("s3://")))? {
+        Some(bucket) => first_in_bucket(data, bucket, take_over),
+        None => first_in_directory(data, dir, take_over),
+    }
+}
+
+fn first_in_directory(data: &Path, dir: &Path, take_over: bool) -> Result<Option<String>> {
     let place = PoolPaths::of(data, None);
     let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
     let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
@@ -31,15 +40,46 @@ pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<Opt
     let had_another = known.is_some() && is_enrolled;
     may_use(found.is_some(), is_ours, had_another, take_over).map_err(refused)?;
     link(&place.pool, &real).map_err(Error::file(&place.pool))?;
-    match &found {
-        Some(_) if is_ours => {}
+    remember(&place, found.as_ref(), is_ours)?;
+    Ok(found.and_then(|found| found.storage))
+}
+
+/// The same with a bucket: the pool has a directory here, in which its domains are noted.
+fn first_in_bucket(data: &Path, bucket: Location, take_over: bool) -> Result<Option<String>> {
+    let known = Memory::read(&PoolPaths::of(data, None))?;
+    let place = PoolPaths { named: Some(bucket), ..PoolPaths::of(data, None) };
+    let refused = |why: String| Error::Pool { path: place.shown(), why, data: data.to_owned() };
+    let is_enrolled = data.join(ENROLLED).exists();
+    let is_free = match &known {
+        Some(known) => known.bucket == place.named,
+        None => place.pool.symlink_metadata().is_err(),
+    };
+    if !is_free {
+        return Err(refused(format!("{} is another pool already", place.pool.display())));
+    }
+    let found = superblock(&place)?;
+    let is_ours = known.as_ref().is_some_and(|known| is_ours(known, found.as_ref()));
+    let had_another = known.is_some() && is_enrolled;
+    may_use(found.is_some(), is_ours, had_another, take_over).map_err(refused)?;
+    if let (Some(bucket), None) = (&place.named, &found) {
+        bucket::probe(bucket).map_err(|error| refused(error.source.to_string()))?;
+    }
+    place.make_all()?;
+    remember(&place, found.as_ref(), is_ours)?;
+    Ok(found.and_then(|found| found.storage))
+}
+
+/// From now on the pool is known, with the superblock that was `found`.
+fn remember(place: &PoolPaths, found: Option<&Superblock>, is_ours: bool) -> Result<()> {
+    match found {
+        Some(_) if is_ours => Ok(()),
         Some(found) => {
             let (superblock, mounts) = (found.clone(), place.mounted());
-            Memory { superblock, mounts, is_taking: true }.note(&place)?;
+            let bucket = place.named.clone();
+            Memory { superblock, mounts, is_taking: true, bucket }.note(place)
         }
-        None => new(&place)?,
+        None => new(place),
     }
-    Ok(found.and_then(|found| found.storage))
 }
 
 /// Whether the storage server `name` may start in `data`: a pool that it has never used is of nobody else.
@@ -68,7 +108,7 @@ pub(crate) fn note_owner(data: &Path, name: &Name) -> Result<()> {
     let owner = Some(name.to_string());
     let noted = match superblock(&place)? {
         Some(found) if found.storage != owner => {
-            Superblock { storage: owner, ..found }.write(&storage(&place)?)
+            note_owner_of(&place, Superblock { storage: owner, ..found })?
         }
         _ => Ok(()),
     };
@@ -76,6 +116,15 @@ pub(crate) fn note_owner(data: &Path, name: &Name) -> Result<()> {
         Err(error) if !error.is_full() => Err(Error::file(&place.pool)(error.source)),
         _ => Ok(()),
     }
+}
+
+/// In a bucket a superblock is written under the number of its generation, so that rises.
+fn note_owner_of(place: &PoolPaths, found: Superblock) -> Result<StorageResult<()>> {
+    let Some(known) = Memory::read(place)?.filter(|known| known.bucket.is_some()) else {
+        return Ok(found.write(&storage(place)?));
+    };
+    let superblock = Superblock { generation: known.superblock.generation + 1, ..found };
+    Memory { superblock, ..known }.keep(place, true).map(Ok)
 }
 
 /// A directory that is a pool already stays one, and no pool lies within the files of its server.

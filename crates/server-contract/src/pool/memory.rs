@@ -1,19 +1,21 @@
 //! What the folder of a server remembers of a pool.
 
 use super::places::PoolPaths;
-use super::{storage, superblock};
+use super::{bucket, storage, superblock_lately};
 use crate::folder::{read, write};
 use crate::{Error, Result};
+use object_storage::Location;
 use repository::lease;
 use repository::local::LocalStorage;
 use repository::local::superblock::Superblock;
 use repository::storage::Storage;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MAGIC: &str = "icecore pool-id 1";
 const TAKING: &str = "taking";
+const BUCKET: &str = "bucket ";
 
 /// What the folder of a server remembers of its pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(super) struct Memory {
     pub(super) mounts: Vec<String>,
     /// Another server used it before, and may still have locks in it.
     pub(super) is_taking: bool,
+    /// Where it lies, if that is a bucket.
+    pub(super) bucket: Option<Location>,
 }
 
 impl Memory {
@@ -42,12 +46,15 @@ impl Memory {
         let id = lines.next()?.strip_prefix("id ")?.to_owned();
         let generation = lines.next()?.strip_prefix("generation ")?.parse().ok()?;
         let superblock = Superblock { id, generation, storage: None };
-        let (mut mounts, mut is_taking) = (Vec::new(), false);
+        let (mut mounts, mut is_taking, mut bucket) = (Vec::new(), false, None);
         for line in lines {
             mounts.extend(line.strip_prefix("mount ").map(str::to_owned));
             is_taking |= line == TAKING;
+            if let Some(address) = line.strip_prefix(BUCKET) {
+                bucket = Some(Location::parse(address)?.ok()?);
+            }
         }
-        Some(Self { superblock, mounts, is_taking })
+        Some(Self { superblock, mounts, is_taking, bucket })
     }
 
     /// Only here, and durably.
@@ -59,23 +66,36 @@ impl Memory {
         let Superblock { id, generation, .. } = &self.superblock;
         let mounts: String = self.mounts.iter().map(|name| format!("mount {name}\n")).collect();
         let taking = if self.is_taking { format!("{TAKING}\n") } else { String::new() };
-        format!("{MAGIC}\nid {id}\ngeneration {generation}\n{mounts}{taking}")
+        let bucket = self.bucket.iter().map(|bucket| format!("{BUCKET}{bucket}\n"));
+        let bucket: String = bucket.collect();
+        format!("{MAGIC}\nid {id}\ngeneration {generation}\n{bucket}{mounts}{taking}")
     }
 
     /// Durably here first, then in the pool: what is killed between the two finds a lower generation there. A pool that
     /// is too full for it keeps the lower one, too; one that has no superblock yet (`is_there`) must get it.
     pub(super) fn keep(&self, place: &PoolPaths, is_there: bool) -> Result<()> {
         self.note(place)?;
-        let path = place.pool.join("superblock");
-        match self.superblock.write(&storage(place)?) {
+        let (at, written) = match &self.bucket {
+            Some(bucket) => {
+                let at = PathBuf::from(bucket.to_string());
+                (at, bucket::put_superblock(bucket, &self.superblock))
+            }
+            None => (place.pool.clone(), self.superblock.write(&storage(place)?)),
+        };
+        let path = at.join("superblock");
+        match written {
             Err(error) if error.is_full() && is_there => Ok(()),
             done => done.map_err(|error| Error::file(&path)(error.source)),
         }
     }
 
     /// Takes the repositories from the server that used the pool before, if that has not been done: it may be frozen,
-    /// and hold locks. One that cannot be taken stops nobody else; who wants to write to it is told who has it.
+    /// and hold locks. One that cannot be taken stops nobody else; who wants to write to it is told who has it. In a
+    /// bucket nobody holds a lock: whoever writes there next fences a writer of which nothing is heard.
     pub(super) fn take_all(&self, place: &PoolPaths) -> Result<()> {
+        if let Some(bucket) = &self.bucket {
+            bucket::note_domains(place, bucket)?;
+        }
         if !self.is_taking {
             return Ok(());
         }
@@ -105,8 +125,9 @@ impl Memory {
             return Err("it is not mounted: there is no such directory".to_owned());
         }
         let failed = |error: Error| error.to_string();
-        let found =
-            superblock(place).map_err(failed)?.ok_or("it is not mounted: it has no superblock")?;
+        let found = superblock_lately(place)
+            .map_err(failed)?
+            .ok_or("it is not mounted: it has no superblock")?;
         if found.id != self.superblock.id {
             return Err(format!("it is another pool: {}, not {}", found.id, self.superblock.id));
         }
@@ -123,7 +144,7 @@ impl Memory {
 /// Takes a repository from the server that used its pool before.
 fn take_domain(folder: &Path) -> repository::Result<()> {
     if !folder.join("config").is_file() {
-        return Ok(());
+        return Ok(()); // in a bucket there is nothing to take
     }
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder)?);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -3,15 +3,16 @@
 //! ```text
 //! pool               the first one, called `main`
 //! pool-id            what is remembered of it
-//! pools/NAME         a symbolic link to a further one
+//! pools/NAME         a symbolic link to a further one; a directory if that lies in a bucket (`bucket`)
 //! pool-ids/NAME      what is remembered of that
 //! ```
 
 use super::memory::Memory;
-use super::{MOUNT_POINTS, REMEMBERED, mount_of, new_superblock, raise, superblock, take};
+use super::{MOUNT_POINTS, REMEMBERED, bucket, mount_of, new_superblock, raise, superblock, take};
 use crate::folder::{make_directory, part_of};
 use crate::{Error, Result};
 use api::Name;
+use object_storage::Location;
 use parking_lot::Mutex;
 use repository::local::superblock::Superblock;
 use repository::storage::StorageError;
@@ -39,6 +40,8 @@ pub(super) struct PoolPaths {
     pub(super) data: PathBuf,
     pub(super) pool: PathBuf,
     pub(super) memory: PathBuf,
+    /// Its bucket, before it is remembered.
+    pub(super) named: Option<Location>,
 }
 
 impl PoolPaths {
@@ -51,7 +54,18 @@ impl PoolPaths {
                 (links.join(name.as_str()), memories.join(name.as_str()))
             }
         };
-        Self { data: data.to_owned(), pool, memory }
+        Self { data: data.to_owned(), pool, memory, named: None }
+    }
+
+    /// The bucket in which it lies, if it does.
+    ///
+    /// # Errors
+    /// [`Error::File`] when what is remembered of it cannot be read.
+    pub(super) fn bucket(&self) -> Result<Option<Location>> {
+        match &self.named {
+            Some(bucket) => Ok(Some(bucket.clone())),
+            None => Ok(Memory::read(self)?.and_then(|memory| memory.bucket)),
+        }
     }
 
     /// The pool in which the repository `folder` of a domain lies.
@@ -64,6 +78,11 @@ impl PoolPaths {
             (true, Some(data), Ok(name)) => Some(Self::of(data, Some(&name))),
             _ => Some(Self::of(above, None)),
         }
+    }
+
+    /// Where it lies, for people.
+    pub(super) fn shown(&self) -> PathBuf {
+        self.named.as_ref().map_or_else(|| self.pool.clone(), |it| PathBuf::from(it.to_string()))
     }
 
     fn is_first(&self) -> bool {
@@ -178,32 +197,87 @@ pub(crate) fn further(data: &Path) -> Result<Vec<Name>> {
     Ok(names)
 }
 
-/// Makes the directory `dir` a pool of the server. Whoever was killed in the middle repeats it. A pool of this name that
-/// was moved elsewhere is found there by its identity; any other pool is taken only if an administrator says `accept`.
+/// Makes the directory or the part of a bucket `dir` a pool of the server. Whoever was killed in the middle repeats it. A
+/// pool of this name that was moved elsewhere is found there by its identity; any other pool is taken only if an
+/// administrator says `accept`.
 ///
 /// # Errors
 /// [`Error::Pool`] when it is another pool, or lies within one; [`Error::File`].
 pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<()> {
     let place = PoolPaths::of(data, Some(name));
-    let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
-    let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
-    lies_apart(data, &place, &real).map_err(refused)?;
-    let new = PoolPaths { pool: real.clone(), ..PoolPaths::of(data, Some(name)) };
+    let new = match bucket::location(dir).map_err(Error::file(Path::new("s3://")))? {
+        Some(bucket) => new_in_bucket(&place, name, bucket)?,
+        None => new_in_directory(&place, name, dir)?,
+    };
+    let refused = |why: String| Error::Pool { path: new.shown(), why, data: data.to_owned() };
     let known = match Memory::read(&place) {
         Err(_) if accept => None,
         known => known?,
     };
     let found = superblock(&new)?;
-    let was_linked = place.pool.is_symlink();
-    let is_half_made = !was_linked && known.as_ref().is_some_and(|known| known.fits(&new));
+    let is_half_made = known.as_ref().is_some_and(|known| is_half_added(&place, &new, known));
     may_take(name, found.as_ref(), known.as_ref(), is_half_made, accept).map_err(refused)?;
+    if let (Some(bucket), None) = (&new.named, &found) {
+        bucket::probe(bucket).map_err(|error| refused(error.source.to_string()))?;
+    }
     [LINKS, MEMORIES].iter().try_for_each(|folder| make_directory(&data.join(folder)))?;
     new.make_all()?;
     let began = known.as_ref().map(|known| known.superblock.clone());
     let (is_there, identity) = (found.is_some(), found.or(began));
     let superblock = identity.map_or_else(new_superblock, Ok)?;
     take(&new, superblock, is_there, known.as_ref())?;
-    link(&place.pool, &real).map_err(Error::file(&place.pool))
+    match &new.named {
+        Some(_) => Ok(()),
+        None => link(&place.pool, &new.pool).map_err(Error::file(&place.pool)),
+    }
+}
+
+/// The directory `dir` as a pool, with its real path.
+fn new_in_directory(place: &PoolPaths, name: &Name, dir: &Path) -> Result<PoolPaths> {
+    let real = fs::canonicalize(dir).map_err(Error::file(dir))?;
+    let refused = |why: String| Error::Pool { path: real.clone(), why, data: place.data.clone() };
+    lies_apart(&place.data, place, &real).map_err(refused)?;
+    if place.bucket().is_ok_and(|bucket| bucket.is_some()) {
+        return Err(refused(format!("the pool '{name}' lies in a bucket: take another name")));
+    }
+    Ok(PoolPaths { pool: real, ..PoolPaths::of(&place.data, Some(name)) })
+}
+
+/// The same for a part of a bucket. Its directory is where a link would be.
+fn new_in_bucket(place: &PoolPaths, name: &Name, bucket: Location) -> Result<PoolPaths> {
+    let new = PoolPaths { named: Some(bucket), ..PoolPaths::of(&place.data, Some(name)) };
+    let refused = |why: String| Error::Pool { path: new.shown(), why, data: place.data.clone() };
+    if let Some(bucket) = &new.named {
+        buckets_lie_apart(&place.data, name, bucket).map_err(refused)?;
+    }
+    if place.pool.is_symlink() {
+        return Err(refused(format!("the pool '{name}' is a directory: take another name")));
+    }
+    Ok(new)
+}
+
+/// Whether somebody was killed, or the disk was full, before the superblock was there.
+fn is_half_added(place: &PoolPaths, new: &PoolPaths, known: &Memory) -> bool {
+    match &new.named {
+        Some(_) => known.bucket == new.named,
+        None => !place.pool.is_symlink() && known.fits(new),
+    }
+}
+
+/// Whether no other pool of the server lies within the same part of the bucket.
+fn buckets_lie_apart(
+    data: &Path,
+    name: &Name,
+    bucket: &Location,
+) -> std::result::Result<(), String> {
+    let others = further(data).map_err(|error| error.to_string())?.into_iter();
+    for other in others.filter(|other| other != name) {
+        let lies = PoolPaths::of(data, Some(&other)).bucket().ok().flatten();
+        if let Some(lies) = lies.filter(|lies| lies.overlaps(bucket)) {
+            return Err(format!("the pool '{other}' lies in the same part of the bucket: {lies}"));
+        }
+    }
+    Ok(())
 }
 
 /// Why a directory with the superblock `found` does not become the pool `name`, of which `known` is remembered.

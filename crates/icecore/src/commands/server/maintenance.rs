@@ -10,9 +10,8 @@ use crate::failure::{Failure, Result};
 use api::Name;
 use crypto::SlotSecret;
 use pipeline::UnlockedRepository;
-use repository::local::LocalStorage;
+use server_contract::repositories;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Check a domain without its keys: checksums, and that nothing is missing. Needs access to the server's files.
 #[derive(clap::Args, Debug)]
@@ -57,9 +56,9 @@ impl ForgetIn {
             let opened = server_control::offline::open_to_forget(&reach.data(), &self.domain);
             let (folder, secret) = opened.map_err(|error| self.unopened(error))?;
             let location = folder.display().to_string();
-            let storage = LocalStorage::open(&folder)
+            let storage = repositories::storage(&folder)
                 .map_err(|error| Failure::from(store::Error::from(error)).at(&location))?;
-            let opened = UnlockedRepository::open(Arc::new(storage), SlotSecret::Recovery(*secret));
+            let opened = UnlockedRepository::open(storage, SlotSecret::Recovery(*secret));
             opened.map_err(|error| Failure::from(error).at(&location))
         };
         let reclaim = format!(": icecore server reclaim {} (or use --prune)", self.domain);

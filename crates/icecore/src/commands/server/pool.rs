@@ -43,16 +43,17 @@ enum Action {
     Move(Move),
 }
 
-/// Make a directory of the server a pool; or say where a pool is now, which is known by its superblock.
+/// Make a directory of the server, or a part of a bucket, a pool; or say where a pool is now, which is known by its
+/// superblock.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore server pool add fast /mnt/fast\n\nMount the file system first: the server remembers that it was mounted, and a pool that is not is an error."
+    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool add cloud s3://bucket/icecore\n\nMount the file system first: the server remembers that it was mounted, and a pool that is not is an error. For a bucket the server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a storage other than AWS, AWS_ENDPOINT_URL in its environment: in /etc/icecore/server.env if it is a service."
 )]
 struct Add {
     /// Its name.
     #[arg(value_name = "NAME")]
     name: Name,
-    /// Its directory on the server. It must exist.
+    /// Its directory on the server, which must exist; or s3://BUCKET/PREFIX.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Take a pool that is there already. Only when the server says that it is another one, and it is the right one:

@@ -1,0 +1,248 @@
+//! Pools of servers in a bucket, as one types them: what lies there, who may use it, and what is left when a machine or
+//! the storage is gone.
+
+use crate::machine::{ended, random};
+use crate::server_pools::{backup, restores};
+use crate::storage_servers::{Running, Site, free_port};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use testkit::s3::Gateway;
+
+/// A lease is taken when nothing was heard of its holder for so many seconds.
+const QUIET_SECS: &str = "6";
+
+fn variables() -> Vec<(&'static str, String)> {
+    let quiet = ("ICECORE_S3_QUIET_SECS", QUIET_SECS.to_owned());
+    Gateway::shared().variables().into_iter().chain([quiet]).collect()
+}
+
+/// A server with the pool `cloud` in a new bucket, and the address of that.
+fn site() -> (Site, String) {
+    let mut site = Site::alone(variables());
+    site.start_server();
+    let address = format!("s3://{}/pools/one", Gateway::shared().bucket());
+    site.govern(&["pool", "add", "cloud", &address]).ends(0);
+    (site, address)
+}
+
+fn restart(site: &mut Site) {
+    site.server = None;
+    site.start_server();
+}
+
+fn signal(running: &Running, signal: Signal) {
+    let pid = Pid::from_raw(running.0.id().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// All files below a directory.
+fn files(folder: &Path) -> Vec<String> {
+    let found = ended(std::process::Command::new("find").arg(folder).args(["-type", "f"]));
+    found.text().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_domain_lies_in_the_bucket_of_its_pool_and_nowhere_else() {
+    let (mut site, address) = site();
+    site.machine.write("large", &random(3 << 20));
+    site.enroll_in("web", &["--pool", "cloud"]);
+    site.enroll_in("own", &["--pool", "cloud", "--keys", "client"]);
+    site.enroll_in("disk", &[]);
+    for name in ["web", "own", "disk"] {
+        backup(&site, name).ends(0);
+        restores(&site, name);
+    }
+    restart(&mut site);
+    fs::remove_file(site.machine.source().join("large")).unwrap();
+    for name in ["web", "own"] {
+        backup(&site, name).ends(0);
+        restores(&site, name);
+        site.node(name, &["check", "--read-data"]).ends(0);
+    }
+    for name in ["web", "own"] {
+        let bucket = format!("{address}/domains/{name}");
+        let here = files(&site.machine.path("data/pools/cloud/domains").join(name));
+        assert_eq!(here.len(), 1, "a note, and no data: {here:?}");
+        assert_eq!(fs::read_to_string(&here[0]).unwrap().trim(), bucket);
+        assert!(!site.machine.path("data/pool/domains").join(name).exists());
+    }
+    // Upkeep, on the machine and while the server runs.
+    site.govern(&["check", "web"]).ends(0);
+    site.govern(&["forget", "web", "--keep-last", "1", "--prune"]).ends(0);
+    assert!(site.govern(&["reclaim", "web"]).ends(0).text().contains("Freed"));
+    restores(&site, "web");
+    let pools = site.govern(&["pool", "list", "--json"]).ends(0).lines();
+    let cloud = pools.iter().find(|pool| pool["name"] == "cloud").unwrap();
+    assert_eq!(cloud["path"], address.as_str());
+    assert_eq!(cloud["domains"], serde_json::json!(["own", "web"]));
+    assert!(cloud["free_bytes"].is_null() && cloud["fault"].is_null(), "{cloud}");
+    for (domain, pool) in [("web", "main"), ("disk", "cloud")] {
+        let refused = site.govern(&["pool", "move", domain, pool]).ends(13);
+        assert!(refused.stderr.contains("lies in a bucket"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_quota_counts_what_lies_in_a_bucket() {
+    let (site, _) = site();
+    site.machine.write("large", &random(3 << 20));
+    site.enroll_in("web", &["--pool", "cloud"]);
+    site.govern(&["quota", "set", "small", "2M", "--node", "web"]).ends(0);
+    let full = backup(&site, "web").ends(15);
+    assert!(full.stderr.contains("the quota 'small' is used up"), "{}", full.stderr);
+    site.govern(&["quota", "set", "small", "20M", "--node", "web"]).ends(0);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    backup(&site, "web").ends(0);
+    let status = site.govern(&["quota", "status", "--json"]).ends(0).lines();
+    let used = status[0]["used_bytes"].as_u64();
+    assert!(used > Some(3 << 20) && used < Some(4 << 20), "{status:?}");
+}
+
+#[test]
+fn a_backup_outlives_a_server_that_is_killed_with_its_pool_in_a_bucket() {
+    let (mut site, _) = site();
+    site.enroll_in("web", &["--pool", "cloud"]);
+    let mut backup = site.begin_backup("web");
+    site.server.as_mut().unwrap().kill();
+    restart(&mut site);
+    site.govern(&["limit", "remove", "1"]);
+    assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
+    site.node("web", &["check", "--read-data"]).ends(0);
+    restores(&site, "web");
+}
+
+#[test]
+fn a_part_of_a_bucket_is_the_pool_of_one_server_and_found_again_by_another() {
+    let (site, address) = site();
+    site.enroll_in("web", &["--pool", "cloud"]);
+    backup(&site, "web").ends(0);
+    let add = |site: &Site, name: &str, address: &str, more: &[&str]| {
+        site.govern(&[&["pool", "add", name, address], more].concat())
+    };
+    for other in [&format!("{address}/deeper"), "s3://bad name", "s3://no-such-bucket-here/x"] {
+        let refused = add(&site, "other", other, &[]);
+        assert!(refused.code != 0 && !refused.stderr.contains("panicked"), "{other}: {refused:?}");
+    }
+    add(&site, "cloud", &address, &[]).ends(0);
+
+    // Another server with the same master key takes it, while the first one runs and knows nothing of it.
+    let mut new = Site::alone(variables());
+    fs::create_dir(new.machine.path("data")).unwrap();
+    let key = fs::read(site.machine.path("data/master.key")).unwrap();
+    fs::write(new.machine.path("data/master.key"), key).unwrap();
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(new.machine.path("data/master.key"), private).unwrap();
+    new.start_server();
+    let refused = add(&new, "cloud", &address, &[]);
+    assert!(refused.code != 0 && refused.stderr.contains("--accept"), "{}", refused.stderr);
+    backup(&site, "web").ends(0);
+    add(&new, "cloud", &address, &["--accept"]).ends(0);
+    let lost = |site: &Site| {
+        let pools = site.govern(&["pool", "list", "--json"]).ends(0).lines();
+        let cloud = pools.into_iter().find(|pool| pool["name"] == "cloud").unwrap();
+        cloud["fault"].as_str().is_some_and(|why| why.contains("another server has taken it over"))
+    };
+    site.wait_for("the loss of the pool", lost);
+    for words in [&["backup", &site.folder("source")][..], &["snapshots"]] {
+        let refused = site.node("web", words).ends(16);
+        assert!(refused.stderr.contains("another server"), "{}", refused.stderr);
+    }
+    let refused = site.govern(&["check", "web"]);
+    assert!(refused.code != 0 && refused.stderr.contains("another server"), "{}", refused.stderr);
+    assert!(!lost(&new));
+
+    let refused = new.govern(&["token", "web", "--pool", "main"]).ends(13);
+    assert!(refused.stderr.contains("'cloud'"), "{}", refused.stderr);
+    let [url, token] = new.token(&["web"]);
+    site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
+    restores(&site, "web");
+    backup(&site, "web").ends(0);
+    let listed = site.node("web", &["snapshots", "--json"]).ends(0).lines();
+    assert_eq!(listed.iter().filter(|line| line["message_type"] == "snapshot").count(), 3);
+}
+
+#[test]
+fn a_bucket_that_cannot_be_reached_stops_its_own_domains_and_no_others() {
+    let (mut site, _) = site();
+    site.enroll_in("web", &["--pool", "cloud"]);
+    site.enroll_in("other", &[]);
+    backup(&site, "web").ends(0);
+    let known = std::mem::take(&mut site.variables);
+    let nobody = ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", free_port()));
+    let missing: Vec<_> = known.iter().filter(|(name, _)| *name != nobody.0).cloned().collect();
+    for variables in [[&missing[..], &[nobody]].concat(), Vec::new()] {
+        site.variables = variables;
+        restart(&mut site);
+        backup(&site, "other").ends(0);
+        restores(&site, "other");
+        let refused = site.node("web", &["snapshots"]).ends(16);
+        assert!(refused.stderr.contains("icecore server pool list"), "{}", refused.stderr);
+        let pools = site.govern(&["pool", "list", "--json"]).ends(0).lines();
+        let cloud = pools.iter().find(|pool| pool["name"] == "cloud").unwrap();
+        assert!(cloud["fault"].is_string(), "{cloud}");
+    }
+    site.variables = known;
+    restart(&mut site);
+    backup(&site, "web").ends(0);
+    restores(&site, "web");
+}
+
+#[test]
+fn a_domain_that_was_deleted_in_its_bucket_is_removed_and_no_other() {
+    let (site, address) = site();
+    site.enroll_in("web", &["--pool", "cloud"]);
+    backup(&site, "web").ends(0);
+    site.govern(&["revoke", "web"]).ends(0);
+    site.govern(&["remove", "web"]).ends(0);
+    let refused = site.govern(&["remove-domain", "web"]).ends(13);
+    let at = format!("{address}/domains/web");
+    assert!(refused.stderr.contains(&at), "{}", refused.stderr);
+    let (bucket, prefix) = at.strip_prefix("s3://").unwrap().split_once('/').unwrap();
+    fs::remove_dir_all(Gateway::shared().objects(bucket).join(prefix)).unwrap();
+    site.govern(&["remove-domain", "web"]).ends(0);
+    assert!(!site.machine.path("data/pools/cloud/domains/web").exists());
+    site.enroll_in("again", &["--pool", "cloud", "--domain", "web"]);
+    backup(&site, "again").ends(0);
+}
+
+/// The storage server of a site in a bucket, and that it can be taken over.
+#[test]
+fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() {
+    let mut site = Site::alone(variables());
+    site.start_server();
+    let address = format!("s3://{}/disk", Gateway::shared().bucket());
+    site.enroll_storage("disk", &["--pool", &address]).ends(0);
+    site.start_storage();
+    for (node, more) in [("web", &[][..]), ("own", &["--keys", "client"])] {
+        site.enroll(node, more);
+        site.node(node, &["backup", &site.folder("source")]).ends(0);
+    }
+    let mut backup = site.begin_backup("web");
+    let mut frozen = site.storage.take().unwrap();
+    signal(&frozen, Signal::STOP);
+
+    let refused = site.enroll_storage("second", &["--pool", &address]).ends(2);
+    assert!(refused.stderr.contains("--take-over"), "{}", refused.stderr);
+    site.enroll_storage("second", &["--pool", &address, "--take-over"]).ends(0);
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
+    let mut command = site.machine.command(words);
+    command.envs(site.variables.iter().cloned());
+    let _taken = Running::start(command, "storing ");
+    site.wait_for("the storage server", |site| site.knows_storage_at(port));
+    site.node("own", &["backup", &site.folder("source/folder")]).ends(0);
+    site.node("web", &["backup", &site.folder("source/folder")]).ends(0);
+    signal(&frozen, Signal::CONT);
+    assert_eq!(frozen.ends_within(60), Some(13), "its certificate is another machine's now");
+    assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
+    for node in ["web", "own"] {
+        site.node(node, &["backup", &site.folder("source")]).ends(0);
+        site.node(node, &["check", "--read-data"]).ends(0);
+        site.restores(node, &[]);
+    }
+    let refused = ended(&mut site.storage_command());
+    assert!(refused.code != 0 && refused.stderr.contains("another server"), "{refused:?}");
+}
