@@ -279,8 +279,20 @@ impl Schedule {
         }
     }
 
-    /// When the window closes that is open at a minute of the day.
+    /// When a minute of the day lies in no window any more, if it lies in one. Windows that follow one another are one;
+    /// that of the whole day ends with the day.
     pub(crate) fn closes_after(&self, minute: u16) -> Option<u16> {
+        let mut closes = self.open_until(minute)?;
+        while closes < minute + DAY_MINUTES && !self.window.contains(&Window::Always) {
+            let at = closes % DAY_MINUTES;
+            let Some(until) = self.open_until(at) else { break };
+            closes += until - at;
+        }
+        Some(closes)
+    }
+
+    /// When the window closes that is open at a minute of the day.
+    fn open_until(&self, minute: u16) -> Option<u16> {
         self.window.iter().find_map(|window| window.closes_after(minute))
     }
 

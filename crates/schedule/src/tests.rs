@@ -113,6 +113,24 @@ fn a_time_that_does_not_exist_runs_once_right_after_the_gap() {
 }
 
 #[test]
+fn windows_that_follow_one_another_are_one_for_a_run_between_them() {
+    for (windows, minutes) in [
+        ("[\"21:00-00:00\", \"00:00-06:00\"]", 8 * 60),
+        ("[\"00:00-06:00\", \"21:00-00:00\"]", 8 * 60),
+        ("[\"21:00-23:00\", \"23:00-01:00\", \"01:00-02:00\"]", 4 * 60),
+        ("[\"21:00-23:00\", \"23:01-06:00\"]", 60),
+        // Always open: until the next start.
+        ("[\"21:00-09:00\", \"09:00-21:00\"]", 24 * 60),
+        // As it was always meant: the window of a whole day ends with it.
+        ("\"always\"", 2 * 60),
+    ] {
+        let next = timetable(&format!("at = \"22:00\"\nwindow = {windows}"));
+        let run = next.next(secs("2026-06-01T12:00:00Z")).unwrap();
+        assert_eq!(run.closes_secs - run.due_secs, minutes * 60, "{windows}");
+    }
+}
+
+#[test]
 fn a_time_that_exists_twice_runs_once_and_a_frequency_goes_on() {
     let expected = ["Sun 2026-10-25 02:30", "Mon 2026-10-26 02:30"];
     assert_eq!(due("at = \"02:30\"", "2026-10-25T00:00:00Z", 2), expected);
