@@ -34,6 +34,7 @@ mod snapshots;
 mod staging;
 mod storage;
 mod takeover;
+mod upload_memory;
 mod uploads;
 mod versions;
 

@@ -134,6 +134,12 @@ impl Chosen {
         let is_server = pool.join("domains").is_dir();
         let is_ours =
             is_server || ["config", "superblock"].iter().any(|name| given.join(name).exists());
+        if is_server && is_in_bucket(&pool)? {
+            let text = format!("the pool of {} lies in a bucket", given.display());
+            let hint =
+                "How a bucket is written is not set here. What lies there: icecore server domains";
+            return Err(Failure::usage(text).hint(hint));
+        }
         if is_ours {
             return Ok(if is_server { pool } else { given });
         }
@@ -179,8 +185,19 @@ impl Set {
 impl Accept {
     fn run(&self, context: &Context) -> Result<Code> {
         Folder::accept_pool(&self.data).map_err(server_control::Error::from)?;
-        show(context, &self.data.join("pool"))
+        let pool = self.data.join("pool");
+        if is_in_bucket(&pool)? {
+            context.out.note("The pool in the bucket belongs to this server now.");
+            return Ok(Code::Complete);
+        }
+        show(context, &pool)
     }
+}
+
+/// Whether the first pool of a server lies in a bucket.
+fn is_in_bucket(pool: &Path) -> Result<bool> {
+    let of_domain = pool.join("domains/any");
+    server_contract::pool::is_in_bucket(&of_domain).map_err(|error| of_storage(error, pool))
 }
 
 /// What the server of the pool `folder` noted.

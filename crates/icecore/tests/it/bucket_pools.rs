@@ -4,6 +4,7 @@
 use crate::machine::{ended, random};
 use crate::server_pools::{backup, restores};
 use crate::storage_servers::{Running, Site, free_port};
+use crate::waiting::ended_job;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -82,6 +83,34 @@ fn a_domain_lies_in_the_bucket_of_its_pool_and_nowhere_else() {
         let refused = site.govern(&["pool", "move", domain, pool]).ends(13);
         assert!(refused.stderr.contains("lies in a bucket"), "{}", refused.stderr);
     }
+}
+
+#[test]
+fn upkeep_and_copies_work_where_a_domain_lies_in_a_bucket() {
+    let (site, _) = site();
+    site.machine.write("large", &random(3 << 20));
+    site.enroll_in("web", &["--pool", "cloud"]);
+    backup(&site, "web").ends(0);
+    let second = site.machine.path("second");
+    fs::create_dir(&second).unwrap();
+    fs::write(second.join("icecore-copies"), "").unwrap();
+    let to = format!("to={}", second.display());
+    let tasks = "tasks=[\"reclaim\", \"check\", \"copy\"]";
+    site.govern(&["upkeep", "create", "all", "--set", tasks, "--set", &to, "--yes"]).ends(0);
+    let started = site.govern(&["upkeep", "start", "all", "--json"]).ends(0).lines();
+    let jobs: Vec<_> = started.iter().filter_map(|line| line["job"].as_u64()).collect();
+    assert_eq!(jobs.len(), 3, "{started:?}");
+    for job in jobs {
+        let ended = ended_job(&site.machine, job);
+        assert_eq!(ended["state"], "complete", "{ended}");
+    }
+    let copy = second.join("web");
+    let key = site.govern(&["key", "web", "--quiet"]).ends(0).text();
+    let target = site.folder("target");
+    let words = ["restore", "latest", "--repo", copy.to_str().unwrap(), "--target", &target];
+    ended(site.machine.command(words).env("ICECORE_PASSWORD", key.trim())).ends(0);
+    let restored = format!("{target}{}/large", site.folder("source"));
+    assert!(fs::read(restored).unwrap() == fs::read(site.folder("source/large")).unwrap());
 }
 
 #[test]
@@ -219,6 +248,12 @@ fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() 
         site.enroll(node, more);
         site.node(node, &["backup", &site.folder("source")]).ends(0);
     }
+    let listed = site.govern(&["storage-servers", "--json"]).ends(0).lines();
+    assert!(listed[0]["free_bytes"].is_null() && listed[0]["connected"] == true, "{listed:?}");
+    let any = site.govern(&["token", "new", "--on", "any"]).ends(2);
+    assert!(any.stderr.contains("icecore server storage-servers"), "{}", any.stderr);
+    let shown = site.here(&["pool", "show", &site.folder("disk")]).ends(2);
+    assert!(shown.stderr.contains("lies in a bucket"), "{}", shown.stderr);
     let mut backup = site.begin_backup("web");
     let mut frozen = site.storage.take().unwrap();
     signal(&frozen, Signal::STOP);

@@ -3,6 +3,7 @@
 use super::Client;
 use super::reading::{collect, tag};
 use crate::errors::{failed, is_final};
+use crate::upload_memory;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
@@ -142,6 +143,9 @@ impl Client {
         length: u64,
         read: impl Fn(u64, usize) -> StorageResult<Bytes>,
     ) -> StorageResult<Option<Written>> {
+        let location = self.location().to_owned();
+        let in_memory = if length <= WHOLE_BYTES_MAX { length } else { PART_BYTES };
+        let _room = self.wait(async move { upload_memory::room(&location, in_memory).await });
         if length <= WHOLE_BYTES_MAX {
             return self.create(name, &read(0, length as usize)?);
         }

@@ -82,7 +82,10 @@ impl StorageServerRequests {
         }
         if let Some(known) = self.catalog.storage_server(storage)? {
             let version = checked_version(&heartbeat.version).ok().map(str::to_owned);
-            let bytes = [Some(heartbeat.free_bytes), Some(heartbeat.total_bytes)];
+            // Nobody knows how much a bucket has.
+            let is_known = heartbeat.total_bytes > 0;
+            let bytes = [heartbeat.free_bytes, heartbeat.total_bytes];
+            let bytes = bytes.map(|bytes| is_known.then_some(bytes));
             let (port, last_seen) = (Some(heartbeat.port), Some(now_secs));
             self.catalog.storage_server_seen(&catalog::storage_servers::StorageServer {
                 port,
