@@ -11,11 +11,12 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use repository::local::Counters;
 use repository::storage::{StorageError, StorageResult};
 use serde::Deserialize;
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Runtime;
 
 /// Small objects that are read at the same time.
@@ -33,6 +34,8 @@ pub struct Client {
     runtime: Option<Runtime>,
     is_uncertain: AtomicBool,
     requests: Arc<Requests>,
+    /// Where it is counted how long containers take.
+    times: OnceLock<Arc<Counters>>,
     /// For what the library cannot ask; a storage in memory has nothing of that.
     signed: Option<Signed>,
 }
@@ -70,6 +73,7 @@ impl Client {
             runtime: Some(runtime),
             is_uncertain: AtomicBool::new(false),
             requests: Arc::default(),
+            times: OnceLock::new(),
             signed: None,
         })
     }
@@ -97,6 +101,11 @@ impl Client {
             };
             futures_util::stream::iter(requests).map(send).buffered(AT_ONCE).collect().await
         })
+    }
+
+    /// From now on, how long writes and reads of containers take is counted in `times`.
+    pub(crate) fn time_in(&self, times: Arc<Counters>) {
+        let _ = self.times.set(times); // the first ones count
     }
 
     /// Requests are counted in `requests`.

@@ -16,6 +16,7 @@ use crate::takeover::Ended;
 use crate::uploads;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
+use repository::local::Counters;
 use repository::storage::{PUT_SUFFIX, StorageError, StorageResult};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{Error, ErrorKind};
@@ -141,6 +142,11 @@ impl ObjectStorage {
     /// has.
     pub fn keep_in(&mut self, directory: &Path) {
         self.shared.state.lock().cache = Some(Arc::new(Cache::new(directory)));
+    }
+
+    /// Counts in `times` how long uploads and reads take.
+    pub fn time_in(&self, times: Arc<Counters>) {
+        self.client().time_in(times);
     }
 
     /// Calls `waits` before it waits to see whether another writer still runs.

@@ -19,7 +19,7 @@ use crate::storage::{
     FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
 };
 use attached::Identity;
-pub use histogram::{Histogram, Latencies};
+pub use histogram::{Histogram, Latencies, Mark};
 use io::LocalIo;
 pub use io::{Counters, counters, listen};
 use parking_lot::Mutex;

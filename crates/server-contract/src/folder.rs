@@ -10,7 +10,7 @@
 //! address             where it is reached, for the commands on this machine
 //! lock                one server at a time
 //! pool-id             which pool belongs to it
-//! pool-latencies      how long operations on it take, while the server runs
+//! pool-latencies      how long operations on its pools take; `.history`: of each hour
 //! pool                its pool; a link if it lies elsewhere
 //! pool/superblock     which pool this is
 //! pool/io             how its containers are written
@@ -298,13 +298,17 @@ fn lock(path: &Path) -> Result<File> {
 }
 
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
+    read_up_to(path, FILE_BYTES_MAX)
+}
+
+pub(crate) fn read_up_to(path: &Path, bytes_max: u64) -> Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file(path)(error)),
     };
     let mut text = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(Error::file(path))?;
+    file.take(bytes_max).read_to_string(&mut text).map_err(Error::file(path))?;
     Ok(Some(text))
 }
 

@@ -17,25 +17,26 @@
 
 mod answering;
 mod bucket;
+mod latencies;
 mod linked;
 mod memory;
 mod places;
 
-use crate::folder::read;
 use crate::{Error, Result};
 pub(crate) use answering::Answering;
 use api::Name;
 pub(crate) use bucket::{
     create as create_in_bucket, open as open_in_bucket, stored_bytes as stored_in_bucket,
 };
+pub use latencies::{LatencyNotes, Noted, history, latencies};
 pub(crate) use linked::{is_of, link_first, note_owner};
 use memory::Memory;
 use object_storage::Location;
 use places::PoolPaths;
 pub(crate) use places::{Further, add, further};
 pub use places::{MAIN, NAME_TAKEN};
+use repository::local::LocalStorage;
 use repository::local::superblock::Superblock;
-use repository::local::{Latencies, LocalStorage};
 use repository::storage::{StorageError, StorageResult};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::io;
@@ -44,8 +45,6 @@ use std::time::Duration;
 
 /// What the folder of the server remembers of its first pool.
 const REMEMBERED: &str = "pool-id";
-/// How long operations on the pool take.
-const LATENCIES: &str = "pool-latencies";
 /// Directories at which a file system may be mounted: the pool itself, and that of its domains.
 const MOUNT_POINTS: [&str; 2] = ["pool", "pool/domains"];
 /// A server that has these has been started before, maybe by a version without superblocks.
@@ -173,6 +172,15 @@ pub fn is_in_bucket(folder: &Path) -> std::result::Result<bool, StorageError> {
     Ok(bucket::domain(folder)?.is_some())
 }
 
+/// Where the pool of the domain in `folder` lies, for people.
+///
+/// # Errors
+/// Those of the system.
+pub fn place_of(folder: &Path) -> std::result::Result<String, StorageError> {
+    let own = || folder.ancestors().nth(2).unwrap_or(folder).display().to_string();
+    Ok(bucket::domain(folder)?.map_or_else(own, |(bucket, _)| bucket.to_string()))
+}
+
 /// Whether a repository was made in the folder of a domain, as far as this machine knows without asking a bucket.
 pub fn has_repository(folder: &Path) -> bool {
     ["config", bucket::MARK].iter().any(|name| folder.join(name).exists())
@@ -201,31 +209,6 @@ pub(crate) fn answers(
         format!("its file system has not answered for {} seconds", since.as_secs())
     };
     answering.wait(PoolPaths::of(data, pool)).map_err(silent)
-}
-
-/// Notes in `data` how long the operations on the pool took since the server started, for whoever looks. It is not
-/// durable, and nobody misses it.
-///
-/// # Errors
-/// Those of the system.
-pub fn note_latencies(data: &Path) -> io::Result<()> {
-    let counters = repository::local::counters();
-    let all = [("write", &counters.write), ("sync", &counters.sync), ("read", &counters.read)];
-    let text: String =
-        all.iter().map(|(name, found)| format!("{name} {}\n", found.latencies())).collect();
-    let part = data.join(format!("{LATENCIES}.new"));
-    std::fs::write(&part, text)?;
-    std::fs::rename(part, data.join(LATENCIES))
-}
-
-/// What the server in `data` noted last: `write`, `sync` and `read`; nothing if it never did.
-pub fn latencies(data: &Path) -> Vec<(String, Latencies)> {
-    let text = read(&data.join(LATENCIES)).ok().flatten().unwrap_or_default();
-    let line = |line: &str| {
-        let (name, rest) = line.split_once(' ')?;
-        Some((name.to_owned(), rest.parse().ok()?))
-    };
-    text.lines().filter_map(line).collect()
 }
 
 /// The first start, or the first one of this version.

@@ -4,7 +4,8 @@ use crate::listen::{self, Listening};
 use crate::moving::Mover;
 use crate::securing::Securing;
 use crate::upkeep::Worker;
-use server_contract::pool;
+use parking_lot::Mutex;
+use server_contract::pool::LatencyNotes;
 use server_control::Control;
 use server_control::http::router;
 use server_data::Shared;
@@ -12,7 +13,7 @@ use server_data::receipts::Receipts;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 
 /// How often the server looks for backups that are due. A queued job is seen by its node within as much again.
@@ -20,16 +21,22 @@ const SCHEDULE_EVERY: Duration = Duration::from_secs(2);
 /// How often it looks whether retention is to be carried out: once a day it is.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5 * 60);
 
-/// How often a server notes how long operations on its pool take.
+/// How often a server notes how long operations on its pools take.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
-/// Notes in the folder `data` of a server how long operations on its pool take, until the future is dropped.
+/// Notes in the folder `data` of a server how long operations on its pools take, until the future is dropped.
 pub async fn note_latencies(data: PathBuf) {
+    let notes = Arc::new(Mutex::new(LatencyNotes::new(&data)));
     loop {
         tokio::time::sleep(NOTE_EVERY).await;
-        let data = data.clone();
-        let _ = tokio::task::spawn_blocking(move || pool::note_latencies(&data)).await; // nobody misses it
+        let (notes, now_secs) = (notes.clone(), now_secs());
+        let _ = tokio::task::spawn_blocking(move || notes.lock().note(now_secs)).await; // nobody misses it
     }
+}
+
+fn now_secs() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Both planes of a server.

@@ -1,21 +1,25 @@
 //! `icecore pool`: how containers are written to a directory, and which pool belongs to a server.
 
-use super::bench::pool::{Row, failed, millis, print, tell};
+mod operations;
+
+use super::bench::pool::{Row, failed, print, tell};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use crate::table::{Table, left, right};
 use crate::{time, units};
+use api::Name;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
+use operations::Operation;
+use repository::local::LocalStorage;
 use repository::local::mode::{IoMode, IoSettings};
 use repository::local::superblock::Superblock;
 use repository::local::sweep::SweepPlan;
 use repository::local::tune::{put_settings, settings, tune};
-use repository::local::{Latencies, LocalStorage};
 use repository::storage::{Storage, StorageError};
 use serde::Serialize;
 use server_contract::folder::Folder;
+use server_contract::pool::{self, MAIN, Noted};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,12 +37,27 @@ pub(crate) struct Pool {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Show how containers are written, the last measurement, and the free space.
-    #[command(after_help = "Example:\n  icecore pool show /mnt/backup --json")]
-    Show(Chosen),
+    Show(Show),
     Tune(Tune),
     Set(Set),
     Accept(Accept),
+}
+
+/// Show how containers are written, the last measurement, and the free space. Of a server: also how long its operations
+/// took.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore pool show /mnt/backup --json\n  icecore pool show /var/lib/icecore/server --pool fast --history"
+)]
+struct Show {
+    #[command(flatten)]
+    place: Chosen,
+    /// This pool of the server, instead of its first one.
+    #[arg(long, value_name = "NAME")]
+    pool: Option<Name>,
+    /// How long operations took in each hour. The server keeps some months.
+    #[arg(long)]
+    history: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -118,7 +137,7 @@ struct Shown {
 impl Pool {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         match &self.action {
-            Action::Show(place) => show(context, &place.folder(context)?),
+            Action::Show(show) => show.run(context),
             Action::Tune(tune) => tune.run(context),
             Action::Set(set) => set.run(context),
             Action::Accept(accept) => accept.run(context),
@@ -126,10 +145,48 @@ impl Pool {
     }
 }
 
+impl Show {
+    fn run(&self, context: &Context) -> Result<Code> {
+        let given = self.place.given(context)?;
+        let is_server = given.join("pool/domains").is_dir();
+        let name = self.pool.as_ref().filter(|name| name.as_str() != MAIN);
+        let folder = match name {
+            _ if !is_server && (self.pool.is_some() || self.history) => {
+                let text = format!("{} is no directory of a server", given.display());
+                return Err(Failure::usage(text).hint("Only servers have pools and their history."));
+            }
+            None if is_server => given.join("pool"),
+            None => self.place.folder(context)?,
+            Some(name) => given.join("pools").join(name.as_str()),
+        };
+        let of_pool = |noted: &Noted| noted.pool == name.map_or(MAIN, Name::as_str);
+        if self.history {
+            let hours = pool::history(&given).into_iter().filter(of_pool).collect();
+            operations::print_history(context, hours)?;
+            return context.out.summary(Code::Complete, &serde_json::json!({}));
+        }
+        let noted = is_server.then(|| pool::latencies(&given)).into_iter().flatten();
+        let operations: Vec<_> = noted.filter(of_pool).map(Operation::new).collect();
+        if is_server && is_in_bucket(&folder)? {
+            let location = pool::place_of(&folder.join("domains/any"));
+            let location = location.map_err(|error| of_storage(error, &folder))?;
+            context.out.print(&format!("location   {location}"))?;
+            operations::print(context, &operations)?;
+            let shown = serde_json::json!({"location": location, "operations": operations});
+            return context.out.summary(Code::Complete, &shown);
+        }
+        show(context, &folder, operations)
+    }
+}
+
 impl Chosen {
+    fn given(&self, context: &Context) -> Result<PathBuf> {
+        self.folder.clone().map_or_else(|| context.repo(), Ok)
+    }
+
     /// The directory that has the settings: of a server it is the pool.
     fn folder(&self, context: &Context) -> Result<PathBuf> {
-        let given = self.folder.clone().map_or_else(|| context.repo(), Ok)?;
+        let given = self.given(context)?;
         let pool = given.join("pool");
         let is_server = pool.join("domains").is_dir();
         let is_ours =
@@ -165,7 +222,7 @@ impl Tune {
             return Err(pipeline::Error::Cancelled.into());
         }
         change(&folder, |known| IoSettings { tuning: Some(tuning), ..known })?;
-        show(context, &folder)
+        show(context, &folder, Vec::new())
     }
 }
 
@@ -178,7 +235,7 @@ impl Set {
             Mode::Auto => IoMode::Auto,
         };
         change(&folder, |known| IoSettings { mode, ..known })?;
-        show(context, &folder)
+        show(context, &folder, Vec::new())
     }
 }
 
@@ -190,7 +247,7 @@ impl Accept {
             context.out.note("The pool in the bucket belongs to this server now.");
             return Ok(Code::Complete);
         }
-        show(context, &pool)
+        show(context, &pool, Vec::new())
     }
 }
 
@@ -198,11 +255,6 @@ impl Accept {
 fn is_in_bucket(pool: &Path) -> Result<bool> {
     let of_domain = pool.join("domains/any");
     server_contract::pool::is_in_bucket(&of_domain).map_err(|error| of_storage(error, pool))
-}
-
-/// What the server of the pool `folder` noted.
-fn latencies(folder: &Path) -> Vec<(String, Latencies)> {
-    folder.parent().map(server_contract::pool::latencies).unwrap_or_default()
 }
 
 fn open(folder: &Path) -> Result<LocalStorage> {
@@ -219,7 +271,7 @@ fn change(folder: &Path, how: impl FnOnce(IoSettings) -> IoSettings) -> Result<(
     steps().map_err(|error| of_storage(error, folder))
 }
 
-fn show(context: &Context, folder: &Path) -> Result<Code> {
+fn show(context: &Context, folder: &Path, operations: Vec<Operation>) -> Result<Code> {
     let failed = |error| of_storage(error, folder);
     let storage = open(folder)?;
     let found = settings(&storage).map_err(failed)?;
@@ -236,7 +288,7 @@ fn show(context: &Context, folder: &Path) -> Result<Code> {
         measured: when.map(time::json),
         free_bytes: storage.free_bytes().map_err(failed)?,
         free_inodes: storage.free_inodes().map_err(failed)?,
-        operations: latencies(folder).into_iter().map(Operation::new).collect(),
+        operations,
     };
     for line in shown.lines(when) {
         context.out.print(&line)?;
@@ -244,61 +296,8 @@ fn show(context: &Context, folder: &Path) -> Result<Code> {
     let rows: Vec<Row> =
         found.tuning.iter().flat_map(|tuning| &tuning.rows).map(Row::from).collect();
     print(context, &rows)?;
-    print_latencies(context, &shown.operations)?;
+    operations::print(context, &shown.operations)?;
     context.out.summary(Code::Complete, &shown)
-}
-
-/// Since the server started. A server that is stopped has noted its last ones.
-fn print_latencies(context: &Context, operations: &[Operation]) -> Result<()> {
-    let columns = [
-        left("operation"),
-        right("count"),
-        right("bytes"),
-        right("rate of one"),
-        right("CPU"),
-        right("p50"),
-        right("p99"),
-        right("max"),
-    ];
-    let mut table = Table::new(&columns);
-    operations.iter().filter(|one| one.count > 0).for_each(|one| table.row(one.cells()));
-    table.print(&context.out)
-}
-
-/// How long one kind of operation took since the server started.
-#[derive(Serialize)]
-struct Operation {
-    operation: String,
-    count: u64,
-    bytes: u64,
-    /// Of all threads together.
-    wall_ns: u64,
-    cpu_ns: u64,
-    p50_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
-}
-
-impl Operation {
-    fn new((operation, found): (String, Latencies)) -> Self {
-        let Latencies { count, bytes, wall_ns, cpu_ns, p50_ns, p99_ns, max_ns } = found;
-        Self { operation, count, bytes, wall_ns, cpu_ns, p50_ns, p99_ns, max_ns }
-    }
-
-    fn cells(&self) -> [String; 8] {
-        let secs = |ns: u64| ns as f64 / 1e9;
-        let rate = self.bytes as f64 / secs(self.wall_ns).max(1e-9);
-        [
-            self.operation.clone(),
-            units::count(self.count),
-            if self.bytes > 0 { units::bytes(self.bytes) } else { String::new() },
-            if self.bytes > 0 { units::rate(rate) } else { String::new() },
-            format!("{:.1} s", secs(self.cpu_ns)),
-            millis(self.p50_ns),
-            millis(self.p99_ns),
-            millis(self.max_ns),
-        ]
-    }
 }
 
 impl Shown {

@@ -2,7 +2,7 @@
 //! the storage is gone.
 
 use crate::machine::{ended, random};
-use crate::server_pools::{backup, restores};
+use crate::server_pools::{backup, restores, writes};
 use crate::storage_servers::{Running, Site, free_port};
 use crate::waiting::ended_job;
 use rustix::process::{Pid, Signal, kill_process};
@@ -79,6 +79,7 @@ fn a_domain_lies_in_the_bucket_of_its_pool_and_nowhere_else() {
     assert_eq!(cloud["path"], address.as_str());
     assert_eq!(cloud["domains"], serde_json::json!(["own", "web"]));
     assert!(cloud["free_bytes"].is_null() && cloud["fault"].is_null(), "{cloud}");
+    site.wait_for("what was counted", |site| writes(site, "cloud") > 0);
     for (domain, pool) in [("web", "main"), ("disk", "cloud")] {
         let refused = site.govern(&["pool", "move", domain, pool]).ends(13);
         assert!(refused.stderr.contains("lies in a bucket"), "{}", refused.stderr);
@@ -252,8 +253,10 @@ fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() 
     assert!(listed[0]["free_bytes"].is_null() && listed[0]["connected"] == true, "{listed:?}");
     let any = site.govern(&["token", "new", "--on", "any"]).ends(2);
     assert!(any.stderr.contains("icecore server storage-servers"), "{}", any.stderr);
-    let shown = site.here(&["pool", "show", &site.folder("disk")]).ends(2);
-    assert!(shown.stderr.contains("lies in a bucket"), "{}", shown.stderr);
+    let shown = site.here(&["pool", "show", &site.folder("disk"), "--json"]).ends(0).last();
+    assert_eq!(shown["location"], address.as_str());
+    let refused = site.here(&["pool", "set", "direct", &site.folder("disk")]).ends(2);
+    assert!(refused.stderr.contains("lies in a bucket"), "{}", refused.stderr);
     let mut backup = site.begin_backup("web");
     let mut frozen = site.storage.take().unwrap();
     signal(&frozen, Signal::STOP);

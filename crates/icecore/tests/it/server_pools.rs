@@ -22,6 +22,15 @@ pub(crate) fn add(site: &Site, pool: &str) -> PathBuf {
     disk
 }
 
+/// How many writes the server has counted in a pool.
+pub(crate) fn writes(site: &Site, pool: &str) -> u64 {
+    let shown = site.here(&["pool", "show", &site.folder("data"), "--pool", pool, "--json"]);
+    let shown = shown.ends(0).last();
+    let operations = shown["operations"].as_array().unwrap().iter();
+    let mut counts = operations.filter(|one| one["operation"] == "write");
+    counts.next().and_then(|one| one["count"].as_u64()).unwrap_or_default()
+}
+
 fn restart(site: &mut Site) {
     site.server = None;
     site.start_server();
@@ -57,6 +66,10 @@ fn a_domain_lies_in_the_pool_that_its_token_names_and_nowhere_else() {
     let of =
         |name: &str| domains.iter().find(|domain| domain["name"] == name).unwrap()["pool"].clone();
     assert_eq!([of("web"), of("own")], ["fast", "main"]);
+    site.wait_for("what was counted", |site| writes(site, "fast") > 0);
+    let history = ["pool", "show", &site.folder("data"), "--pool", "fast", "--history"];
+    assert!(site.here(&history).ends(0).text().contains("No hour has ended yet"));
+    site.here(&["pool", "show", &site.folder("source"), "--history"]).ends(2);
     site.govern(&["check", "web"]).ends(0);
     site.govern(&["reclaim", "web"]).ends(0);
     let refused = site.govern(&["token", "new", "--domain", "web", "--pool", "main"]).ends(2);

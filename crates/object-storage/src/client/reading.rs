@@ -61,11 +61,16 @@ impl Client {
         store: Arc<dyn ObjectStore>,
     ) -> StorageResult<Part> {
         let path = self.path(name);
-        let read = self.wait(async move {
+        let read = async move {
             let result = store.get_opts(&path, GetOptions { range, ..Default::default() }).await?;
             let object_bytes = result.meta.size;
             object_store::Result::Ok(Part { bytes: collect(result, max).await?, object_bytes })
-        });
+        };
+        let wait = || self.wait(read);
+        let read = match self.times.get() {
+            Some(times) => times.read.time(0, wait),
+            None => wait(),
+        };
         let part = read.map_err(|error| failed("read", name, &error))?;
         self.requests.note_received(part.bytes.len() as u64);
         Ok(part)

@@ -147,7 +147,9 @@ impl Client {
         let in_memory = if length <= WHOLE_BYTES_MAX { length } else { PART_BYTES };
         let _room = self.wait(async move { upload_memory::room(&location, in_memory).await });
         if length <= WHOLE_BYTES_MAX {
-            return self.create(name, &read(0, length as usize)?);
+            let object = read(0, length as usize)?;
+            let create = || self.create(name, &object);
+            return self.times.get().map_or_else(create, |it| it.write.time(length, create));
         }
         match self.length(name) {
             Ok(_) => return Ok(None),

@@ -20,6 +20,19 @@ pub struct Histogram {
     max_ns: AtomicU64,
 }
 
+/// Where a [`Histogram`] was, to be told what came since.
+#[derive(Clone)]
+pub struct Mark {
+    buckets: [u64; BUCKETS],
+    sums: [u64; 4],
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self { buckets: [0; BUCKETS], sums: [0; 4] }
+    }
+}
+
 /// What a [`Histogram`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
@@ -59,7 +72,7 @@ impl Histogram {
     }
 
     /// Does `work` on `bytes` bytes, and counts it.
-    pub(super) fn time<T>(&self, bytes: u64, work: impl FnOnce() -> T) -> T {
+    pub fn time<T>(&self, bytes: u64, work: impl FnOnce() -> T) -> T {
         let (start, cpu) = (Instant::now(), thread_cpu_ns());
         let done = work();
         self.note(bytes, start.elapsed().as_nanos() as u64, thread_cpu_ns().saturating_sub(cpu));
@@ -89,16 +102,40 @@ impl Histogram {
         }
     }
 
-    fn percentile(&self, percent: u64) -> u64 {
-        let counts = self.buckets.each_ref().map(|bucket| bucket.load(Relaxed));
-        let wanted = (counts.iter().sum::<u64>() * percent).div_ceil(100);
-        let mut seen = 0;
-        let found = counts.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        });
-        found.map_or(0, highest_of)
+    /// What came since `mark`, which is set to now. The longest is at most a quarter too high.
+    pub fn since(&self, mark: &mut Mark) -> Latencies {
+        let buckets = self.counts();
+        let sums =
+            [&self.count, &self.bytes, &self.wall_ns, &self.cpu_ns].map(|sum| sum.load(Relaxed));
+        let new: [u64; BUCKETS] =
+            std::array::from_fn(|at| buckets[at].saturating_sub(mark.buckets[at]));
+        let [count, bytes, wall_ns, cpu_ns] =
+            std::array::from_fn(|at| sums[at].saturating_sub(mark.sums[at]));
+        *mark = Mark { buckets, sums };
+        let last = new.iter().rposition(|count| *count > 0);
+        let max_ns = last.map_or(0, highest_of).min(self.max_ns.load(Relaxed));
+        let percentile = |percent| percentile(&new, percent).min(max_ns);
+        let (p50_ns, p99_ns) = (percentile(50), percentile(99));
+        Latencies { count, bytes, wall_ns, cpu_ns, p50_ns, p99_ns, max_ns }
     }
+
+    fn percentile(&self, percent: u64) -> u64 {
+        percentile(&self.counts(), percent)
+    }
+
+    fn counts(&self) -> [u64; BUCKETS] {
+        self.buckets.each_ref().map(|bucket| bucket.load(Relaxed))
+    }
+}
+
+fn percentile(counts: &[u64; BUCKETS], percent: u64) -> u64 {
+    let wanted = (counts.iter().sum::<u64>() * percent).div_ceil(100);
+    let mut seen = 0;
+    let found = counts.iter().position(|count| {
+        seen += count;
+        seen >= wanted
+    });
+    found.map_or(0, highest_of)
 }
 
 impl std::fmt::Display for Latencies {
@@ -177,5 +214,21 @@ mod tests {
         assert_eq!(found.max_ns, 900_000);
         assert_eq!(found.to_string().parse(), Ok(found));
         assert!("1 2 3".parse::<Latencies>().is_err());
+    }
+
+    #[test]
+    fn what_came_since_a_mark_says_nothing_of_what_came_before() {
+        let (histogram, mut mark) = (Histogram::new(), Mark::default());
+        assert_eq!(histogram.since(&mut mark), Latencies::default());
+        (0..100).for_each(|_| histogram.note(10, 1_000_000, 5));
+        assert_eq!(histogram.since(&mut mark).count, 100);
+        (0..10).for_each(|_| histogram.note(1, 1_000, 2));
+        let found = histogram.since(&mut mark);
+        assert_eq!((found.count, found.bytes, found.wall_ns, found.cpu_ns), (10, 10, 10_000, 20));
+        for figure in [found.p50_ns, found.p99_ns, found.max_ns] {
+            assert!((1_000..1_250).contains(&figure), "{found:?}");
+        }
+        assert_eq!(histogram.since(&mut mark), Latencies::default());
+        assert_eq!(histogram.latencies().count, 110);
     }
 }

@@ -2,19 +2,21 @@
 
 use super::histogram::Histogram;
 use super::mode::{FILE, FILE_BYTES_MAX, IoMode, IoSettings, Method};
+use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, Mode, OFlags};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// Where the repository of a domain lies below the pool, which has the settings: `domains/NAME`.
 const OF_POOL: &str = "../../io";
 const DOMAINS: &str = "domains";
 
-/// How long operations took: of all storages of this process, since a server has one pool.
+/// How long operations took, of all storages of one pool.
 #[derive(Default)]
 pub struct Counters {
     /// Writes.
@@ -25,11 +27,19 @@ pub struct Counters {
     pub read: Histogram,
 }
 
-static COUNTERS: LazyLock<Arc<Counters>> = LazyLock::new(Arc::default);
+/// By the directory of the pool, or of a storage that lies in none.
+static COUNTERS: Mutex<BTreeMap<PathBuf, Arc<Counters>>> = Mutex::new(BTreeMap::new());
 
-/// The counters of this process.
-pub fn counters() -> &'static Counters {
-    &COUNTERS
+/// The counters of the pool in the directory `pool`, named as whoever opens its storages names it, since this process
+/// began.
+pub fn counters(pool: &Path) -> Arc<Counters> {
+    COUNTERS.lock().entry(pool.to_owned()).or_default().clone()
+}
+
+/// The directory of the pool in which a storage lies; else its own.
+fn pool_of(path: &Path) -> &Path {
+    let above = path.parent().filter(|above| above.file_name().is_some_and(|it| it == DOMAINS));
+    above.and_then(Path::parent).unwrap_or(path)
 }
 
 type Listener = Box<dyn Fn(&str) + Send + Sync>;
@@ -56,10 +66,10 @@ pub(super) struct LocalIo {
 impl LocalIo {
     /// What the file `io` of the directory `root` at `path` says, or of the pool in which it lies.
     pub(super) fn of(root: &OwnedFd, path: &Path) -> Self {
-        let is_domain = path.parent().and_then(Path::file_name).is_some_and(|name| name == DOMAINS);
+        let is_domain = pool_of(path) != path;
         let own = read(root, FILE);
         let found = own.or_else(|| is_domain.then(|| read(root, OF_POOL)).flatten());
-        Self::new(found.unwrap_or_default(), path, COUNTERS.clone())
+        Self::new(found.unwrap_or_default(), path, counters(pool_of(path)))
     }
 
     /// For a measurement of the directory `path`.

@@ -12,6 +12,7 @@ use crate::{Error, Result};
 use api::Name;
 use object_storage::{BucketPool, Location, ObjectStorage, from_environment, trim_caches};
 use parking_lot::Mutex;
+use repository::local::counters;
 use repository::local::superblock::Superblock;
 use repository::storage::{StorageError, StorageResult};
 use std::collections::BTreeMap;
@@ -151,6 +152,7 @@ pub(crate) fn open(folder: &Path) -> StorageResult<Option<ObjectStorage>> {
         let cache = pool.join(CACHE);
         trim(&cache);
         storage.keep_in(&cache);
+        storage.time_in(counters(pool));
     }
     Ok(Some(storage))
 }

@@ -159,17 +159,6 @@ fn a_repository_in_no_pool_is_not_asked() {
     verify(Path::new("c")).unwrap();
 }
 
-#[test]
-fn how_long_operations_take_is_noted_and_read() {
-    let (_place, data) = server();
-    assert!(latencies(&data).is_empty());
-    note_latencies(&data).unwrap();
-    let found = latencies(&data);
-    let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["write", "sync", "read"]);
-    assert!(found[0].1.count > 0, "the superblock was written: {found:?}");
-}
-
 /// Somebody would create it, below the mount point.
 #[test]
 fn a_repository_is_not_missing_where_the_pool_is() {
