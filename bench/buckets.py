@@ -177,7 +177,8 @@ class Restic:
 
 
 def run(program, words, storage):
-    """(seconds, requests by kind)."""
+    """(seconds, requests by kind). What an earlier run has left to be written to the disk is written before."""
+    subprocess.run(["sync"], check=True)
     before = len(storage.requests())
     variables = {**os.environ, **program.variables, "HOME": str(FOLDER / "home")}
     begun = time.monotonic()
@@ -191,7 +192,6 @@ def run(program, words, storage):
 def served(program, source, file, storage, runs):
     for pool, where in (("cloud", ""), ("main", ", directory")):
         program.enter(pool)
-        subprocess.run(["sync"], check=True)
         for operation in ("first", "second"):
             runs["server", operation + where].append(run(program, program.backup(source), storage))
         shutil.rmtree(TARGET, ignore_errors=True)
@@ -206,7 +206,6 @@ def one_round(name, program, source, file, storage, runs):
     shutil.rmtree(FOLDER / "home", ignore_errors=True)
     (FOLDER / "home").mkdir()
     run(program, program.init(), storage)
-    subprocess.run(["sync"], check=True)
     for operation in ("first", "second"):
         runs[name, operation].append(run(program, program.backup(source), storage))
     shutil.rmtree(TARGET, ignore_errors=True)
@@ -217,7 +216,6 @@ def one_round(name, program, source, file, storage, runs):
         program.repository = str(FOLDER / "directory")
         shutil.rmtree(program.repository, ignore_errors=True)
         run(program, program.init(), storage)
-        subprocess.run(["sync"], check=True)
         runs[name, "first, directory"].append(run(program, program.backup(source), storage))
         program.repository = "s3://icecore/repository"
 

@@ -269,7 +269,7 @@ fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() 
     let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
     let mut command = site.machine.command(words);
     command.envs(site.variables.iter().cloned());
-    let _taken = Running::start(command, "storing ");
+    let mut taken = Running::start(command, "storing ");
     site.wait_for("the storage server", |site| site.knows_storage_at(port));
     site.node("own", &["backup", &site.folder("source/folder")]).ends(0);
     site.node("web", &["backup", &site.folder("source/folder")]).ends(0);
@@ -283,4 +283,20 @@ fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() 
     }
     let refused = ended(&mut site.storage_command());
     assert!(refused.code != 0 && refused.stderr.contains("another server"), "{refused:?}");
+
+    // What the new one remembers is damaged: as it says, its pool is accepted.
+    taken.kill();
+    fs::write(site.machine.path("second/pool-id"), "rubbish").unwrap();
+    let start = || {
+        let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
+        let mut command = site.machine.command(words);
+        command.envs(site.variables.iter().cloned());
+        command
+    };
+    let refused = ended(&mut start());
+    assert!(refused.code != 0 && refused.stderr.contains("icecore pool accept"), "{refused:?}");
+    site.here(&["pool", "accept", &site.folder("second")]).ends(0);
+    let _again = Running::start(start(), "storing ");
+    site.wait_for("the storage server", |site| site.node("web", &["snapshots"]).code == 0);
+    site.restores("web", &[]);
 }

@@ -2,12 +2,13 @@
 //! directory for each domain that the bucket has, so that nobody has to ask it where a domain lies.
 //!
 //! ```text
-//! pools/NAME/domains/DOMAIN/bucket     the address of the repository
+//! pools/NAME/bucket                    the address of the pool
+//! pools/NAME/domains/DOMAIN/bucket     that of the repository
 //! pools/NAME/cache                     what was read, and never changes
 //! ```
 
 use super::places::PoolPaths;
-use crate::folder::{make_directory, write};
+use crate::folder::{make_directory, read, write};
 use crate::{Error, Result};
 use api::Name;
 use object_storage::{BucketPool, Location, ObjectStorage, from_environment, trim_caches};
@@ -21,7 +22,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// In the directory of a domain: where its repository is.
+/// In the directory of a pool or a domain: its address.
 pub(super) const MARK: &str = "bucket";
 const CACHE: &str = "cache";
 /// So much is kept of all repositories of a pool: 8 GiB; and so often is looked whether it is more.
@@ -137,8 +138,19 @@ pub(super) fn forget_domain(folder: &Path) -> Result<()> {
 /// Notes where the repository of the domain in `folder` is.
 fn note_domain(folder: &Path, at: &Location) -> Result<()> {
     make_directory(folder)?;
-    let mark = folder.join(MARK);
-    if mark.exists() { Ok(()) } else { write(&mark, &format!("{at}\n"), 0o600) }
+    if folder.join(MARK).exists() { Ok(()) } else { note_address(folder, at) }
+}
+
+/// Notes the address of what `folder` stands for.
+pub(super) fn note_address(folder: &Path, at: &Location) -> Result<()> {
+    write(&folder.join(MARK), &format!("{at}\n"), 0o600)
+}
+
+/// The address that was noted in the directory of a pool, if there is one.
+pub(super) fn noted_address(pool: &Path) -> Result<Option<Location>> {
+    let path = pool.join(MARK);
+    let Some(text) = read(&path)? else { return Ok(None) };
+    location(Path::new(text.trim())).map_err(Error::file(&path))
 }
 
 /// The repository of the domain in `folder`, if its pool is a bucket.

@@ -1,7 +1,7 @@
 //! A first pool that lies in a directory elsewhere, as on a shared file system that several machines have mounted.
 
 use super::memory::Memory;
-use super::places::{PoolPaths, link};
+use super::places::{Lies, PoolPaths, link};
 use super::{ENROLLED, bucket, new, not_mounted, storage, superblock};
 use crate::folder::make_directory;
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ fn first_in_directory(data: &Path, dir: &Path, take_over: bool) -> Result<Option
     let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
     let is_enrolled = data.join(ENROLLED).exists();
     is_free(&place.pool, data, &real, is_enrolled).map_err(refused)?;
-    let there = PoolPaths { pool: real.clone(), ..PoolPaths::of(data, None) };
+    let there = PoolPaths { pool: real.clone(), lies: Lies::Here, ..PoolPaths::of(data, None) };
     let (found, known) = (superblock(&there)?, Memory::read(&place)?);
     let is_ours = known.as_ref().is_some_and(|known| is_ours(known, found.as_ref()));
     // Who never enrolled may have named another directory before.
@@ -47,22 +47,19 @@ fn first_in_directory(data: &Path, dir: &Path, take_over: bool) -> Result<Option
 /// The same with a bucket: the pool has a directory here, in which its domains are noted.
 fn first_in_bucket(data: &Path, bucket: Location, take_over: bool) -> Result<Option<String>> {
     let known = Memory::read(&PoolPaths::of(data, None))?;
-    let place = PoolPaths { named: Some(bucket), ..PoolPaths::of(data, None) };
+    let is_known = known.as_ref().is_some_and(|known| known.bucket.as_ref() == Some(&bucket));
+    let place = PoolPaths { lies: Lies::InBucket(bucket.clone()), ..PoolPaths::of(data, None) };
     let refused = |why: String| Error::Pool { path: place.shown(), why, data: data.to_owned() };
     let is_enrolled = data.join(ENROLLED).exists();
-    let is_free = match &known {
-        Some(known) => known.bucket == place.named,
-        None => place.pool.symlink_metadata().is_err(),
-    };
-    if !is_free {
+    let is_new = known.is_none() && place.pool.symlink_metadata().is_err();
+    if !is_known && !is_new {
         return Err(refused(format!("{} is another pool already", place.pool.display())));
     }
     let found = superblock(&place)?;
     let is_ours = known.as_ref().is_some_and(|known| is_ours(known, found.as_ref()));
-    let had_another = known.is_some() && is_enrolled;
-    may_use(found.is_some(), is_ours, had_another, take_over).map_err(refused)?;
-    if let (Some(bucket), None) = (&place.named, &found) {
-        bucket::probe(bucket).map_err(|error| refused(error.source.to_string()))?;
+    may_use(found.is_some(), is_ours, is_known && is_enrolled, take_over).map_err(refused)?;
+    if found.is_none() {
+        bucket::probe(&bucket).map_err(|error| refused(error.source.to_string()))?;
     }
     place.make_all()?;
     remember(&place, found.as_ref(), is_ours)?;
@@ -75,7 +72,7 @@ fn remember(place: &PoolPaths, found: Option<&Superblock>, is_ours: bool) -> Res
         Some(_) if is_ours => Ok(()),
         Some(found) => {
             let (superblock, mounts) = (found.clone(), place.mounted());
-            let bucket = place.named.clone();
+            let bucket = place.bucket()?;
             Memory { superblock, mounts, is_taking: true, bucket }.note(place)
         }
         None => new(place),

@@ -59,6 +59,9 @@ impl Memory {
 
     /// Only here, and durably.
     pub(super) fn note(&self, place: &PoolPaths) -> Result<()> {
+        if let Some(bucket) = &self.bucket {
+            bucket::note_address(&place.pool, bucket)?;
+        }
         write(&place.memory, &self.encode(), 0o600)
     }
 
@@ -125,9 +128,11 @@ impl Memory {
             return Err("it is not mounted: there is no such directory".to_owned());
         }
         let failed = |error: Error| error.to_string();
-        let found = superblock_lately(place)
-            .map_err(failed)?
-            .ok_or("it is not mounted: it has no superblock")?;
+        let missing = match &self.bucket {
+            Some(_) => "it has no superblock: is AWS_ENDPOINT_URL that of the right storage?",
+            None => "it is not mounted: it has no superblock",
+        };
+        let found = superblock_lately(place).map_err(failed)?.ok_or(missing)?;
         if found.id != self.superblock.id {
             return Err(format!("it is another pool: {}, not {}", found.id, self.superblock.id));
         }

@@ -40,8 +40,17 @@ pub(super) struct PoolPaths {
     pub(super) data: PathBuf,
     pub(super) pool: PathBuf,
     pub(super) memory: PathBuf,
-    /// Its bucket, before it is remembered.
-    pub(super) named: Option<Location>,
+    pub(super) lies: Lies,
+}
+
+/// Where a pool lies.
+pub(super) enum Lies {
+    /// As the server remembers it.
+    AsRemembered,
+    /// In its directory, whatever is remembered.
+    Here,
+    /// In this bucket, whatever is remembered.
+    InBucket(Location),
 }
 
 impl PoolPaths {
@@ -54,17 +63,21 @@ impl PoolPaths {
                 (links.join(name.as_str()), memories.join(name.as_str()))
             }
         };
-        Self { data: data.to_owned(), pool, memory, named: None }
+        Self { data: data.to_owned(), pool, memory, lies: Lies::AsRemembered }
     }
 
-    /// The bucket in which it lies, if it does.
+    /// The bucket in which it lies, if it does. Where what is remembered is damaged, its directory has the address.
     ///
     /// # Errors
-    /// [`Error::File`] when what is remembered of it cannot be read.
+    /// [`Error::File`] when that cannot be read.
     pub(super) fn bucket(&self) -> Result<Option<Location>> {
-        match &self.named {
-            Some(bucket) => Ok(Some(bucket.clone())),
-            None => Ok(Memory::read(self)?.and_then(|memory| memory.bucket)),
+        match &self.lies {
+            Lies::Here => Ok(None),
+            Lies::InBucket(bucket) => Ok(Some(bucket.clone())),
+            Lies::AsRemembered => match Memory::read(self) {
+                Ok(memory) => Ok(memory.and_then(|memory| memory.bucket)),
+                Err(_) => bucket::noted_address(&self.pool),
+            },
         }
     }
 
@@ -82,7 +95,10 @@ impl PoolPaths {
 
     /// Where it lies, for people.
     pub(super) fn shown(&self) -> PathBuf {
-        self.named.as_ref().map_or_else(|| self.pool.clone(), |it| PathBuf::from(it.to_string()))
+        match &self.lies {
+            Lies::InBucket(bucket) => PathBuf::from(bucket.to_string()),
+            _ => self.pool.clone(),
+        }
     }
 
     fn is_first(&self) -> bool {
@@ -217,7 +233,7 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
     let found = superblock(&new)?;
     let is_half_made = known.as_ref().is_some_and(|known| is_half_added(&place, &new, known));
     may_take(name, found.as_ref(), known.as_ref(), is_half_made, accept).map_err(refused)?;
-    if let (Some(bucket), None) = (&new.named, &found) {
+    if let (Lies::InBucket(bucket), None) = (&new.lies, &found) {
         bucket::probe(bucket).map_err(|error| refused(error.source.to_string()))?;
     }
     [LINKS, MEMORIES].iter().try_for_each(|folder| make_directory(&data.join(folder)))?;
@@ -226,9 +242,9 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
     let (is_there, identity) = (found.is_some(), found.or(began));
     let superblock = identity.map_or_else(new_superblock, Ok)?;
     take(&new, superblock, is_there, known.as_ref())?;
-    match &new.named {
-        Some(_) => Ok(()),
-        None => link(&place.pool, &new.pool).map_err(Error::file(&place.pool)),
+    match &new.lies {
+        Lies::InBucket(_) => Ok(()),
+        _ => link(&place.pool, &new.pool).map_err(Error::file(&place.pool)),
     }
 }
 
@@ -240,16 +256,16 @@ fn new_in_directory(place: &PoolPaths, name: &Name, dir: &Path) -> Result<PoolPa
     if place.bucket().is_ok_and(|bucket| bucket.is_some()) {
         return Err(refused(format!("the pool '{name}' lies in a bucket: take another name")));
     }
-    Ok(PoolPaths { pool: real, ..PoolPaths::of(&place.data, Some(name)) })
+    Ok(PoolPaths { pool: real, lies: Lies::Here, ..PoolPaths::of(&place.data, Some(name)) })
 }
 
 /// The same for a part of a bucket. Its directory is where a link would be.
 fn new_in_bucket(place: &PoolPaths, name: &Name, bucket: Location) -> Result<PoolPaths> {
-    let new = PoolPaths { named: Some(bucket), ..PoolPaths::of(&place.data, Some(name)) };
+    let apart = buckets_lie_apart(&place.data, name, &bucket);
+    let lies = Lies::InBucket(bucket);
+    let new = PoolPaths { lies, ..PoolPaths::of(&place.data, Some(name)) };
     let refused = |why: String| Error::Pool { path: new.shown(), why, data: place.data.clone() };
-    if let Some(bucket) = &new.named {
-        buckets_lie_apart(&place.data, name, bucket).map_err(refused)?;
-    }
+    apart.map_err(refused)?;
     if place.pool.is_symlink() {
         return Err(refused(format!("the pool '{name}' is a directory: take another name")));
     }
@@ -258,9 +274,9 @@ fn new_in_bucket(place: &PoolPaths, name: &Name, bucket: Location) -> Result<Poo
 
 /// Whether somebody was killed, or the disk was full, before the superblock was there.
 fn is_half_added(place: &PoolPaths, new: &PoolPaths, known: &Memory) -> bool {
-    match &new.named {
-        Some(_) => known.bucket == new.named,
-        None => !place.pool.is_symlink() && known.fits(new),
+    match &new.lies {
+        Lies::InBucket(bucket) => known.bucket.as_ref() == Some(bucket),
+        _ => !place.pool.is_symlink() && known.fits(new),
     }
 }
 

@@ -153,6 +153,21 @@ fn a_damaged_memory_or_superblock_is_an_error() {
 }
 
 #[test]
+fn what_is_damaged_in_the_memory_is_accepted_by_who_says_so() {
+    let (place, data) = server();
+    fs::write(data.join(REMEMBERED), "rubbish").unwrap();
+    accept(&data).unwrap();
+    open(&data).unwrap();
+    let (disk, name) = (place.path().join("disk"), "fast".parse().unwrap());
+    fs::create_dir(&disk).unwrap();
+    add(&data, &name, &disk, false).unwrap();
+    fs::write(data.join("pool-ids/fast"), "rubbish").unwrap();
+    assert!(add(&data, &name, &disk, false).is_err());
+    add(&data, &name, &disk, true).unwrap();
+    verify_pool(&data, Some(&name)).unwrap();
+}
+
+#[test]
 fn a_repository_in_no_pool_is_not_asked() {
     let place = tempfile::tempdir().unwrap();
     verify(&place.path().join("a/b/c")).unwrap();
