@@ -242,7 +242,8 @@ def main():
         arguments.out.with_suffix(".md").write_text(text)
         raw = {f"{name} {operation}": [(seconds, dict(kinds)) for seconds, kinds in figures]
                for (name, operation), figures in runs.items()}
-        facts = {"machine": machine.describe(), "commit": machine.commit(), "peers": there, "runs": raw,
+        facts = {"machine": machine.describe(), "commit": machine.commit(), "runs": raw,
+                 "peers": {name: {"version": peer["version"]} for name, peer in there.items()},
                  "server_peak_bytes": peak_bytes}
         arguments.out.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
 

@@ -266,10 +266,13 @@ fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() 
     site.enroll_storage("second", &["--pool", &address, "--take-over"]).ends(0);
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");
-    let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
-    let mut command = site.machine.command(words);
-    command.envs(site.variables.iter().cloned());
-    let mut taken = Running::start(command, "storing ");
+    let second = || {
+        let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
+        let mut command = site.machine.command(words);
+        command.envs(site.variables.iter().cloned());
+        command
+    };
+    let mut taken = Running::start(second(), "storing ");
     site.wait_for("the storage server", |site| site.knows_storage_at(port));
     site.node("own", &["backup", &site.folder("source/folder")]).ends(0);
     site.node("web", &["backup", &site.folder("source/folder")]).ends(0);
@@ -287,16 +290,10 @@ fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() 
     // What the new one remembers is damaged: as it says, its pool is accepted.
     taken.kill();
     fs::write(site.machine.path("second/pool-id"), "rubbish").unwrap();
-    let start = || {
-        let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
-        let mut command = site.machine.command(words);
-        command.envs(site.variables.iter().cloned());
-        command
-    };
-    let refused = ended(&mut start());
+    let refused = ended(&mut second());
     assert!(refused.code != 0 && refused.stderr.contains("icecore pool accept"), "{refused:?}");
     site.here(&["pool", "accept", &site.folder("second")]).ends(0);
-    let _again = Running::start(start(), "storing ");
+    let _again = Running::start(second(), "storing ");
     site.wait_for("the storage server", |site| site.node("web", &["snapshots"]).code == 0);
     site.restores("web", &[]);
 }
