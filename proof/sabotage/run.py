@@ -611,8 +611,8 @@ SABOTAGES = {
         test("icecore", "a_part_of_a_bucket_is_the_pool")),
     "pools do not lie in one another in a bucket": (
         "crates/server-contract/src/pool/places.rs",
-        "if let Some(lies) = lies.filter(|lies| lies.overlaps(bucket)) {",
-        "if let Some(lies) = lies.filter(|_| false) {",
+        "if let Some(address) = address.filter(|address| address.overlaps(bucket)) {",
+        "if let Some(address) = address.filter(|_| false) {",
         test("icecore", "a_part_of_a_bucket_is_the_pool")),
     "what lies in a bucket is counted": (
         "crates/server-contract/src/uses.rs", "        return Ok(bytes);", "        return Ok(bytes.min(1));",

@@ -305,7 +305,7 @@ fn of_storage(error: &StorageError) -> Failure {
     let message = error.to_string();
     match error.source.kind() {
         _ if error.name == remote::SERVERS_STORAGE => Failure::new(Code::Unreachable, message)
-            .hint("See on the server which pool is missing, and why: icecore server pool list"),
+            .hint("The message names the pool. All pools of the server, and what is wrong with them: icecore server pool list"),
         _ if error.operation == object_storage::TEMPORARY => of_temporary(&error.source, message),
         ErrorKind::FileTooLarge => Failure::new(Code::Failed, message).hint(
             "Lift the limit of file sizes: ulimit -f unlimited, or LimitFSIZE=infinity in a systemd unit.",

@@ -145,8 +145,8 @@ impl Folder {
     /// [`Error::File`].
     pub fn still_has(&self, pool: Option<&Name>, domain: &Name) -> Result<Option<String>> {
         let folder = self.domain(pool, domain);
-        if let Some(lies) = pool::asked_bucket(&self.path, pool, domain)? {
-            return Ok(lies);
+        if let Some(address) = pool::asked_bucket(&self.path, pool, domain)? {
+            return Ok(address);
         }
         let is_there = folder.try_exists().map_err(Error::file(&folder))?;
         Ok(is_there.then(|| folder.display().to_string()))

@@ -223,9 +223,9 @@ impl Pools {
                 let hint = "Mount it, or set it online, and try again: icecore server pool list";
                 return Err(refused(message, hint));
             }
-            if let Some(lies) = self.folder.still_has(at, name)? {
+            if let Some(place) = self.folder.still_has(at, name)? {
                 let message =
-                    format!("the directory of the domain '{name}' is still there: {lies}");
+                    format!("the directory of the domain '{name}' is still there: {place}");
                 let hint = "If nobody needs its snapshots any more, delete that directory first.";
                 return Err(refused(message, hint));
             }

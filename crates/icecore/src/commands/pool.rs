@@ -159,6 +159,10 @@ impl Show {
             None => self.place.folder(context)?,
             Some(name) => given.join("pools").join(name.as_str()),
         };
+        if let Some(name) = name.filter(|_| folder.symlink_metadata().is_err()) {
+            let text = format!("the server in {} has no pool '{name}'", given.display());
+            return Err(Failure::usage(text).hint("To see its pools: icecore server pool list"));
+        }
         let of_pool = |noted: &Noted| noted.pool == name.map_or(MAIN, Name::as_str);
         if self.history {
             let hours = pool::history(&given).into_iter().filter(of_pool).collect();

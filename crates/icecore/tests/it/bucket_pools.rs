@@ -3,9 +3,10 @@
 
 use crate::machine::{ended, random};
 use crate::server_pools::{backup, restores, writes};
-use crate::storage_servers::{Running, Site, free_port};
+use crate::storage_servers::{Site, free_port};
+use crate::taking_over::{Second, signal, thaws_and_is_fenced};
 use crate::waiting::ended_job;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -31,11 +32,6 @@ fn site() -> (Site, String) {
 fn restart(site: &mut Site) {
     site.server = None;
     site.start_server();
-}
-
-fn signal(running: &Running, signal: Signal) {
-    let pid = Pid::from_raw(running.0.id().try_into().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
 }
 
 /// All files below a directory.
@@ -257,43 +253,27 @@ fn the_bucket_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() 
     assert_eq!(shown["location"], address.as_str());
     let refused = site.here(&["pool", "set", "direct", &site.folder("disk")]).ends(2);
     assert!(refused.stderr.contains("lies in a bucket"), "{}", refused.stderr);
-    let mut backup = site.begin_backup("web");
-    let mut frozen = site.storage.take().unwrap();
+    let backup = site.begin_backup("web");
+    let frozen = site.storage.take().unwrap();
     signal(&frozen, Signal::STOP);
 
-    let refused = site.enroll_storage("second", &["--pool", &address]).ends(2);
+    let refused = Second::enroll_at(&site, &address, &[]).ends(2);
     assert!(refused.stderr.contains("--take-over"), "{}", refused.stderr);
-    site.enroll_storage("second", &["--pool", &address, "--take-over"]).ends(0);
-    let port = free_port();
-    let listen = format!("127.0.0.1:{port}");
-    let second = || {
-        let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
-        let mut command = site.machine.command(words);
-        command.envs(site.variables.iter().cloned());
-        command
-    };
-    let mut taken = Running::start(second(), "storing ");
-    site.wait_for("the storage server", |site| site.knows_storage_at(port));
-    site.node("own", &["backup", &site.folder("source/folder")]).ends(0);
-    site.node("web", &["backup", &site.folder("source/folder")]).ends(0);
-    signal(&frozen, Signal::CONT);
-    assert_eq!(frozen.ends_within(60), Some(13), "its certificate is another machine's now");
-    assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
-    for node in ["web", "own"] {
-        site.node(node, &["backup", &site.folder("source")]).ends(0);
-        site.node(node, &["check", "--read-data"]).ends(0);
-        site.restores(node, &[]);
+    Second::enroll_at(&site, &address, &["--take-over"]).ends(0);
+    let second = Second { port: free_port() };
+    let mut taken = second.start(&site);
+    for node in ["own", "web"] {
+        site.node(node, &["backup", &site.folder("source/folder")]).ends(0);
     }
-    let refused = ended(&mut site.storage_command());
-    assert!(refused.code != 0 && refused.stderr.contains("another server"), "{refused:?}");
+    thaws_and_is_fenced(&site, frozen, backup);
 
     // What the new one remembers is damaged: as it says, its pool is accepted.
     taken.kill();
     fs::write(site.machine.path("second/pool-id"), "rubbish").unwrap();
-    let refused = ended(&mut second());
+    let refused = ended(&mut second.command(&site));
     assert!(refused.code != 0 && refused.stderr.contains("icecore pool accept"), "{refused:?}");
     site.here(&["pool", "accept", &site.folder("second")]).ends(0);
-    let _again = Running::start(second(), "storing ");
+    let _again = second.start(&site);
     site.wait_for("the storage server", |site| site.node("web", &["snapshots"]).code == 0);
     site.restores("web", &[]);
 }

@@ -70,6 +70,8 @@ fn a_domain_lies_in_the_pool_that_its_token_names_and_nowhere_else() {
     let history = ["pool", "show", &site.folder("data"), "--pool", "fast", "--history"];
     assert!(site.here(&history).ends(0).text().contains("No hour has ended yet"));
     site.here(&["pool", "show", &site.folder("source"), "--history"]).ends(2);
+    let refused = site.here(&["pool", "show", &site.folder("data"), "--pool", "none"]).ends(2);
+    assert!(refused.stderr.contains("icecore server pool list"), "{}", refused.stderr);
     site.govern(&["check", "web"]).ends(0);
     site.govern(&["reclaim", "web"]).ends(0);
     let refused = site.govern(&["token", "new", "--domain", "web", "--pool", "main"]).ends(2);

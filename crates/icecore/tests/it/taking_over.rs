@@ -5,31 +5,35 @@ use crate::storage_servers::{Running, Site, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Command;
 
-fn signal(running: &Running, signal: Signal) {
+pub(crate) fn signal(running: &Running, signal: Signal) {
     let pid = Pid::from_raw(running.0.id().try_into().unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
 }
 
-/// A second machine, in the folder `spare`, which has the same pool mounted.
-struct Second {
-    port: u16,
+/// A second machine, with its files in the folder `second`, which reaches the same pool.
+pub(crate) struct Second {
+    pub(crate) port: u16,
 }
 
 impl Second {
     fn enroll(site: &Site, more: &[&str]) -> Ran {
-        let [url, token] = site.token(&["disk", "--storage"]);
-        let (data, pool) = (site.folder("second"), site.folder("shared"));
-        let words = ["storage", "--data", &data, "enroll", &url, &token, "--name", "127.0.0.1"];
-        site.machine.run([&words[..], &["--pool", &pool], more].concat())
+        Self::enroll_at(site, &site.folder("shared"), more)
     }
 
-    fn command(&self, site: &Site) -> Command {
+    pub(crate) fn enroll_at(site: &Site, pool: &str, more: &[&str]) -> Ran {
+        site.enroll_storage("second", &[&["--pool", pool], more].concat())
+    }
+
+    pub(crate) fn command(&self, site: &Site) -> Command {
         let listen = format!("127.0.0.1:{}", self.port);
-        site.machine.command(["storage", "--data", &site.folder("second"), "--listen", &listen])
+        let words = ["storage", "--data", &site.folder("second"), "--listen", &listen];
+        let mut command = site.machine.command(words);
+        command.envs(site.variables.iter().cloned());
+        command
     }
 
     /// Runs when the server has heard of it.
-    fn start(&self, site: &Site) -> Running {
+    pub(crate) fn start(&self, site: &Site) -> Running {
         let running = Running::start(self.command(site), "storing ");
         site.wait_for("the storage server", |site| site.knows_storage_at(self.port));
         running
@@ -49,8 +53,8 @@ fn the_pool_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() {
     site.enroll("web", &[]);
     site.enroll("own", &["--keys", "client"]);
     site.node("own", &["backup", &site.folder("source")]).ends(0);
-    let mut backup = site.begin_backup("web");
-    let mut frozen = site.storage.take().unwrap();
+    let backup = site.begin_backup("web");
+    let frozen = site.storage.take().unwrap();
     signal(&frozen, Signal::STOP);
 
     let refused = Second::enroll(&site, &[]).ends(2);
@@ -71,6 +75,11 @@ fn the_pool_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() {
 
     // What the frozen one has locked is not locked any more.
     site.node("web", &["backup", &site.folder("source/folder")]).ends(0);
+    thaws_and_is_fenced(&site, frozen, backup);
+}
+
+/// Whoever was frozen goes on, and can do no harm; a backup that ran there ends, and both nodes go on.
+pub(crate) fn thaws_and_is_fenced(site: &Site, mut frozen: Running, mut backup: Running) {
     signal(&frozen, Signal::CONT);
     assert_eq!(frozen.ends_within(60), Some(13), "its certificate is another machine's now");
     assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));

@@ -1,7 +1,7 @@
 //! A first pool that lies in a directory elsewhere, as on a shared file system that several machines have mounted.
 
 use super::memory::Memory;
-use super::places::{Lies, PoolPaths, link};
+use super::places::{Placement, PoolPaths, link};
 use super::{ENROLLED, bucket, new, not_mounted, storage, superblock};
 use crate::folder::make_directory;
 use crate::{Error, Result};
@@ -33,7 +33,11 @@ fn first_in_directory(data: &Path, dir: &Path, take_over: bool) -> Result<Option
     let refused = |why: String| Error::Pool { path: real.clone(), why, data: data.to_owned() };
     let is_enrolled = data.join(ENROLLED).exists();
     is_free(&place.pool, data, &real, is_enrolled).map_err(refused)?;
-    let there = PoolPaths { pool: real.clone(), lies: Lies::Here, ..PoolPaths::of(data, None) };
+    let there = PoolPaths {
+        pool: real.clone(),
+        placement: Placement::Directory,
+        ..PoolPaths::of(data, None)
+    };
     let (found, known) = (superblock(&there)?, Memory::read(&place)?);
     let is_ours = known.as_ref().is_some_and(|known| is_ours(known, found.as_ref()));
     // Who never enrolled may have named another directory before.
@@ -48,7 +52,8 @@ fn first_in_directory(data: &Path, dir: &Path, take_over: bool) -> Result<Option
 fn first_in_bucket(data: &Path, bucket: Location, take_over: bool) -> Result<Option<String>> {
     let known = Memory::read(&PoolPaths::of(data, None))?;
     let is_known = known.as_ref().is_some_and(|known| known.bucket.as_ref() == Some(&bucket));
-    let place = PoolPaths { lies: Lies::InBucket(bucket.clone()), ..PoolPaths::of(data, None) };
+    let place =
+        PoolPaths { placement: Placement::Bucket(bucket.clone()), ..PoolPaths::of(data, None) };
     let refused = |why: String| Error::Pool { path: place.shown(), why, data: data.to_owned() };
     let is_enrolled = data.join(ENROLLED).exists();
     let is_new = known.is_none() && place.pool.symlink_metadata().is_err();

@@ -40,17 +40,17 @@ pub(super) struct PoolPaths {
     pub(super) data: PathBuf,
     pub(super) pool: PathBuf,
     pub(super) memory: PathBuf,
-    pub(super) lies: Lies,
+    pub(super) placement: Placement,
 }
 
 /// Where a pool lies.
-pub(super) enum Lies {
+pub(super) enum Placement {
     /// As the server remembers it.
     AsRemembered,
     /// In its directory, whatever is remembered.
-    Here,
+    Directory,
     /// In this bucket, whatever is remembered.
-    InBucket(Location),
+    Bucket(Location),
 }
 
 impl PoolPaths {
@@ -63,7 +63,7 @@ impl PoolPaths {
                 (links.join(name.as_str()), memories.join(name.as_str()))
             }
         };
-        Self { data: data.to_owned(), pool, memory, lies: Lies::AsRemembered }
+        Self { data: data.to_owned(), pool, memory, placement: Placement::AsRemembered }
     }
 
     /// The bucket in which it lies, if it does. Where what is remembered is damaged, its directory has the address.
@@ -71,10 +71,10 @@ impl PoolPaths {
     /// # Errors
     /// [`Error::File`] when that cannot be read.
     pub(super) fn bucket(&self) -> Result<Option<Location>> {
-        match &self.lies {
-            Lies::Here => Ok(None),
-            Lies::InBucket(bucket) => Ok(Some(bucket.clone())),
-            Lies::AsRemembered => match Memory::read(self) {
+        match &self.placement {
+            Placement::Directory => Ok(None),
+            Placement::Bucket(bucket) => Ok(Some(bucket.clone())),
+            Placement::AsRemembered => match Memory::read(self) {
                 Ok(memory) => Ok(memory.and_then(|memory| memory.bucket)),
                 Err(_) => bucket::noted_address(&self.pool),
             },
@@ -95,8 +95,8 @@ impl PoolPaths {
 
     /// Where it lies, for people.
     pub(super) fn shown(&self) -> PathBuf {
-        match &self.lies {
-            Lies::InBucket(bucket) => PathBuf::from(bucket.to_string()),
+        match &self.placement {
+            Placement::Bucket(bucket) => PathBuf::from(bucket.to_string()),
             _ => self.pool.clone(),
         }
     }
@@ -233,7 +233,7 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
     let found = superblock(&new)?;
     let is_half_made = known.as_ref().is_some_and(|known| is_half_added(&place, &new, known));
     may_take(name, found.as_ref(), known.as_ref(), is_half_made, accept).map_err(refused)?;
-    if let (Lies::InBucket(bucket), None) = (&new.lies, &found) {
+    if let (Placement::Bucket(bucket), None) = (&new.placement, &found) {
         bucket::probe(bucket).map_err(|error| refused(error.source.to_string()))?;
     }
     [LINKS, MEMORIES].iter().try_for_each(|folder| make_directory(&data.join(folder)))?;
@@ -242,8 +242,8 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
     let (is_there, identity) = (found.is_some(), found.or(began));
     let superblock = identity.map_or_else(new_superblock, Ok)?;
     take(&new, superblock, is_there, known.as_ref())?;
-    match &new.lies {
-        Lies::InBucket(_) => Ok(()),
+    match &new.placement {
+        Placement::Bucket(_) => Ok(()),
         _ => link(&place.pool, &new.pool).map_err(Error::file(&place.pool)),
     }
 }
@@ -256,14 +256,18 @@ fn new_in_directory(place: &PoolPaths, name: &Name, dir: &Path) -> Result<PoolPa
     if place.bucket().is_ok_and(|bucket| bucket.is_some()) {
         return Err(refused(format!("the pool '{name}' lies in a bucket: take another name")));
     }
-    Ok(PoolPaths { pool: real, lies: Lies::Here, ..PoolPaths::of(&place.data, Some(name)) })
+    Ok(PoolPaths {
+        pool: real,
+        placement: Placement::Directory,
+        ..PoolPaths::of(&place.data, Some(name))
+    })
 }
 
 /// The same for a part of a bucket. Its directory is where a link would be.
 fn new_in_bucket(place: &PoolPaths, name: &Name, bucket: Location) -> Result<PoolPaths> {
     let apart = buckets_lie_apart(&place.data, name, &bucket);
-    let lies = Lies::InBucket(bucket);
-    let new = PoolPaths { lies, ..PoolPaths::of(&place.data, Some(name)) };
+    let placement = Placement::Bucket(bucket);
+    let new = PoolPaths { placement, ..PoolPaths::of(&place.data, Some(name)) };
     let refused = |why: String| Error::Pool { path: new.shown(), why, data: place.data.clone() };
     apart.map_err(refused)?;
     if place.pool.is_symlink() {
@@ -274,8 +278,8 @@ fn new_in_bucket(place: &PoolPaths, name: &Name, bucket: Location) -> Result<Poo
 
 /// Whether somebody was killed, or the disk was full, before the superblock was there.
 fn is_half_added(place: &PoolPaths, new: &PoolPaths, known: &Memory) -> bool {
-    match &new.lies {
-        Lies::InBucket(bucket) => known.bucket.as_ref() == Some(bucket),
+    match &new.placement {
+        Placement::Bucket(bucket) => known.bucket.as_ref() == Some(bucket),
         _ => !place.pool.is_symlink() && known.fits(new),
     }
 }
@@ -288,9 +292,11 @@ fn buckets_lie_apart(
 ) -> std::result::Result<(), String> {
     let others = further(data).map_err(|error| error.to_string())?.into_iter();
     for other in others.filter(|other| other != name) {
-        let lies = PoolPaths::of(data, Some(&other)).bucket().ok().flatten();
-        if let Some(lies) = lies.filter(|lies| lies.overlaps(bucket)) {
-            return Err(format!("the pool '{other}' lies in the same part of the bucket: {lies}"));
+        let address = PoolPaths::of(data, Some(&other)).bucket().ok().flatten();
+        if let Some(address) = address.filter(|address| address.overlaps(bucket)) {
+            return Err(format!(
+                "the pool '{other}' lies in the same part of the bucket: {address}"
+            ));
         }
     }
     Ok(())
