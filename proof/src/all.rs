@@ -39,23 +39,46 @@ const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
 const WITHOUT_END: &str = "1000000000";
 
 /// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 24] = [
+const PARTS: [Part; 27] = [
     whole("sabotage", &["make", "--quiet", "sabotage"]),
     whole("damage matrix", &["make", "--quiet", "damage"]),
     whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
     whole("models of retention and schedules", &["make", "--quiet", "models"]),
     whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
     whole("a thousand nodes", &["make", "--quiet", "fleet"]),
-    Part { name: "simulated disk", share: 12, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
-    Part { name: "system calls", share: 11, what: What::Rig(&["inject"]) },
+    Part { name: "simulated disk", share: 11, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
+    Part { name: "system calls", share: 9, what: What::Rig(&["inject"]) },
     Part {
         name: "kill -9",
-        share: 10,
+        share: 6,
         what: What::Rig(&["crash", "--io", "changing", "--runs", WITHOUT_END]),
+    },
+    Part {
+        name: "kill -9, without deduplication",
+        share: 3,
+        what: What::Rig(&[
+            "crash",
+            "--kind",
+            "without-dedup",
+            "--io",
+            "changing",
+            "--runs",
+            WITHOUT_END,
+        ]),
+    },
+    Part {
+        name: "kill -9, a bucket",
+        share: 4,
+        what: What::Rig(&["crash", "--kind", "bucket", "--runs", WITHOUT_END]),
     },
     shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
     shut_down("shut down, xfs", &["crash", "--runs", WITHOUT_END, "--shut-down", "xfs"]),
-    Part { name: "power cut, ext4", share: 6, what: What::Rig(&["device", "--io", "direct"]) },
+    Part { name: "power cut, ext4", share: 4, what: What::Rig(&["device", "--io", "direct"]) },
+    Part {
+        name: "power cut, without deduplication",
+        share: 2,
+        what: What::Rig(&["device", "--kind", "without-dedup", "--io", "buffered"]),
+    },
     Part { name: "power cut of a restore", share: 2, what: What::Rig(&["device", "--target"]) },
     Part { name: "power cut, xfs", share: 4, what: What::Rig(&["device", "--file-system", "xfs"]) },
     Part {

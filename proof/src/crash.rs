@@ -5,6 +5,7 @@
 //! was, and no command may ask for a manual unlock.
 
 use crate::icecore::{Ended, Icecore, acknowledged, told};
+use crate::made::Kind;
 use crate::mounted::{be_alone, can_make};
 use crate::options::Asked;
 use crate::snapshot::{restores_as_it_was, same};
@@ -36,6 +37,7 @@ struct Options {
     /// Where the repository lies, if not beside the sources.
     on: Option<PathBuf>,
     io: Io,
+    kind: Kind,
 }
 
 /// How containers are written.
@@ -98,6 +100,7 @@ impl Options {
             file_system: None,
             on: None,
             io: Io::Same(None),
+            kind: Kind::Directory,
         }
     }
 }
@@ -133,14 +136,20 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let more = ["--keep", "--shut-down", "--runs", "--verify-every", "--io", "--on"];
+    let more = ["--keep", "--shut-down", "--runs", "--verify-every", "--io", "--on", "--kind"];
     let asked = Asked::parse(arguments, &more)?;
+    let kind = Kind::named(asked.text("--kind"))?;
+    let of_disks = ["--io", "--shut-down", "--on"].into_iter().find(|name| asked.has(name));
+    if let (Kind::Bucket, Some(name)) = (kind, of_disks) {
+        return Err(format!("--kind bucket has no {name}"));
+    }
     let usual = Options::of(asked.binary());
     Ok(Options {
         keep: asked.has("--keep"),
         file_system: asked.text("--shut-down").map(str::to_owned),
         on: asked.text("--on").map(PathBuf::from),
         io: Io::named(asked.text("--io")),
+        kind,
         runs: asked.number("--runs")?.unwrap_or(usual.runs),
         limit: asked.limit()?,
         seed: asked.seed()?,
@@ -191,9 +200,7 @@ impl Model {
         let volume = volume.transpose()?;
         let beside = options.on.as_deref().unwrap_or(work);
         let repository = volume.as_ref().map_or(beside, Volume::path).join("repository");
-        let icecore = Icecore { binary: options.binary.clone(), repository, volume };
-        let location = icecore.repository.to_string_lossy().into_owned();
-        icecore.run(&["init", "--repo", &location])?;
+        let icecore = options.kind.make(&options.binary, &repository, volume)?;
         if let Io::Same(Some(mode)) = &options.io {
             icecore.run(&["pool", "set", mode])?;
         }

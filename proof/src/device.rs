@@ -10,6 +10,7 @@ mod script;
 mod target;
 
 use crate::failed;
+use crate::made::Kind;
 use crate::mounted::{be_alone, can_make};
 use crate::options::Asked;
 use crate::volume::Volume;
@@ -38,6 +39,7 @@ pub(super) struct Options {
     is_target: bool,
     /// How containers are written, if it is said.
     io: Option<String>,
+    kind: Kind,
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
@@ -54,8 +56,12 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
-    let asked = Asked::parse(arguments, &["--file-system", "--commands", "--target", "--io"])?;
-    let is_target = asked.has("--target");
+    let asked =
+        Asked::parse(arguments, &["--file-system", "--commands", "--target", "--io", "--kind"])?;
+    let (is_target, kind) = (asked.has("--target"), Kind::named(asked.text("--kind"))?);
+    if kind == Kind::Bucket {
+        return Err("--kind bucket: a bucket lies on no disk of ours".to_owned());
+    }
     Ok(Options {
         binary: asked.binary(),
         file_system: asked.text("--file-system").unwrap_or("ext4").to_owned(),
@@ -64,6 +70,7 @@ fn options(arguments: &[String]) -> Result<Options, String> {
         commands: asked.number("--commands")?.unwrap_or(COMMANDS[usize::from(is_target)]).max(1),
         is_target,
         io: asked.text("--io").map(str::to_owned),
+        kind,
     })
 }
 

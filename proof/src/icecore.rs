@@ -22,9 +22,16 @@ pub(crate) struct Icecore {
     pub(crate) repository: PathBuf,
     /// The file system of the repository, when it is shut down instead of the process killed.
     pub(crate) volume: Option<Volume>,
+    /// With which it reaches a bucket.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Icecore {
+    /// On the repository in a directory.
+    pub(crate) fn on(binary: &Path, repository: PathBuf) -> Self {
+        Self { binary: binary.to_owned(), repository, volume: None, variables: Vec::new() }
+    }
+
     /// The command, not started; its output would be caught.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
@@ -34,6 +41,7 @@ impl Icecore {
             .env("ICECORE_PASSWORD", "crash test")
             .env_remove("ICECORE_PASSWORD_FILE")
             .env_remove("ICECORE_PASSWORD_COMMAND")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

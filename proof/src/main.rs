@@ -16,6 +16,7 @@ mod icecore;
 mod inject;
 mod limits;
 mod machines;
+mod made;
 mod mounted;
 mod network;
 mod options;

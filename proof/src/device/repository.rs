@@ -28,11 +28,7 @@ pub(super) fn prove(
 ) -> Result<String, String> {
     let mut recorded = script::record(options, work, script::commands)?;
     let snapshots = std::mem::take(&mut recorded.done);
-    let icecore = Icecore {
-        binary: options.binary.clone(),
-        repository: work.join("mount").join(script::REPOSITORY),
-        volume: None,
-    };
+    let icecore = Icecore::on(&options.binary, work.join("mount").join(script::REPOSITORY));
     let source = work.join(script::SOURCE);
     let judge = Repository { icecore, work: work.to_owned(), source, snapshots, restored: 0 };
     let (commands, flushes) = (options.commands, recorded.flushes.len());

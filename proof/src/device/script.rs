@@ -97,10 +97,8 @@ pub(super) fn commands(
     let source = work.join(SOURCE);
     let mut random = Random::new(options.seed);
     tree::create(&source, &mut random).map_err(failed("make the tree"))?;
-    let repository = mount.join(REPOSITORY);
-    let icecore = Icecore { binary: options.binary.clone(), repository, volume: None };
+    let icecore = options.kind.make(&options.binary, &mount.join(REPOSITORY), None)?;
     let mut script = Script { icecore, log, random, source, snapshots: Vec::new() };
-    script.icecore.run(&["init"])?;
     if let Some(mode) = &options.io {
         script.icecore.run(&["pool", "set", mode])?;
     }

@@ -63,8 +63,7 @@ pub(super) fn prove(
 }
 
 fn icecore(options: &Options, work: &Path) -> Icecore {
-    let (binary, repository) = (options.binary.clone(), work.join(script::REPOSITORY));
-    Icecore { binary, repository, volume: None }
+    Icecore::on(&options.binary, work.join(script::REPOSITORY))
 }
 
 /// Restores of one snapshot after the other, each into a target of its own, as many as were asked for or as the disk

@@ -66,8 +66,7 @@ impl Stage {
         let (source, template) = (work.join("source"), work.join("template"));
         let mut random = Random::new(SEED);
         tree::create(&source, &mut random).map_err(failed("make the tree"))?;
-        let icecore =
-            Icecore { binary: binary.to_owned(), repository: template.clone(), volume: None };
+        let icecore = Icecore::on(binary, template.clone());
         icecore.run(&["init"])?;
         let mut snapshots = Snapshots::new();
         for _ in 0..4 {
