@@ -86,6 +86,19 @@ SABOTAGES = {
     "credentials of a command are renewed": (
         "crates/object-storage/src/credential_process.rs", "if is_ending(&known, Timestamp::now()) {", "if false {",
         test("object-storage", "credentials_are_renewed")),
+    "a list of all names counts for a short time": (
+        "crates/object-storage/src/storage.rs", "self.unread.remove(what) && self.is_fresh(\"\", BELIEVED_FOR)", "self.unread.remove(what)",
+        test("object-storage", "a_list_of_all_names_is_not_kept")),
+    "tags of an old list are not believed": (
+        "crates/object-storage/src/storage.rs", "self.is_fresh(directory, BELIEVED_FOR) &&", "(true || self.is_fresh(directory, BELIEVED_FOR)) &&",
+        test("object-storage", "a_slot_that_was_changed_behind_an_old_list")),
+    "an object with another tag is read again": (
+        "crates/object-storage/src/known.rs", "known.tag == tag &&", "(true || known.tag == tag) &&",
+        test("object-storage", "a_slot_is_read_once_by_a_process")),
+    "the latest snapshot is looked for again after a second": (
+        "crates/object-storage/src/snapshots.rs", "age.is_some_and(|age| state.is_fresh(\"\", age))",
+        "age.is_some() && (true || state.is_fresh(\"\", Duration::MAX))",
+        test("object-storage", "what_another_process_has_done_is_listed_at_once")),
     "young uploads of others stay": (
         "crates/object-storage/src/uploads.rs", "is_ok_and(|begun: Timestamp| begun < than)",
         "is_ok_and(|begun: Timestamp| { let _ = (begun, than); true })",

@@ -17,6 +17,7 @@ mod connect;
 mod credential_process;
 mod credentials;
 mod errors;
+mod known;
 mod lease;
 mod location;
 mod names;

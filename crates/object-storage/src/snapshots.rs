@@ -7,6 +7,7 @@ use bytes::Bytes;
 use repository::storage::{StorageError, StorageResult};
 use std::collections::HashMap;
 use std::io::ErrorKind;
+use std::time::Duration;
 
 /// Larger ones are read when they are opened: 64 KiB.
 const EXPECTED_BYTES_MAX: u64 = 64 << 10;
@@ -73,7 +74,11 @@ impl ObjectStorage {
 
     /// Which snapshots count of leases that did not end.
     fn ended(&self) -> StorageResult<Ended> {
-        let mut state = self.look(ENDED)?;
+        self.ended_in(&mut *self.look(ENDED)?)
+    }
+
+    /// The same by the names that `state` has.
+    fn ended_in(&self, state: &mut State) -> StorageResult<Ended> {
         let last = state.names.highest(ENDED).unwrap_or(0);
         if let Some((number, ended)) = &state.ended
             && *number == last
@@ -85,9 +90,17 @@ impl ObjectStorage {
         Ok(ended)
     }
 
-    pub(crate) fn list_snapshots(&self) -> StorageResult<Vec<String>> {
-        let ended = self.ended()?;
-        let state = self.look(SNAPSHOTS)?;
+    /// The snapshot files that count; with `age`, as they were at most so long ago, and with what this process has done
+    /// since.
+    pub(crate) fn list_snapshots(&self, age: Option<Duration>) -> StorageResult<Vec<String>> {
+        let state = self.shared.state.lock();
+        let is_known = age.is_some_and(|age| state.is_fresh("", age));
+        drop(state);
+        let mut state = match is_known {
+            true => self.shared.state.lock(),
+            false => self.look_at_all([ENDED, SNAPSHOTS])?,
+        };
+        let ended = self.ended_in(&mut state)?;
         let objects = state.names.below(SNAPSHOTS).filter_map(parse_snapshot);
         let files = objects.filter(|(file, lease)| ended.counts(file, *lease));
         let mut files: Vec<_> = files.map(|(file, _)| file.to_owned()).collect();

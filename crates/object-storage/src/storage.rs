@@ -4,8 +4,11 @@ mod files;
 
 use crate::cache::{self, Cache};
 use crate::client::Client;
+use crate::known;
 use crate::lease::{self, Held};
-use crate::names::{BEHIND_CONTAINERS, DIRECTORY_MARK, LEASE, Names, ROOTS, SNAPSHOTS, STATE};
+use crate::names::{
+    BEHIND_CONTAINERS, DIRECTORY_MARK, LEASE, Listed, Names, ROOTS, SNAPSHOTS, STATE,
+};
 use crate::probe;
 use crate::reader::Kept;
 use crate::requests::Asked;
@@ -22,12 +25,16 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CONFIG: &str = "config";
 const CONTAINERS: &str = "containers";
 /// In tests: a lease is taken when nothing was heard of its holder for so many seconds.
 const QUIET_VARIABLE: &str = "ICECORE_S3_QUIET_SECS";
+/// So long a listing is believed: by who asks for the first time since it was made, and of the tags in it.
+const BELIEVED_FOR: Duration = Duration::from_secs(5);
+/// So long the list of snapshots is believed by who wants the latest one of a source.
+const LATELY: Duration = Duration::from_secs(1);
 /// So many small objects are kept in memory, each of at most 1 MiB.
 const RECENT_MAX: usize = 16;
 const RECENT_BYTES_MAX: u64 = 1 << 20;
@@ -63,6 +70,8 @@ pub(crate) struct State {
     pub(crate) names: Names,
     /// What nobody has asked for since all names were listed.
     pub(crate) unread: BTreeSet<&'static str>,
+    /// When a directory or row was listed last; all names under an empty name.
+    pub(crate) listed_at: HashMap<String, Instant>,
     pub(crate) held: Option<Arc<Held>>,
     pub(crate) ended: Option<(u64, Ended)>,
     /// The last object of each row that was read or written.
@@ -84,6 +93,31 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Whether the names in `what` are as they were so short a time ago.
+    pub(crate) fn is_fresh(&self, what: &str, within: Duration) -> bool {
+        let is_recent = |what| self.listed_at.get(what).is_some_and(|at| at.elapsed() < within);
+        self.held.is_some() || is_recent("") || is_recent(what)
+    }
+
+    /// Whether nobody has asked for `what` yet since all names were listed, a short time ago. From now on somebody has.
+    pub(crate) fn is_first_look(&mut self, what: &str) -> bool {
+        self.unread.remove(what) && self.is_fresh("", BELIEVED_FOR)
+    }
+
+    /// Just `found` have names in `what` now.
+    fn replace(&mut self, what: &str, found: Vec<(String, Listed)>) {
+        let prefix = if what.is_empty() { String::new() } else { format!("{what}/") };
+        self.names.replace(&prefix, "", found);
+        self.listed_at.insert(what.to_owned(), Instant::now());
+    }
+
+    /// The tag of the object `name`, if a listing has just said it.
+    fn fresh_tag(&self, name: &str) -> Option<&str> {
+        let directory = name.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let is_believed = self.is_fresh(directory, BELIEVED_FOR) && !self.distrusted.contains(name);
+        is_believed.then(|| self.names.tag(name)).flatten()
+    }
+
     /// What this machine keeps of the object `name`, for who reads now.
     pub(crate) fn kept_of(&self, name: &str) -> Kept {
         let tag = self.names.tag(name).map(str::to_owned);
@@ -115,7 +149,7 @@ impl ObjectStorage {
         let mut state = State::default();
         let listed =
             client.list("", BEHIND_CONTAINERS).map_err(|error| no_bucket(&client, error))?;
-        state.names.replace("", "", listed);
+        state.replace("", listed);
         state.unread = ROOTS.into_iter().chain(["index", "keys", SNAPSHOTS, LEASE]).collect();
         let shared = Arc::new(Shared { client: Arc::new(client), state: Mutex::new(state) });
         Ok(Self {
@@ -199,11 +233,29 @@ impl ObjectStorage {
     /// What is known, with the names of `what` as they are now: a directory or a row.
     pub(crate) fn look(&self, what: &str) -> StorageResult<MutexGuard<'_, State>> {
         let mut state = self.shared.state.lock();
-        if state.held.is_none() && !state.unread.remove(what) {
+        if state.held.is_none() && !state.is_first_look(what) {
             let listed = self.client().list(what, what)?;
-            state.names.replace(&format!("{what}/"), "", listed);
+            state.replace(what, listed);
         }
         Ok(state)
+    }
+
+    /// The same of all names: one request, as for each of `what`.
+    pub(crate) fn look_at_all(&self, what: [&str; 2]) -> StorageResult<MutexGuard<'_, State>> {
+        let mut state = self.shared.state.lock();
+        // Each of them, also when the first one was asked for before.
+        let first_looks = what.map(|what| state.is_first_look(what));
+        if state.held.is_none() && first_looks != [true; 2] {
+            let listed = self.client().list("", BEHIND_CONTAINERS)?;
+            state.replace("", listed);
+        }
+        Ok(state)
+    }
+
+    /// The object `name`, which changes seldom.
+    fn get_seldom(&self, name: &str) -> StorageResult<Bytes> {
+        let tag = self.shared.state.lock().fresh_tag(name).map(str::to_owned);
+        known::get(self.client().location(), name, tag, || self.client().get(name))
     }
 
     /// A small object that never changes.

@@ -12,6 +12,11 @@ impl Repository {
         Ok(snapshots::parse_all(&self.storage.list(snapshots::DIRECTORY)?))
     }
 
+    /// All snapshots, perhaps without what others have done in the last moments: [`crate::storage::Storage::list_lately`].
+    pub(crate) fn snapshots_lately(&self) -> Result<Vec<SnapshotRef>> {
+        Ok(snapshots::parse_all(&self.storage.list_lately(snapshots::DIRECTORY)?))
+    }
+
     /// All snapshots, never stale; for the holder of the lease.
     pub fn current_snapshots(&self) -> Result<Vec<SnapshotRef>> {
         if !guarded(Guard::SnapshotListing) {

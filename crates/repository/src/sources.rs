@@ -33,7 +33,7 @@ impl Sources {
 impl Repository {
     /// The latest snapshot of `source`, by the unverified heads; damaged ones are passed over.
     pub fn latest_snapshot(&self, source: &ObjectId) -> Result<Option<StoredSnapshot>> {
-        let names = self.snapshots()?;
+        let names = self.snapshots_lately()?;
         self.sources.keep(&names);
         for name in names.into_iter().rev() {
             if self.sources.of(&name).is_some_and(|other| other != *source) {

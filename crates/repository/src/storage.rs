@@ -138,6 +138,15 @@ pub trait Storage: Send + Sync {
     /// listed, and a listed name that cannot be opened was removed. [`Storage::open`] sees the current state.
     fn list(&self, directory: &str) -> StorageResult<Vec<String>>;
 
+    /// The same as they were some moments ago, and with what this process has done since: where each listing is a
+    /// request to somebody far away, and many ask for the same one.
+    ///
+    /// # Errors
+    /// As [`Storage::list`].
+    fn list_lately(&self, directory: &str) -> StorageResult<Vec<String>> {
+        self.list(directory)
+    }
+
     /// Whether [`Storage::list`] is never stale.
     fn has_consistent_listing(&self) -> bool {
         false

@@ -3,6 +3,7 @@
 mod administration;
 mod advice;
 mod bucket_pools;
+mod bucket_requests;
 mod checking_from_afar;
 mod children;
 mod choosing;

@@ -1,6 +1,6 @@
 //! The files of the engine, as objects.
 
-use super::{CONFIG, CONTAINERS, ObjectStorage, RECENT_BYTES_MAX, SNAPSHOTS};
+use super::{CONFIG, CONTAINERS, LATELY, ObjectStorage, RECENT_BYTES_MAX, SNAPSHOTS};
 use crate::names::{DIRECTORY_MARK, LEASE, snapshot};
 use crate::ownership::Guard;
 use crate::reader::{MemoryReader, ObjectReader};
@@ -64,7 +64,7 @@ impl Storage for ObjectStorage {
             }
             return Ok(Box::new(self.runs.open(self.client(), name, length, kept)?));
         }
-        in_memory(if name == CONFIG { self.open_config()? } else { self.client().get(name)? })
+        in_memory(if name == CONFIG { self.open_config()? } else { self.get_seldom(name)? })
     }
 
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
@@ -191,7 +191,7 @@ impl Storage for ObjectStorage {
 
     fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
         if directory == SNAPSHOTS {
-            return self.list_snapshots();
+            return self.list_snapshots(None);
         }
         if directory.starts_with(CONTAINERS) {
             return self.list_containers(directory);
@@ -202,6 +202,13 @@ impl Storage for ObjectStorage {
             return Err(StorageError::new("list", directory, ErrorKind::NotFound));
         }
         Ok(entries)
+    }
+
+    fn list_lately(&self, directory: &str) -> StorageResult<Vec<String>> {
+        match directory {
+            SNAPSHOTS => self.list_snapshots(Some(LATELY)),
+            _ => self.list(directory),
+        }
     }
 
     /// S3 and what is compatible with it list what was written before; `docs/GUIDE-ONE-MACHINE.md` names those that do not.

@@ -10,6 +10,7 @@ mod expiry;
 mod faulty;
 mod leases;
 mod locking;
+mod looks;
 mod oversized;
 mod presence;
 mod probing;
