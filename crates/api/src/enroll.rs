@@ -53,6 +53,10 @@ pub struct NewToken {
     /// most free bytes.
     #[serde(default)]
     pub pool: Option<Name>,
+    /// The unit that says where the domain lies, if it is created; the unit `default` when missing, if it is declared. Not
+    /// beside `storage` or `pool`.
+    #[serde(default)]
+    pub unit: Option<Name>,
     /// Privacy of the domain, if it is created; `standard` when missing. An existing domain must have this value.
     #[serde(default)]
     pub privacy: Option<Privacy>,
@@ -69,8 +73,21 @@ impl NewToken {
     /// A request for `node`, with a managed domain of its own.
     pub fn of(node: Name) -> Self {
         let (domain, keys, role, valid_secs) = Default::default();
-        let (storage, pool, privacy, parity_percent, dedup) = Default::default();
-        Self { node, domain, keys, role, valid_secs, storage, pool, privacy, parity_percent, dedup }
+        let (storage, pool, unit) = Default::default();
+        let (privacy, parity_percent, dedup) = Default::default();
+        Self {
+            node,
+            domain,
+            keys,
+            role,
+            valid_secs,
+            storage,
+            pool,
+            unit,
+            privacy,
+            parity_percent,
+            dedup,
+        }
     }
 }
 
@@ -86,6 +103,12 @@ pub struct IssuedToken {
     /// The storage server on which the domain lies, or will lie; `null` for the control server.
     #[serde(default)]
     pub storage: Option<Name>,
+    /// The pool of the control server that was chosen for the domain; `null` if nobody chose one.
+    #[serde(default)]
+    pub pool: Option<Name>,
+    /// The unit that chose them; `null` if none did.
+    #[serde(default)]
+    pub unit: Option<String>,
     /// URL of the server.
     pub server: String,
     /// When it expires.

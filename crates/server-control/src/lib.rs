@@ -160,7 +160,7 @@ impl Control {
         let protection = Arc::new(ProtectionView::new(&parts, sites.clone(), retention.clone()));
         Ok(Arc::new(Self {
             administrator: Arc::new(administrator),
-            tokens: Arc::new(Tokens::new(&parts)),
+            tokens: Arc::new(Tokens::new(&parts, sites.clone())),
             enrollment: Arc::new(Enrollment::new(&parts)),
             nodes: Arc::new(Nodes::new(&parts)),
             client_options: Arc::new(ClientOptions::new(&parts)),

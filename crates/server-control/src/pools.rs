@@ -36,6 +36,7 @@ const USABLE_DIRECTORY: &str =
 const USABLE_BUCKET: &str = "Give a part of a bucket that nothing else uses, s3://BUCKET/PREFIX. The server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a storage other than AWS, AWS_ENDPOINT_URL in its environment.";
 
 /// The pools of this server.
+#[derive(Clone)]
 pub(crate) struct Pools {
     catalog: Arc<Catalog>,
     folder: Arc<Folder>,
@@ -181,6 +182,14 @@ impl Pools {
     /// Those of this server.
     pub(crate) fn new(catalog: Arc<Catalog>, folder: Arc<Folder>) -> Self {
         Self { catalog, folder }
+    }
+
+    /// Their names, the first one first.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`].
+    pub(crate) fn names(&self) -> Result<Vec<Name>> {
+        Ok(known(&self.catalog, &self.folder)?.into_iter().map(|pool| pool.name).collect())
     }
 
     /// The same for the API.

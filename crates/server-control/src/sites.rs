@@ -12,6 +12,7 @@ pub(crate) use stored::Stored;
 
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
+use crate::pools::Pools;
 use crate::retention::{Gate, SnapshotTable, effects};
 use crate::{Error, Result, by};
 use api::retention::SnapshotEffects;
@@ -33,6 +34,7 @@ const ATTEMPTS: u32 = 5;
 /// The site of this server.
 pub(crate) struct Sites {
     catalog: Arc<Catalog>,
+    pools: Pools,
     /// As it was read last.
     read: Mutex<Option<Arc<Stored>>>,
     /// The snapshots to which a change may do something, and the time by which that is told.
@@ -51,12 +53,20 @@ struct Wanted<'a> {
 struct Outside {
     nodes: BTreeSet<String>,
     domains: BTreeSet<String>,
+    pools: BTreeSet<String>,
+    storage_servers: BTreeSet<String>,
 }
 
 impl Outside {
     fn known(&self) -> Known<'_> {
-        let (nodes, domains) = (Some(&self.nodes), Some(&self.domains));
-        Known { nodes, domains, zones: Some(&zone), are_tags_sealed: true }
+        Known {
+            nodes: Some(&self.nodes),
+            domains: Some(&self.domains),
+            pools: Some(&self.pools),
+            storage_servers: Some(&self.storage_servers),
+            zones: Some(&zone),
+            are_tags_sealed: true,
+        }
     }
 }
 
@@ -70,6 +80,7 @@ impl Sites {
     pub(crate) fn new(parts: &Parts) -> Self {
         Self {
             catalog: parts.catalog.clone(),
+            pools: Pools::of(parts),
             read: Mutex::default(),
             snapshots: parts.snapshots.clone(),
             clock: parts.clock.clone(),
@@ -251,7 +262,13 @@ impl Sites {
     fn outside(&self) -> Result<Outside> {
         let nodes = self.catalog.nodes()?.into_iter().map(|node| node.name.to_string());
         let domains = self.catalog.domains()?.into_iter().map(|domain| domain.name.to_string());
-        Ok(Outside { nodes: nodes.collect(), domains: domains.collect() })
+        let servers = self.catalog.storage_servers()?.into_iter().filter(|server| !server.revoked);
+        Ok(Outside {
+            nodes: nodes.collect(),
+            domains: domains.collect(),
+            pools: self.pools.names()?.iter().map(ToString::to_string).collect(),
+            storage_servers: servers.map(|server| server.name.to_string()).collect(),
+        })
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::certificate_issuer::CertificateIssuer;
 use crate::domain_keys::other_settings;
 use crate::domain_repository::DomainRepositories;
+use crate::error::{parse_name, refused};
 use crate::open::Parts;
 use crate::pools::{Pools, main};
 use crate::server_identity::ServerIdentity;
+use crate::sites::Sites;
 use crate::storage_servers::StorageServerTable;
 use crate::{Error, Result, by, home, random};
 use api::domains::{PARITY_PERCENT_MAX, WantedSettings};
@@ -14,6 +16,7 @@ use api::storage_servers::ANY;
 use api::{Name, Token};
 use catalog::Catalog;
 use catalog::tokens::TokenTerms;
+use site::{DEFAULT_UNIT, Unit};
 use std::sync::Arc;
 
 /// Default validity of a token: one hour.
@@ -29,11 +32,20 @@ pub(crate) struct Tokens {
     repositories: Arc<DomainRepositories>,
     pools: Pools,
     table: Arc<StorageServerTable>,
+    sites: Arc<Sites>,
+}
+
+/// Where a new domain is to lie, and which unit says so, if one does.
+#[derive(Default)]
+struct Placement {
+    storage: Option<Name>,
+    pool: Option<Name>,
+    unit: Option<String>,
 }
 
 impl Tokens {
     /// For nodes of this server.
-    pub(crate) fn new(parts: &Parts) -> Self {
+    pub(crate) fn new(parts: &Parts, sites: Arc<Sites>) -> Self {
         Self {
             catalog: parts.catalog.clone(),
             issuer: parts.issuer.clone(),
@@ -41,6 +53,7 @@ impl Tokens {
             repositories: parts.repositories.clone(),
             pools: Pools::of(parts),
             table: parts.table.clone(),
+            sites,
         }
     }
 
@@ -52,8 +65,9 @@ impl Tokens {
         let by = by(who);
         let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
         let keys = self.keys_of(&domain, new.keys)?;
-        let storage = self.storage_of(&domain, new.storage.as_ref())?;
-        let pool = self.pool_of(&domain, storage.as_ref(), new.pool.as_ref())?;
+        let placement = self.placement_of(&domain, new)?;
+        let storage = self.storage_of(&domain, placement.storage.as_ref())?;
+        let pool = self.pool_of(&domain, storage.as_ref(), placement.pool.as_ref())?;
         let settings = self.settings_of(&domain, new)?;
         let valid_secs = new.valid_secs.unwrap_or(VALID_SECS_DEFAULT).clamp(1, VALID_SECS_MAX);
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
@@ -64,8 +78,35 @@ impl Tokens {
         self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
         let replaces = self.catalog.node(&new.node)?.is_some();
         let (text, server) = (token.to_text(), self.identity.address());
-        let TokenTerms { node, domain, storage, .. } = terms;
-        Ok(IssuedToken { token: text, node, domain, storage, server, expires, replaces })
+        let TokenTerms { node, domain, storage, pool, .. } = terms;
+        let (token, unit) = (text, placement.unit);
+        Ok(IssuedToken { token, node, domain, storage, pool, unit, server, expires, replaces })
+    }
+
+    /// Where the domain is to lie: as the request says; else, if it is new, as its unit says.
+    fn placement_of(&self, domain: &Name, new: &NewToken) -> Result<Placement> {
+        let (storage, pool) = (new.storage.clone(), new.pool.clone());
+        let is_said = storage.is_some() || pool.is_some();
+        if is_said && new.unit.is_some() {
+            return Err(Error::Usage(
+                "the unit says where the domain lies: name a unit, a pool or a storage server"
+                    .to_owned(),
+            ));
+        }
+        let stored = self.sites.stored()?;
+        let wanted = new.unit.as_ref().map_or(DEFAULT_UNIT, Name::as_str);
+        let unit = stored.site.units.get(wanted);
+        // That one is there even if nobody declares it.
+        if unit.is_none() && wanted != DEFAULT_UNIT {
+            let message = format!("there is no unit '{wanted}'");
+            return Err(refused(message, "All units: icecore server unit list"));
+        }
+        match unit {
+            Some(unit) if !is_said && self.catalog.domain(domain)?.is_none() => {
+                of_unit(wanted, unit)
+            }
+            _ => Ok(Placement { storage, pool, unit: None }),
+        }
     }
 
     /// An existing domain keeps its keys, whatever the default of the request.
@@ -145,4 +186,12 @@ impl Tokens {
             hint: "To see them: icecore server storage-servers".to_owned(),
         })
     }
+}
+
+/// Where the unit `name` says that new domains lie.
+fn of_unit(name: &str, unit: &Unit) -> Result<Placement> {
+    let parsed = |text: &Option<String>| text.as_deref().map(parse_name).transpose();
+    let (storage, pool) = (parsed(&unit.on)?, parsed(&unit.pool)?);
+    let says_where = storage.is_some() || pool.is_some();
+    Ok(Placement { storage, pool, unit: says_where.then(|| name.to_owned()) })
 }

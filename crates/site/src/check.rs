@@ -29,6 +29,10 @@ pub struct Known<'a> {
     pub nodes: Option<&'a BTreeSet<String>>,
     /// The domains.
     pub domains: Option<&'a BTreeSet<String>>,
+    /// The pools of the control server.
+    pub pools: Option<&'a BTreeSet<String>>,
+    /// The storage servers.
+    pub storage_servers: Option<&'a BTreeSet<String>>,
     /// The time zones.
     pub zones: Option<Zones<'a>>,
     /// Whether nobody who carries out the site can read tags: they are sealed.
@@ -37,9 +41,10 @@ pub struct Known<'a> {
 
 impl fmt::Debug for Known<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, domains, zones, are_tags_sealed } = self;
+        let Self { nodes, domains, pools, storage_servers, zones, are_tags_sealed } = self;
         let mut shown = formatter.debug_struct("Known");
         shown.field("nodes", nodes).field("domains", domains);
+        shown.field("pools", pools).field("storage_servers", storage_servers);
         shown.field("zones", &zones.is_some()).field("are_tags_sealed", are_tags_sealed).finish()
     }
 }
@@ -229,20 +234,28 @@ enum Names<'a> {
     Declared(&'a Site, Kind),
     Nodes(&'a BTreeSet<String>),
     Domains(&'a BTreeSet<String>),
+    Pools(&'a BTreeSet<String>),
+    StorageServers(&'a BTreeSet<String>),
 }
 
 impl Names<'_> {
     fn contains(&self, name: &str) -> bool {
         match self {
             Self::Declared(site, kind) => site.contains(*kind, name),
-            Self::Nodes(names) | Self::Domains(names) => names.contains(name),
+            Self::Nodes(names)
+            | Self::Domains(names)
+            | Self::Pools(names)
+            | Self::StorageServers(names) => names.contains(name),
         }
     }
 
     fn iter(&self) -> Vec<&str> {
         match self {
             Self::Declared(site, kind) => site.names(*kind),
-            Self::Nodes(names) | Self::Domains(names) => names.iter().map(String::as_str).collect(),
+            Self::Nodes(names)
+            | Self::Domains(names)
+            | Self::Pools(names)
+            | Self::StorageServers(names) => names.iter().map(String::as_str).collect(),
         }
     }
 
@@ -252,6 +265,8 @@ impl Names<'_> {
             Self::Declared(_, kind) => format!("declare it: [{kind}.{name}]"),
             Self::Nodes(_) => format!("enroll it: icecore server token {name}"),
             Self::Domains(_) => format!("create it: icecore server token NODE --domain {name}"),
+            Self::Pools(_) => format!("add it: icecore server pool add {name} PLACE"),
+            Self::StorageServers(_) => format!("enroll it: icecore server token {name} --storage"),
         }
     }
 }

@@ -69,6 +69,7 @@ const MISTAKES: &[(&str, usize, usize, &str)] = &[
         12,
         "unit a: 0 jobs at once are not possible; write a number from 1 to 10000",
     ),
+    ("[unit.a]\npool = \"x\"\non = \"y\"", 3, 6, "on a storage server; remove pool or on"),
     ("[unit.a]\n[unit.a]", 2, 7, "duplicate key; remove one of the two"),
     ("[unit.A]", 1, 7, "'A' is not a valid name; use 1 to 63 of a-z"),
     ("[polcy.a]", 1, 2, "there is no kind 'polcy'; did you mean [policy.NAME]?"),
@@ -186,12 +187,15 @@ fn all_mistakes_are_told_in_the_order_of_lines() {
 
 #[test]
 fn what_the_server_does_not_know_is_refused() {
-    let site = "[unit.a]\ndomains = [\"x\"]\n[node.n]\n[group.g]\nnodes = [\"m\"]\n[schedule.s]\nzone = \"Mars\"\n";
+    let site = "[unit.a]\ndomains = [\"x\"]\n[unit.b]\non = \"disk-2\"\n[unit.c]\npool = \"fats\"\n[unit.d]\non = \"any\"\n[node.n]\n[group.g]\nnodes = [\"m\"]\n[schedule.s]\nzone = \"Mars\"\n";
     assert!(file::read(site).is_ok());
     let (nodes, domains) = (names(&["n", "mm"]), names(&["y"]));
+    let (pools, storage_servers) = (names(&["main", "fast"]), names(&[]));
     let known = Known {
         nodes: Some(&nodes),
         domains: Some(&domains),
+        pools: Some(&pools),
+        storage_servers: Some(&storage_servers),
         zones: Some(&zone),
         ..Known::default()
     };
@@ -201,8 +205,10 @@ fn what_the_server_does_not_know_is_refused() {
         told,
         [
             "line 2, column 12: unit a: there is no domain 'x'; create it: icecore server token NODE --domain x",
-            "line 5, column 10: group g: there is no node 'm'; did you mean 'mm'? Else enroll it: icecore server token m",
-            "line 7, column 8: schedule s: there is no time zone 'Mars'; write a name such as \"Europe/Berlin\" or \"UTC\"",
+            "line 4, column 6: unit b: there is no storage server 'disk-2'; enroll it: icecore server token disk-2 --storage",
+            "line 6, column 8: unit c: there is no pool 'fats'; did you mean 'fast'? Else add it: icecore server pool add fats PLACE",
+            "line 11, column 10: group g: there is no node 'm'; did you mean 'mm'? Else enroll it: icecore server token m",
+            "line 13, column 8: schedule s: there is no time zone 'Mars'; write a name such as \"Europe/Berlin\" or \"UTC\"",
         ]
     );
     let nodes = names(&["web-01", "web-02", "db-1"]);

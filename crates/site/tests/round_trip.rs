@@ -162,9 +162,13 @@ fn quota() -> impl Strategy<Value = Quota> {
 }
 
 fn site() -> impl Strategy<Value = Site> {
+    let domains = prop::sample::subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2);
+    let place = (prop::option::of(name()), prop::option::of(name()), any::<bool>());
     let unit =
-        (1u32..=10_000, prop::sample::subsequence(vec!["x".to_owned(), "y".to_owned()], 0..=2))
-            .prop_map(|(max_jobs, domains)| Unit { max_jobs, domains });
+        (1u32..=10_000, domains, place).prop_map(|(max_jobs, domains, (pool, on, first))| {
+            let (pool, on) = (pool.filter(|_| first), on.filter(|_| !first));
+            Unit { max_jobs, domains, pool, on }
+        });
     let objects = (unit, groups(), btree_map(name(), node(), 0..3));
     let retention = (1u32..99, span()).prop_map(|(count, within)| -> Retention {
         toml::from_str(&format!(

@@ -36,6 +36,7 @@ mod object_storage;
 mod output;
 mod parity;
 mod passwords;
+mod placing;
 mod policies;
 mod pools;
 mod postgres_catalog;

@@ -13,6 +13,22 @@ impl Checker<'_> {
         }
         let known = self.known.domains.map(Names::Domains);
         self.each_is_in("domains", &unit.domains, "domain", known.as_ref());
+        self.place(unit);
+    }
+
+    /// Where new domains of its nodes lie.
+    fn place(&mut self, unit: &Unit) {
+        if unit.pool.is_some() && unit.on.is_some() {
+            let message = "a domain lies in a pool of this server or on a storage server";
+            self.note(&["on"], message, "remove pool or on");
+        }
+        if let (Some(pool), Some(known)) = (&unit.pool, self.known.pools) {
+            self.is_in(&["pool"], pool, "pool", &Names::Pools(known));
+        }
+        let on = unit.on.as_ref().filter(|on| *on != Unit::ANY);
+        if let (Some(on), Some(known)) = (on, self.known.storage_servers) {
+            self.is_in(&["on"], on, "storage server", &Names::StorageServers(known));
+        }
     }
 
     pub(super) fn retention(&mut self, retention: &Retention) {

@@ -31,11 +31,15 @@ pub(crate) struct TokenArgs {
     #[arg(long)]
     write_only: bool,
     /// Enroll a storage server with this name, which holds the repositories of some domains.
-    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "pool", "privacy", "parity", "dedup"])]
+    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "pool", "unit", "privacy", "parity", "dedup"])]
     storage: bool,
     /// Storage server that holds a new domain, or `any`, to choose one by free space [default: this server].
     #[arg(long, value_name = "STORAGE")]
     on: Option<Name>,
+    /// Unit that says on which storage server or in which pool a new domain lies [default: the unit `default`, if it is
+    /// declared and says so].
+    #[arg(long, value_name = "UNIT", conflicts_with_all = ["on", "pool"])]
+    unit: Option<Name>,
     /// Pool of this server for a new domain [default: the one with the most free bytes].
     #[arg(long, value_name = "POOL", conflicts_with = "on")]
     pool: Option<Name>,
@@ -77,6 +81,7 @@ impl TokenArgs {
             valid_secs: Some(self.valid),
             storage: self.on.clone(),
             pool: self.pool.clone(),
+            unit: self.unit.clone(),
             privacy: self.privacy.map(Into::into),
             parity_percent: self.parity,
             dedup: self.dedup.map(Into::into),
@@ -88,10 +93,8 @@ impl TokenArgs {
                 made.node
             ));
         }
-        if let Some(storage) = made.storage.as_ref().filter(|_| self.is_any()) {
-            context
-                .out
-                .line(&format!("Domain '{}' lies on storage server '{storage}'.", made.domain))?;
+        if let Some(line) = self.chosen(&made) {
+            context.out.line(&line)?;
         }
         context.out.line(&format!("Run this on {}, before {}:", made.node, when(made.expires)))?;
         context.out.print(&format!("icecore agent enroll {} {}", made.server, made.token))?;
@@ -100,8 +103,19 @@ impl TokenArgs {
 }
 
 impl TokenArgs {
-    fn is_any(&self) -> bool {
-        self.on.as_ref().is_some_and(|on| on.as_str() == ANY)
+    /// Where the domain lies, if somebody else than this command chose it.
+    fn chosen(&self, made: &IssuedToken) -> Option<String> {
+        let is_any = self.on.as_ref().is_some_and(|on| on.as_str() == ANY);
+        let unit = made.unit.as_ref();
+        let place = match (&made.storage, &made.pool) {
+            (Some(storage), _) if is_any || unit.is_some() => {
+                format!("on storage server '{storage}'")
+            }
+            (None, Some(pool)) if unit.is_some() => format!("in pool '{pool}'"),
+            _ => return None,
+        };
+        let by = unit.map_or_else(String::new, |unit| format!(", as the unit '{unit}' says"));
+        Some(format!("Domain '{}' lies {place}{by}.", made.domain))
     }
 
     fn for_storage(&self, reach: &Reach, context: &Context) -> Result<Code> {
