@@ -86,6 +86,13 @@ SABOTAGES = {
     "credentials of a command are renewed": (
         "crates/object-storage/src/credential_process.rs", "if is_ending(&known, Timestamp::now()) {", "if false {",
         test("object-storage", "credentials_are_renewed")),
+    "what was removed from a bucket is not removed again": (
+        "crates/object-storage/src/storage/files.rs", "if containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }",
+        "if true || containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }",
+        test("object-storage", "a_container_that_comes_late_under_a_number")),
+    "what a takeover has finished to remove is not removed again": (
+        "crates/object-storage/src/takeover.rs", "    forget_removals(client, names)\n}", "    let _ = forget_removals;\n    Ok(())\n}",
+        test("object-storage", "what_a_takeover_has_finished_to_remove")),
     "a list of all names counts for a short time": (
         "crates/object-storage/src/storage.rs", "self.unread.remove(what) && self.is_fresh(\"\", BELIEVED_FOR)", "self.unread.remove(what)",
         test("object-storage", "a_list_of_all_names_is_not_kept")),

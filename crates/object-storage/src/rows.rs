@@ -66,8 +66,19 @@ impl ObjectStorage {
     /// Says that these containers are about to go. The next writer finishes that before it does anything else: so
     /// nothing goes any more that it has seen.
     pub(crate) fn announce_removal(&self, containers: &[String]) -> StorageResult<()> {
+        self.change_removed(|removed| removed.extend_from_slice(containers))
+    }
+
+    /// They are gone. One of the same number may come later, from a process that slept since before there was one: if
+    /// the list stayed, whoever takes the lease over would remove that one as well.
+    pub(crate) fn forget_removal(&self, containers: &[String]) -> StorageResult<()> {
+        self.change_removed(|removed| removed.retain(|container| !containers.contains(container)))
+    }
+
+    fn change_removed(&self, change: impl FnOnce(&mut Vec<String>)) -> StorageResult<()> {
+        let _one_at_a_time = self.announcing.lock();
         let mut removed = self.shared.state.lock().removed.clone();
-        removed.extend_from_slice(containers);
+        change(&mut removed);
         self.put_root(REMOVED, removed.join("\n").as_bytes())?;
         self.shared.state.lock().removed = removed;
         Ok(())

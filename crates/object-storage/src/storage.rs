@@ -46,6 +46,8 @@ pub struct ObjectStorage {
     runs: Runs,
     /// Held while somebody takes the lease.
     acquiring: Mutex<()>,
+    /// Held while the list of containers that are about to go is changed.
+    pub(crate) announcing: Mutex<()>,
     pub(crate) quiet: Duration,
     pub(crate) beat_every: Duration,
     /// So long is a look at the lease believed.
@@ -157,6 +159,7 @@ impl ObjectStorage {
             staging: Staging::default(),
             runs: Runs::default(),
             acquiring: Mutex::new(()),
+            announcing: Mutex::new(()),
             quiet: lease::QUIET,
             beat_every: lease::BEAT_EVERY,
             checked_for: lease::CHECKED_FOR,

@@ -2,8 +2,8 @@
 //! stopped. What it can still do is bounded here.
 //!
 //! 1. The next state of the index gets its number: the sleeper's next one is refused.
-//! 2. The list of containers that it is about to remove gets its next number, too, and the removal is finished: what is
-//!    there after that, stays. A container that it wants to remove now is refused a place in the list.
+//! 2. The list of containers that it is about to remove gets its next number, too, the removal is finished, and the
+//!    list emptied: what is there after that, stays. A container that it wants to remove now is refused a place in the list.
 //! 3. The snapshots that it has written until now are listed, in the row `ended`. One that it writes later, with its
 //!    data perhaps reclaimed, is not in the list: nobody sees it, and it is never reported as committed, because a
 //!    writer looks at the lease once more behind it.
@@ -114,7 +114,23 @@ fn finish_removals(client: &Client, names: &mut Names) -> StorageResult<()> {
     if containers.iter().any(|name| !name.starts_with("containers/")) {
         return Err(damaged(REMOVED));
     }
-    if containers.is_empty() { Ok(()) } else { client.delete(&containers) }
+    if containers.is_empty() {
+        return Ok(());
+    }
+    client.delete(&containers)?;
+    forget_removals(client, names)
+}
+
+/// From now on nothing is about to be removed. A list that stayed would be carried out again at the next takeover, and
+/// another sleeper, which was to write a container before one of this number was there, may have written it since.
+fn forget_removals(client: &Client, names: &mut Names) -> StorageResult<()> {
+    let next = numbered(REMOVED, names.highest(REMOVED).unwrap_or(0) + 1);
+    let object = roots::encode(b"");
+    if client.create(&next, &object)?.is_none() {
+        return Err(StorageError::new("create", &next, ErrorKind::AlreadyExists));
+    }
+    names.insert(&next, object.len() as u64);
+    Ok(())
 }
 
 /// Writes the last object of the row `root` once more, under the next number; an empty one where there is none.

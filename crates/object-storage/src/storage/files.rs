@@ -163,9 +163,9 @@ impl Storage for ObjectStorage {
             state.names.remove(object);
             state.lengths.remove(object);
         }
-        state.removed.retain(|container| !containers.contains(container));
         state.recent.retain(|(recent, _)| !objects.contains(recent));
-        Ok(())
+        drop(state);
+        if containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }
     }
 
     fn listed_length(&self, name: &str) -> StorageResult<Option<u64>> {

@@ -184,6 +184,46 @@ fn put_container(storage: &Arc<dyn Storage>) {
     storage.publish(&part, CONTAINER).unwrap();
 }
 
+/// Whoever takes the lease finds the container of the sleeper, and may rely on it from then on.
+fn outlasts_a_takeover(store: &Arc<InMemory>, sleeper: &Arc<dyn Storage>) {
+    put_container(sleeper);
+    let finder = process(store);
+    let _not_ended = Lease::acquire(&finder, "who finds it").unwrap();
+    let next = process(store);
+    let _taken = Lease::acquire(&next, "next").unwrap();
+    assert_eq!(read_small(&*process(store), CONTAINER, 100).unwrap(), b"container");
+}
+
+/// A process sleeps from before there was a container of this number until it was removed, and only then writes its
+/// own.
+#[test]
+fn a_container_that_comes_late_under_a_number_that_was_removed_is_not_removed_again() {
+    let store = Arc::default();
+    let sleeper = ready(&store);
+    let _overtaken = Lease::acquire(&sleeper, "sleeper").unwrap();
+    let writer = process(&store);
+    let lease = Lease::acquire(&writer, "writer").unwrap();
+    put_container(&writer);
+    writer.remove(CONTAINER).unwrap();
+    drop(lease);
+    outlasts_a_takeover(&store, &sleeper);
+}
+
+#[test]
+fn what_a_takeover_has_finished_to_remove_the_next_one_does_not_remove_again() {
+    let store = Arc::default();
+    let sleeper = ready(&store);
+    let _overtaken = Lease::acquire(&sleeper, "sleeper").unwrap();
+    let writer = process(&store);
+    let _killed = Lease::acquire(&writer, "writer").unwrap();
+    put_container(&writer);
+    writer.put("removed", CONTAINER.as_bytes()).unwrap();
+    let finisher = process(&store);
+    let _finisher = Lease::acquire(&finisher, "who finishes that").unwrap();
+    assert!(process(&store).open(CONTAINER).unwrap().length().unwrap_err().is_not_found());
+    outlasts_a_takeover(&store, &sleeper);
+}
+
 #[test]
 fn who_waits_for_a_silent_holder_goes_on_when_it_ends() {
     let store = Arc::default();
