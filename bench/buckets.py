@@ -176,6 +176,25 @@ class Restic:
         return ["restore", "latest", "--include", file, "--target", TARGET]
 
 
+class Rustic:
+    def __init__(self, path, storage):
+        self.path = path
+        self.variables = {"RUSTIC_PASSWORD": "bench", "RUSTIC_REPOSITORY": "opendal:s3"}
+        of_storage = {"bucket": "rustic", "root": "/", "endpoint": storage.endpoint, "region": "us-east-1",
+                      "access_key_id": KEYS["AWS_ACCESS_KEY_ID"], "secret_access_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
+        for name, value in of_storage.items():
+            self.variables[f"OPENDAL_{name.upper()}"] = value
+
+    def init(self):
+        return ["init"]
+
+    def backup(self, source):
+        return ["backup", source]
+
+    def one_file(self, file):
+        return ["restore", f"latest:{file}", TARGET / "file"]
+
+
 def run(program, words, storage):
     """(seconds, requests by kind). What an earlier run has left to be written to the disk is written before."""
     subprocess.run(["sync"], check=True)
@@ -222,14 +241,14 @@ def one_round(name, program, source, file, storage, runs):
 
 def main():
     arguments = parse()
-    datasets.ensure("small")
-    source = datasets.path("small")
+    source = many(arguments.files) if arguments.files else small()
     file = str(min(path for path in source.rglob("*") if path.is_file() and not path.is_symlink()))
-    there = peers.found(["restic"])
+    there = peers.found(["restic", "rustic"])
     with Storage() as storage, Pinned(source):
         programs = {"icecore": Icecore(ICECORE_BIN, storage), "server": Server(ICECORE_BIN, storage)}
-        if "restic" in there:
-            programs["restic"] = Restic(there["restic"]["path"], storage)
+        for name, kind in (("restic", Restic), ("rustic", Rustic)):
+            if name in there:
+                programs[name] = kind(there[name]["path"], storage)
         runs = {(name, operation): [] for name in programs for operation in OPERATIONS}
         for number in range(arguments.rounds):
             for name in sorted(programs, reverse=number % 2 == 1):
@@ -248,16 +267,37 @@ def main():
         arguments.out.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
+def small():
+    datasets.ensure("small")
+    return datasets.path("small")
+
+
+def many(count):
+    """A tree of so many files of a hundred bytes, a thousand in a directory."""
+    folder = WORK / f"many-{count}"
+    if not (folder / "done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        for number in range(count):
+            directory = folder / f"{number // 1000:05}"
+            if number % 1000 == 0:
+                directory.mkdir(parents=True)
+            (directory / f"{number:07}").write_text(f"{number:07} " * 12)
+        (folder / "done").touch()
+    return folder
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--files", type=int, help="so many files of 100 bytes, and not SMALL")
     parser.add_argument("--out", type=Path, help="results go to OUT.md and OUT.json")
     return parser.parse_args()
 
 
 def page(arguments, runs, there):
     versions = ", ".join(facts["version"] for facts in there.values()) or "no peer"
-    lines = ["# A bucket: time and requests on SMALL", "",
+    source = f"{arguments.files:,} files of 100 bytes" if arguments.files else "SMALL"
+    lines = [f"# A bucket: time and requests on {source}", "",
              f"Icecore at {machine.commit()}; {versions}; versitygw on loopback and the same disk. Medians of "
              f"{arguments.rounds} rounds.", "",
              "| program | operation | seconds | requests | write | list | read | delete |", "|---|---|---|---|---|---|---|---|"]
