@@ -86,6 +86,12 @@ SABOTAGES = {
     "credentials of a command are renewed": (
         "crates/object-storage/src/credential_process.rs", "if is_ending(&known, Timestamp::now()) {", "if false {",
         test("object-storage", "credentials_are_renewed")),
+    "a domain of a pool that is away is made nowhere else": (
+        "crates/server/src/storage_server/pools.rs", "(None, _, Some(away)) => (*away).clone(),", "(None, _, Some(away)) if away.is_none() => None,\n            (None, _, Some(_)) => self.choose(&there, domain),",
+        test("server", "while_a_pool_is_away_a_domain")),
+    "a domain in two pools of a storage server is used by nobody": (
+        "crates/server/src/storage_server/pools.rs", "            (Some(one), Some(other), _) => return Err(self.twice(domain, [one, other])),\n", "            (Some(one), Some(other), _) if one == other => return Err(self.twice(domain, [one, other])),\n            (Some(one), Some(_), _) => (*one).clone(),\n",
+        test("server", "a_domain_that_lies_in_two_pools_is_used")),
     "what was removed from a bucket is not removed again": (
         "crates/object-storage/src/storage/files.rs", "if containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }",
         "if true || containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }",

@@ -3,7 +3,8 @@
 //!
 //! 1. The next state of the index gets its number: the sleeper's next one is refused.
 //! 2. The list of containers that it is about to remove gets its next number, too, the removal is finished, and the
-//!    list emptied: what is there after that, stays. A container that it wants to remove now is refused a place in the list.
+//!    list emptied: what is there after that, stays. A container that it wants to remove now is refused a place in the
+//!    list.
 //! 3. The snapshots that it has written until now are listed, in the row `ended`. One that it writes later, with its
 //!    data perhaps reclaimed, is not in the list: nobody sees it, and it is never reported as committed, because a
 //!    writer looks at the lease once more behind it.

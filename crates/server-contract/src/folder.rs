@@ -102,6 +102,16 @@ impl Folder {
         Ok(Self::at(path, None))
     }
 
+    /// The same of a storage server.
+    ///
+    /// # Errors
+    /// [`Error::File`] if there is no storage server.
+    pub fn look_storage(path: &Path) -> Result<Self> {
+        let enrolled = path.join(pool::ENROLLED);
+        std::fs::metadata(&enrolled).map_err(Error::file(&enrolled))?;
+        Ok(Self::at(path, None))
+    }
+
     fn at(path: &Path, lock: Option<File>) -> Self {
         let (further, answering) = Default::default();
         Self { path: path.to_owned(), further, answering, lock }
@@ -152,10 +162,10 @@ impl Folder {
         Ok(is_there.then(|| folder.display().to_string()))
     }
 
-    /// The directory to which the link of a further pool leads; that of the link when there is none.
-    pub fn place_of_pool(&self, name: &Name) -> PathBuf {
-        let link = self.pool(Some(name));
-        match pool::bucket_of(&self.path, Some(name)) {
+    /// Where a pool lies, for people: the directory to which its link leads, or its bucket; the first one has no name.
+    pub fn place_of(&self, pool: Option<&Name>) -> PathBuf {
+        let link = self.pool(pool);
+        match pool::bucket_of(&self.path, pool) {
             Ok(Some(bucket)) => PathBuf::from(bucket.to_string()),
             _ => fs::read_link(&link).unwrap_or(link),
         }

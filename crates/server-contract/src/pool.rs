@@ -52,7 +52,7 @@ const OF_EARLIER_STARTS: [&str; 2] = ["ca/ca.pem", "receipts"];
 /// What comes behind the pool at a first start, or was there before it: a storage server is enrolled first.
 const OF_SERVERS: [&str; 2] = ["catalog.sqlite", ENROLLED];
 /// A storage server that is enrolled has this.
-const ENROLLED: &str = "storage.toml";
+pub(crate) const ENROLLED: &str = "storage.toml";
 
 /// Opens the pool of the server in `data`: creates it at the first start, and at every other one makes sure that it is
 /// the same. Nobody else may start the server meanwhile.

@@ -101,10 +101,8 @@ impl Domains {
         }
         let message =
             format!("the repository of the domain '{domain}' is on the storage server '{storage}'");
-        let hint = format!(
-            "If nobody needs its snapshots, delete the directory pool/domains/{domain} of that machine first."
-        );
-        Err(refused(message, &hint))
+        let hint = "If nobody needs its snapshots, delete its directory there first. In which pool it is, on that machine: icecore storage pool list";
+        Err(refused(message, hint))
     }
 
     /// Adds the repository id: a node with its own keys creates its repository without telling the control plane.

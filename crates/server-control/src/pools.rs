@@ -56,7 +56,7 @@ pub(crate) fn known(catalog: &Catalog, folder: &Folder) -> Result<Vec<Pool>> {
         catalog.pools()?.into_iter().partition(|pool| pool.name.as_str() == MAIN);
     for name in folder.further_pools()? {
         if !further.iter().any(|pool| pool.name == name) {
-            let path = folder.place_of_pool(&name).display().to_string();
+            let path = folder.place_of(Some(&name)).display().to_string();
             further.push(Pool { name, path, state: PoolState::Online, made: 0 });
         }
     }

@@ -3,7 +3,7 @@
 use crate::certificate_issuer::CertificateIssuer;
 use crate::domain_keys::other_settings;
 use crate::domain_repository::DomainRepositories;
-use crate::error::{parse_name, refused};
+use crate::error::parse_name;
 use crate::open::Parts;
 use crate::pools::{Pools, main};
 use crate::server_identity::ServerIdentity;
@@ -98,8 +98,8 @@ impl Tokens {
         let unit = stored.site.units.get(wanted);
         // That one is there even if nobody declares it.
         if unit.is_none() && wanted != DEFAULT_UNIT {
-            let message = format!("there is no unit '{wanted}'");
-            return Err(refused(message, "All units: icecore server unit list"));
+            let message = format!("there is no unit '{wanted}': icecore server unit list");
+            return Err(Error::Usage(message));
         }
         match unit {
             Some(unit) if !is_said && self.catalog.domain(domain)?.is_none() => {

@@ -11,6 +11,7 @@
 mod admitted_nodes;
 mod granted_readers;
 mod jobs;
+mod pools;
 mod query_limiter;
 mod quotas;
 
@@ -28,6 +29,7 @@ use granted_readers::GrantedReaders;
 use ids::KeyId;
 use jobs::Jobs;
 use parking_lot::Mutex;
+use pools::Pools;
 use query_limiter::QueryLimiter;
 use quotas::Quotas;
 use serde::Serialize;
@@ -75,7 +77,7 @@ pub trait ControlServer: Send + Sync {
 
 /// The access control of a storage server.
 pub struct StorageServer {
-    folder: Folder,
+    pools: Pools,
     control_server: Arc<dyn ControlServer>,
     /// Identifies this run.
     run: String,
@@ -104,7 +106,7 @@ impl StorageServer {
         let (port, nodes, jobs) = Default::default();
         let (queries, readers, quotas, lock_helper) = Default::default();
         Ok(Arc::new(Self {
-            folder,
+            pools: Pools::new(folder),
             control_server,
             run,
             port,
@@ -122,7 +124,7 @@ impl StorageServer {
     /// # Errors
     /// Those of [`Receipts::open`].
     pub fn data_plane(self: &Arc<Self>) -> std::io::Result<Arc<Shared>> {
-        let receipts = Receipts::open(&self.folder.file(""))?;
+        let receipts = Receipts::open(&self.pools.folder.file(""))?;
         let shared = Shared::with_receipts(self.clone(), Some(receipts));
         shared.keep_up_with(Arc::new(Worker(shared.domains.clone())));
         Ok(shared)
@@ -131,15 +133,9 @@ impl StorageServer {
     /// Has the lock helper that listens at `socket` keep the files of locked snapshots.
     pub fn securing(self: &Arc<Self>, socket: PathBuf, shared: &Arc<Shared>) -> Securing {
         let (listed, told) = (self.clone(), self.clone());
-        let folders = move || listed.domain_folders();
+        let folders = move || listed.pools.folders();
         let told = move |kept| *told.lock_helper.lock() = Some(kept);
         Securing::new(socket, shared.domains.clone(), Box::new(folders), Box::new(told))
-    }
-
-    /// Those that are in its pool. What is no repository has no locks either.
-    fn domain_folders(&self) -> Vec<PathBuf> {
-        let found = std::fs::read_dir(self.folder.pool(None).join("domains"));
-        found.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
     }
 
     /// Sets the port on which it listens.
@@ -152,19 +148,19 @@ impl StorageServer {
     /// # Errors
     /// [`ControlServerError::Refused`] when this storage server was revoked: it must stop.
     pub fn heartbeat(&self) -> Result<(), ControlServerError> {
-        let [free_bytes, total_bytes] = self.folder.room(None);
+        let [free_bytes, total_bytes] = self.pools.room();
         let nodes = self.nodes.connected();
         let jobs = self.jobs.to_report();
         let heartbeat = Heartbeat {
             run: self.run.clone(),
             port: self.port.load(Ordering::Relaxed),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            free_bytes: free_bytes.unwrap_or_default(),
-            total_bytes: total_bytes.unwrap_or_default(),
+            free_bytes,
+            total_bytes,
             nodes,
             jobs,
             readers: self.readers.to_report(),
-            domains: self.quotas.to_report(|domain| self.folder.domain(None, domain)),
+            domains: self.quotas.to_report(|domain| self.pools.folder_of(domain).ok()),
             lock_helper: self.lock_helper.lock().clone(),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
@@ -242,7 +238,7 @@ impl StorageServer {
             .query_for_node("/storage-server/access", &asked)
             .map_err(|error| refusal(&error))?;
         self.readers.granted(&GrantedReader { node: asked.node, domain: given.domain.clone() });
-        let path = self.folder.domain(None, &given.domain);
+        let path = self.pools.folder_of(&given.domain)?;
         let is_made = server_contract::config(&path).is_ok_and(|config| config.is_some());
         Ok(Access {
             domain: given.domain.to_string(),
@@ -262,7 +258,7 @@ impl StorageServer {
         let domain =
             domain.ok_or_else(|| Refusal::new("the control server must name a domain", ""));
         let domain = name(domain?)?;
-        let path = self.folder.domain(None, &domain);
+        let path = self.pools.folder_of(&domain)?;
         let (may_write, may_read, may_init) = (false, true, true);
         let domain = domain.to_string();
         let (key, settings, read_only, copies) = Default::default();
@@ -322,7 +318,7 @@ impl AccessControl for StorageServer {
     }
 
     fn may_store(&self, domain: &str, more: u64) -> Result<(), Refusal> {
-        self.quotas.take(domain, &self.folder.domain(None, &name(domain)?), more)
+        self.quotas.take(domain, || self.pools.folder_of(&name(domain)?), more)
     }
 
     fn is_control_server(&self, node: &Node) -> bool {

@@ -12,7 +12,7 @@ mod maintenance;
 mod node_commands;
 mod nodes;
 mod options;
-mod pool;
+pub(crate) mod pool;
 mod protection;
 mod quota;
 mod report;

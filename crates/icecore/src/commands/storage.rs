@@ -1,6 +1,7 @@
 //! `icecore storage`.
 
 mod control_server;
+mod pool;
 mod run;
 
 use crate::codes::Code;
@@ -53,6 +54,7 @@ enum Action {
     Status,
     Check(Check),
     Reclaim(Reclaim),
+    Pool(pool::PoolArgs),
 }
 
 /// Check a domain on this machine without its keys: checksums, and that nothing is missing.
@@ -128,6 +130,7 @@ impl Storage {
             Some(Action::Reclaim(reclaim)) => {
                 reclaim.how.run(context, &self.folder(&reclaim.domain)?)
             }
+            Some(Action::Pool(pool)) => pool.run(&self.data(), context),
         }
     }
 
@@ -138,7 +141,7 @@ impl Storage {
 
     /// Where the repository of a domain lies.
     fn folder(&self, domain: &Name) -> Result<PathBuf> {
-        let folder = self.data().join("pool/domains").join(domain.as_str());
+        let folder = pool::folder_of(&self.data(), domain)?;
         if folder.is_dir() {
             return Ok(folder);
         }

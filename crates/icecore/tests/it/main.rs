@@ -50,6 +50,7 @@ mod running;
 mod scheduled;
 mod server_pools;
 mod stopping;
+mod storage_pools;
 mod storage_retention;
 mod storage_servers;
 mod storage_upkeep;

@@ -69,7 +69,7 @@ fn a_unit_that_cannot_be_meant_so_is_refused_when_it_is_declared_or_used() {
         let refused = apply(&site, text).ends(2);
         assert!(refused.stderr.contains(why), "{text}: {}", refused.stderr);
     }
-    let refused = site.govern(&["token", "a", "--unit", "fast"]).ends(13);
+    let refused = site.govern(&["token", "a", "--unit", "fast"]).ends(2);
     assert!(refused.stderr.contains("there is no unit 'fast'"), "{}", refused.stderr);
     site.govern(&["token", "a", "--unit", "fast", "--pool", "main"]).ends(2);
     // Gone since it was declared: nobody chooses another one instead.

@@ -187,7 +187,8 @@ fn list(reach: &Reach, context: &Context) -> Result<Code> {
     context.out.summary(Code::Complete, &Count { pools: pools.len() })
 }
 
-fn table(pools: &[Pool]) -> Table {
+/// Pools, as people read them.
+pub(crate) fn table(pools: &[Pool]) -> Table {
     let mut table = Table::new(&[
         left("POOL"),
         left("STATE"),

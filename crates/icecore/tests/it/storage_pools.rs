@@ -1,0 +1,109 @@
+//! A storage server with several pools: where domains lie, and what happens while a pool is not there.
+
+use crate::machine::Ran;
+use crate::server_pools::{backup, restores};
+use crate::storage_servers::Site;
+use std::fs;
+
+fn pool(site: &Site, words: &[&str]) -> Ran {
+    site.here(&[&["storage", "--data", &site.folder("disk"), "pool"], words].concat())
+}
+
+/// The names of the domains in a pool, and why it cannot be used.
+fn listed(site: &Site, name: &str) -> (Vec<String>, Option<String>) {
+    let pools = pool(site, &["list", "--json"]).ends(0).lines();
+    let found = pools.iter().find(|pool| pool["name"] == name).unwrap();
+    let domains = found["domains"].as_array().unwrap().iter();
+    let domains = domains.map(|domain| domain.as_str().unwrap().to_owned()).collect();
+    (domains, found["fault"].as_str().map(str::to_owned))
+}
+
+/// A storage server that runs, with the further pool `second`; the domain `web` lies in it, and `db` in the first one.
+fn site() -> Site {
+    let mut site = Site::new();
+    fs::create_dir(site.machine.path("second")).unwrap();
+    for node in ["web", "db"] {
+        site.enroll(node, &[]);
+        backup(&site, node).ends(0);
+    }
+    pool(&site, &["add", "second", &site.folder("second")]).ends(0);
+    let here = site.machine.path("disk/pool/domains/web");
+    let there = site.machine.path("second/domains/web");
+    site.restart_storage(|| fs::rename(here, there).unwrap());
+    site
+}
+
+#[test]
+fn a_domain_is_found_in_the_pool_in_which_it_lies() {
+    let site = site();
+    assert_eq!(listed(&site, "main"), (vec!["db".to_owned()], None));
+    assert_eq!(listed(&site, "second"), (vec!["web".to_owned()], None));
+    for node in ["web", "db"] {
+        site.machine.write("more", node.as_bytes());
+        backup(&site, node).ends(0);
+        restores(&site, node);
+        site.node(node, &["check", "--read-data"]).ends(0);
+        site.here(&["storage", "--data", &site.folder("disk"), "check", node]).ends(0);
+        assert!(site.govern(&["snapshots", node, "--json"]).ends(0).lines().len() > 2);
+    }
+    assert!(!site.machine.path("disk/pool/domains/web").exists());
+    // A new one needs no command but its token.
+    site.enroll("new", &[]);
+    backup(&site, "new").ends(0);
+    let both = [listed(&site, "main").0, listed(&site, "second").0].concat();
+    assert_eq!(both.iter().filter(|domain| *domain == "new").count(), 1, "{both:?}");
+}
+
+#[test]
+fn while_a_pool_is_away_its_domains_wait_and_none_is_made_elsewhere() {
+    let site = site();
+    let (second, away) = (site.machine.path("second"), site.machine.path("away"));
+    fs::rename(&second, &away).unwrap();
+    fs::create_dir(&second).unwrap();
+    assert!(listed(&site, "second").1.is_some());
+    for _ in 0..2 {
+        site.node("web", &["snapshots"]).ends(16);
+        assert!(site.node("web", &["backup", &site.folder("source")]).code != 0);
+    }
+    let [url, token] = site.token(&["new", "--on", "disk"]);
+    let enroll = ["agent", "enroll", &url, &token];
+    site.node("new", &enroll).ends(16);
+    backup(&site, "db").ends(0);
+    restores(&site, "db");
+    assert_eq!(fs::read_dir(&second).unwrap().count(), 0, "nothing lands below the mount point");
+    for name in ["web", "new"] {
+        assert!(!site.machine.path("disk/pool/domains").join(name).exists(), "{name}");
+    }
+    fs::remove_dir(&second).unwrap();
+    fs::rename(&away, &second).unwrap();
+    site.node("new", &enroll).ends(0);
+    for node in ["web", "new"] {
+        backup(&site, node).ends(0);
+        restores(&site, node);
+    }
+}
+
+#[test]
+fn what_is_no_pool_of_this_machine_is_refused() {
+    let site = site();
+    let add = |words: &[&str]| pool(&site, &[&["add"], words].concat());
+    let refused = add(&["cloud", "s3://bucket/pool"]).ends(2);
+    assert!(refused.stderr.contains("icecore storage enroll --pool"), "{}", refused.stderr);
+    assert!(add(&["main", &site.folder("second")]).ends(2).stderr.contains("another name"));
+    add(&["third", &site.folder("missing")]).ends(2);
+    // The pool of another server, and one that lies within another one.
+    let other = site.folder("data/pool");
+    assert!(add(&["third", &other]).ends(2).stderr.contains("--accept"));
+    add(&["third", &site.folder("second/domains")]).ends(2);
+    let nobody = site.here(&["storage", "--data", &site.folder("none"), "pool", "list"]).ends(2);
+    assert!(nobody.stderr.contains("icecore storage enroll"), "{}", nobody.stderr);
+    // A domain in two pools is used by nobody.
+    let copy = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(site.machine.path("second/domains/web"))
+        .arg(site.machine.path("disk/pool/domains/web"))
+        .status();
+    assert!(copy.unwrap().success());
+    let refused = site.node("web", &["snapshots"]);
+    assert!(refused.code != 0 && refused.stderr.contains("two pools"), "{}", refused.stderr);
+}
