@@ -199,6 +199,11 @@ fn write(place: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Removes what is kept below `directory` of the repository that has the file `config`.
+pub(crate) fn forget(directory: &Path, config: &[u8]) -> io::Result<()> {
+    fs::remove_dir_all(directory.join(hex(&checksum(&[config]))))
+}
+
 /// Removes what was not used for longest in the caches of all repositories below `directory`, until less than `max` bytes
 /// are left. Who uses one of them meanwhile reads the bucket again.
 ///

@@ -26,6 +26,7 @@ mod ownership;
 mod pool;
 mod probe;
 mod reader;
+mod removal;
 mod requests;
 mod roots;
 mod rows;

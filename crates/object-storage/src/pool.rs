@@ -13,6 +13,7 @@ use crate::names::{number, numbered};
 use crate::probe;
 use crate::roots;
 use bytes::Bytes;
+use repository::config;
 use repository::storage::{StorageError, StorageResult};
 use std::io::{Error, ErrorKind};
 
@@ -107,6 +108,21 @@ impl BucketPool {
     pub fn domains(&self) -> StorageResult<Vec<String>> {
         let listed = self.client.list_directory(DOMAINS)?.into_iter();
         Ok(listed.filter(|(_, length)| length.is_none()).map(|(name, _)| name).collect())
+    }
+
+    /// Whether the domain `name` has a repository: one of the two objects that say which. What a move has copied in part
+    /// is none.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn has_repository(&self, name: &str) -> StorageResult<bool> {
+        for config in config::NAMES {
+            match self.client.length(&format!("{DOMAINS}/{name}/{config}")) {
+                Err(error) if error.is_not_found() => {}
+                there => return there.map(|_| true),
+            }
+        }
+        Ok(false)
     }
 
     /// Checks that two writers cannot create the same object: for a new pool.

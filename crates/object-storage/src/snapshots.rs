@@ -34,7 +34,7 @@ impl ObjectStorage {
     }
 
     /// The object that counts of the snapshot file `name`.
-    fn snapshot_object(&self, name: &str) -> StorageResult<String> {
+    pub(crate) fn snapshot_object(&self, name: &str) -> StorageResult<String> {
         let absent = || StorageError::new("open", name, ErrorKind::NotFound);
         let mut objects = self.snapshot_objects(name)?;
         let known = self.shared.state.lock().ended.as_ref().map(|(_, ended)| ended.clone());

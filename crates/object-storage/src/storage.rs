@@ -44,6 +44,8 @@ pub struct ObjectStorage {
     pub(crate) shared: Arc<Shared>,
     staging: Staging,
     runs: Runs,
+    /// Whether the runs that it writes are read again, and kept for that.
+    reads_runs: bool,
     /// Held while somebody takes the lease.
     acquiring: Mutex<()>,
     /// Held while the list of containers that are about to go is changed.
@@ -158,6 +160,7 @@ impl ObjectStorage {
             shared,
             staging: Staging::default(),
             runs: Runs::default(),
+            reads_runs: true,
             acquiring: Mutex::new(()),
             announcing: Mutex::new(()),
             quiet: lease::QUIET,
@@ -179,6 +182,11 @@ impl ObjectStorage {
     /// has.
     pub fn keep_in(&mut self, directory: &Path) {
         self.shared.state.lock().cache = Some(Arc::new(Cache::new(directory)));
+    }
+
+    /// Keeps no run that it writes: for who only copies.
+    pub fn read_no_runs(&mut self) {
+        self.reads_runs = false;
     }
 
     /// Counts in `times` how long uploads and reads take.

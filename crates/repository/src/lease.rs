@@ -10,7 +10,8 @@ use ids::ContainerNo;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-pub(crate) const LOCK: &str = "lock";
+/// Its name as a file, or of the lock where there are no files.
+pub const LOCK: &str = "lock";
 pub(crate) const NAME: &str = "lease";
 const BYTES_MAX: usize = 4096;
 /// Runs that the holder of one lease writes before their numbers reach those of the next: 2^16.

@@ -2,8 +2,8 @@
 //! there as here.
 //!
 //! Most of it never changes once it has its name. That is copied first, beside writers; under the lease then comes what
-//! they added, and all that is replaced. The caller lets nobody write to the source any more, and decides when the
-//! target counts.
+//! they added, and all that is replaced. The config comes last: without it the target is no repository. The caller lets
+//! nobody write to the source any more, holds the lock of a target that has one, and decides when the target counts.
 
 use crate::lease::{self, Lease};
 use crate::storage::{FileReader, PUT_SUFFIX, Storage, StorageError, StorageResult};
@@ -70,9 +70,12 @@ impl<'a> Move<'a> {
             if !self.watch.goes_on() {
                 return Ok(Moved { is_interrupted: true, ..moved });
             }
-            match self.storage().open(name) {
-                Err(error) if error.is_not_found() => {}
-                from => self.file(name, &*from?, &mut moved)?,
+            match self.file(name, &mut moved) {
+                Err(Error::Storage(error)) if error.is_not_found() && !self.is_there(name)? => {
+                    let gone = self.target.remove(&part_of(name));
+                    gone.map_err(|error| self.at_target(error))?;
+                }
+                done => done?,
             }
         }
         Ok(moved)
@@ -90,16 +93,20 @@ impl<'a> Move<'a> {
             self.target.create_directory(directory).map_err(|error| self.at_target(error))?;
         }
         let mut moved = Moved::default();
-        for name in &names {
+        let (configs, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| is_config(name));
+        for name in others {
             if !self.watch.goes_on() {
                 return Ok(Moved { is_interrupted: true, ..moved });
             }
-            self.file(name, &*source.open(name)?, &mut moved)?;
+            self.file(name, &mut moved)?;
         }
         self.remove_others(&names).map_err(|error| self.at_target(error))?;
+        configs.into_iter().try_for_each(|name| self.file(name, &mut moved))?;
         self.sync_directories(&names).map_err(|error| self.at_target(error))?;
-        // As everywhere: what fails here is made by the next writer.
-        let _ = reserve::fill(self.target, self.source.reserve_bytes());
+        if self.target.has_limited_space() {
+            // As everywhere: what fails here is made by the next writer.
+            let _ = reserve::fill(self.target, self.source.reserve_bytes());
+        }
         lease.verify()?;
         Ok(moved)
     }
@@ -111,9 +118,9 @@ impl<'a> Move<'a> {
     pub fn bytes_left(&self) -> Result<u64> {
         let mut left = 0u64;
         for name in files(self.storage(), |directory| self.storage().list(directory))? {
-            let length = match self.storage().open(&name) {
+            let length = match self.storage().length(&name) {
                 Err(error) if error.is_not_found() => continue,
-                from => from?.length()?,
+                length => length?,
             };
             if !self.has(&name, length)? {
                 left = left.saturating_add(length);
@@ -127,22 +134,47 @@ impl<'a> Move<'a> {
     }
 
     /// Copies one file, unless it never changes and is there.
-    fn file(&self, name: &str, from: &dyn FileReader, moved: &mut Moved) -> Result<()> {
-        let length = from.length()?;
-        if is_written_once(name) && self.has(name, length)? {
+    fn file(&self, name: &str, moved: &mut Moved) -> Result<()> {
+        if is_written_once(name) && self.has(name, self.storage().length(name)?)? {
             return Ok(());
         }
-        let part = format!("{name}{PUT_SUFFIX}");
-        let sum = self.write(&part, from, length)?;
+        let from = self.storage().open(name)?;
+        let length = from.length()?;
+        let part = part_of(name);
+        let sum = self.write(&part, &*from, length)?;
         // Before it has its name: what has it and is of its length counts as copied.
         if self.sum_of(&part)? != (length, sum) {
             let what = format!("{}/{name}", self.target.describe());
             return Err(Error::damaged(&what, format::Error::Checksum { what: "copy" }));
         }
-        self.target.replace(&part, name).map_err(|error| self.at_target(error))?;
+        self.name(&part, name).map_err(|error| self.at_target(error))?;
         moved.files += 1;
         moved.bytes += length;
         Ok(())
+    }
+
+    /// Gives a copy its name. What has it and never changes, in another length, was damaged here when it was copied.
+    fn name(&self, part: &str, name: &str) -> StorageResult<()> {
+        if is_written_once(name) {
+            match self.target.publish(part, name) {
+                Err(error) if error.already_exists() => {}
+                done => return done,
+            }
+        }
+        self.target.replace(part, name)
+    }
+
+    /// Whether the source has the file `name` at this moment. A bucket is asked only when something is read.
+    fn is_there(&self, name: &str) -> StorageResult<bool> {
+        let read = || {
+            let file = self.storage().open(name)?;
+            let mut first = [0; 1];
+            if file.length()? > 0 { file.read_exact_at(&mut first, 0) } else { Ok(()) }
+        };
+        match read() {
+            Err(error) if error.is_not_found() => Ok(false),
+            read => read.map(|()| true),
+        }
     }
 
     fn has(&self, name: &str, length: u64) -> Result<bool> {
@@ -184,7 +216,9 @@ impl<'a> Move<'a> {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             names => names,
         })?;
-        there.difference(names).try_for_each(|name| self.target.remove(name))
+        let others: Vec<_> = there.difference(names).cloned().collect();
+        let mut batches = others.chunks(self.target.removed_at_once());
+        batches.try_for_each(|names| self.target.remove_all(names))
     }
 
     /// An earlier one may have been killed behind a rename.
@@ -210,7 +244,7 @@ pub fn lacks(source: &dyn Storage, target: &dyn Storage) -> Result<Option<String
     let mut names = files(source, |directory| source.list(directory))?;
     names.retain(|name| parent(name) != INDEX && !REPLACED.contains(&&**name));
     for name in names {
-        if !has(target, &name, source.open(&name)?.length()?)? {
+        if !has(target, &name, source.length(&name)?)? {
             return Ok(Some(name));
         }
     }
@@ -219,9 +253,9 @@ pub fn lacks(source: &dyn Storage, target: &dyn Storage) -> Result<Option<String
 
 /// Whether `target` has a file of this name and length.
 fn has(target: &dyn Storage, name: &str, length: u64) -> StorageResult<bool> {
-    match target.open(name) {
+    match target.length(name) {
         Err(error) if error.is_not_found() => Ok(false),
-        there => Ok(there?.length()? == length),
+        there => Ok(there? == length),
     }
 }
 
@@ -259,7 +293,20 @@ fn files<E: From<StorageError>>(
 /// Whether a file is never changed: what is of its length is the same. A repair may have replaced a container by what
 /// it was before it was damaged; then it is repaired in the target as well.
 fn is_written_once(name: &str) -> bool {
-    name.starts_with(container::DIRECTORY) || name.starts_with(RUN)
+    name.starts_with(RUN) || [container::DIRECTORY, snapshots::DIRECTORY].contains(&above(name))
+}
+
+/// The directory at the top in which a file lies.
+fn above(name: &str) -> &str {
+    name.split('/').next().unwrap_or(name)
+}
+
+fn is_config(name: &str) -> bool {
+    config::NAMES.contains(&name)
+}
+
+fn part_of(name: &str) -> String {
+    format!("{name}{PUT_SUFFIX}")
 }
 
 fn is_leftover(name: &str) -> bool {

@@ -122,6 +122,14 @@ pub trait Storage: Send + Sync {
         Ok(None)
     }
 
+    /// The length of the file `name`, in bytes. Where a listing has just told it, nobody is asked again.
+    ///
+    /// # Errors
+    /// [`StorageError::is_not_found`] when it is not there.
+    fn length(&self, name: &str) -> StorageResult<u64> {
+        self.open(name)?.length()
+    }
+
     /// What was read of the file `name` does not fit its checksums: what this machine keeps of it counts no more. Whether
     /// the next reader of it may see something else.
     fn distrust(&self, _name: &str) -> bool {

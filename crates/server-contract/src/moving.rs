@@ -8,6 +8,7 @@
 //! NAME             the domain
 //! ```
 //! The directory in the source is removed last. Who finds two of them, or none where the catalog says, opens neither.
+//! In a pool in a bucket these are notes, of which each leads to the same objects ([`crate::pool::moves`]).
 
 use crate::upkeep::UpkeepError;
 use repository::watch::Watch;
@@ -88,6 +89,13 @@ pub fn leftover(domain: &Path) -> PathBuf {
     beside(domain, "removed")
 }
 
+/// The directory of the domain to which one of these names belongs; its own is that of the domain.
+pub fn domain_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = name.strip_prefix('.').and_then(|name| name.rsplit_once('.'));
+    beside.map_or_else(|| path.to_owned(), |(domain, _)| path.with_file_name(domain))
+}
+
 /// No domain has a name that begins with a dot.
 fn beside(domain: &Path, what: &str) -> PathBuf {
     let name = domain.file_name().unwrap_or_default().to_string_lossy();
@@ -106,6 +114,8 @@ mod tests {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             assert_eq!(path.parent(), domain.parent());
             assert!(name.parse::<Name>().is_err(), "{name}");
+            assert_eq!(domain_of(&path), domain);
         }
+        assert_eq!(domain_of(domain), domain);
     }
 }

@@ -20,6 +20,7 @@ mod bucket;
 mod latencies;
 mod linked;
 mod memory;
+pub mod moves;
 mod places;
 
 use crate::{Error, Result};

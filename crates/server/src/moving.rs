@@ -2,24 +2,24 @@
 //!
 //! Most is copied beside the sessions. Then nobody may use the domain for as long as the rest takes, the catalog names
 //! the other pool, and the directory in the first one is removed. Killed at any step, the next move goes on; until then
-//! the domain is where the catalog says, or nobody opens it.
+//! the domain is where the catalog says, or nobody opens it. What differs where a pool lies in a bucket:
+//! [`server_contract::pool::moves`].
 
 use crate::upkeep::of_engine;
 use crate::upkeep::pace::{self, Pace};
 use repository::Repository;
-use repository::lease::LeasePurpose;
-use repository::local::LocalStorage;
+use repository::lease::{Lease, LeasePurpose};
 use repository::moving::{Move, lacks};
-use repository::storage::Storage;
+use repository::storage::{Storage, StorageError};
 use repository::watch::Watch;
 use server_contract::moving::{
     DomainMover, MoveControl, MoveRequest, Moved, finished, leftover, unfinished,
 };
-use server_contract::pool;
+use server_contract::pool::moves::{self, MoveTarget};
+use server_contract::pool::{self, MAIN, NAME_TAKEN};
 use server_contract::upkeep::UpkeepError;
 use server_data::Shared;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,10 +72,7 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     fn run(&mut self) -> Result<Moved> {
         let MoveRequest { from, to, .. } = *self.request;
-        [from, to]
-            .iter()
-            .try_for_each(|at| pool::verify(at))
-            .map_err(|error| of_engine(error.into()))?;
+        [from, to].iter().try_for_each(|at| pool::verify(at)).map_err(of_storage)?;
         // A domain may have been moved away from there before.
         self.shared.domains.reopen(to);
         if !self.is_switched {
@@ -98,24 +95,27 @@ impl Attempt<'_> {
         if !done? {
             return self.cancelled();
         }
-        remove(&leftover(from))?;
+        // Objects go while others use the domain: there may be many of them.
+        moves::remove(&leftover(from)).map_err(of_storage)?;
         Ok(Moved { is_done: true, ..self.moved })
     }
 
     /// A copy that was whole before the catalog named its pool is not any more: others may have written since. Copies
-    /// in pools to which it does not move go.
+    /// in pools to which it does not move go, and what is left where it lay before.
     fn take_up_again(&self) -> Result<()> {
         let MoveRequest { from, to, others, .. } = *self.request;
         let others = others.iter().map(PathBuf::as_path).chain([from]);
-        for other in others.filter(|_| from.exists()) {
-            remove(&unfinished(other))?;
-            remove(&finished(other))?;
-        }
-        if finished(to).exists() {
-            remove(&unfinished(to))?;
-            rename(&finished(to), &unfinished(to))?;
-        }
-        Ok(())
+        let of_others = others.flat_map(|other| [unfinished(other), finished(other)]);
+        let to_remove = of_others.chain([leftover(to)]).filter(|_| from.exists());
+        let done = || {
+            to_remove.into_iter().try_for_each(|path| moves::remove(&path))?;
+            if finished(to).exists() {
+                moves::remove(&unfinished(to))?;
+                moves::rename(&finished(to), &unfinished(to))?;
+            }
+            Ok(())
+        };
+        done().map_err(of_storage)
     }
 
     /// Copies what sessions do not change any more, until little is left; `false` if it was told to end.
@@ -136,11 +136,11 @@ impl Attempt<'_> {
         if !from.exists() {
             return Ok(Some(0)); // nothing was ever stored
         }
-        let domain = self.shared.domains.open(from).map_err(of_engine)?;
-        let target = self.target()?;
+        let repository = self.source()?;
+        let target = self.target(&repository)?;
         let pace = Pace::new(self.watch, self.request.bytes_per_sec);
-        let copy = Move::new(&domain.repository, &target, &pace);
-        if is_first && let Err(error) = has_room(&copy, &target) {
+        let copy = Move::new(&repository, target.storage(), &pace);
+        if is_first && let Err(error) = has_room(&copy, target.storage()) {
             // What an earlier move copied stays.
             let _ = fs::remove_dir(unfinished(self.request.to));
             return Err(error);
@@ -151,9 +151,14 @@ impl Attempt<'_> {
         Ok((!done.is_interrupted).then_some(done.bytes))
     }
 
-    fn target(&self) -> Result<LocalStorage> {
-        let target = LocalStorage::create(&unfinished(self.request.to));
-        target.map_err(|error| of_engine(error.into()))
+    fn source(&self) -> Result<Repository> {
+        let storage = moves::source(self.request.from).map_err(of_storage)?;
+        Repository::open(storage).map_err(of_engine)
+    }
+
+    fn target(&self, source: &Repository) -> Result<MoveTarget> {
+        let id = source.config().repository;
+        MoveTarget::begin(&unfinished(self.request.to), id).map_err(of_storage)
     }
 
     /// Waits until nobody uses the domain, and lets nobody begin to; `false` if it was told to end.
@@ -200,42 +205,59 @@ impl Attempt<'_> {
 
     /// What is done while nobody uses the domain; `false` if it was told to end before it changed anything.
     fn while_closed(&mut self) -> Result<bool> {
-        let MoveRequest { from, to, .. } = *self.request;
+        let from = self.request.from;
         if !from.exists() {
             return self.switch().map(|()| true);
         }
-        let source: Arc<dyn Storage> =
-            Arc::new(LocalStorage::open(from).map_err(|error| of_engine(error.into()))?);
-        let repository = Repository::open(source.clone()).map_err(of_engine)?;
+        let repository = self.source()?;
         let lease = repository.lease_for(HOLDER, LeasePurpose::Reclaim).map_err(of_engine)?;
-        if !self.is_switched {
-            self.watch.stage("copy the rest");
-            let target = self.target()?;
-            let rest = Move::new(&repository, &target, self.watch).rest(&lease);
-            let rest = rest.map_err(of_engine)?;
-            self.moved.files += rest.files;
-            self.moved.bytes += rest.bytes;
-            if rest.is_interrupted {
+        if self.is_switched {
+            self.switch()?;
+            self.has_all(&repository, self.request.to)?;
+        } else {
+            if !self.copy_rest(&repository, &lease)? {
                 return Ok(false);
             }
-            rename(&unfinished(to), &finished(to))?;
+            // Before the change of the catalog: behind it the domain would be closed for as long as a bucket is away.
+            self.has_all(&repository, &finished(self.request.to))?;
+            self.switch()?;
         }
-        self.switch()?;
         self.watch.stage("remove");
-        let target = LocalStorage::open(to).map_err(|error| of_engine(error.into()))?;
-        if let Some(name) = lacks(&*source, &target).map_err(of_engine)? {
-            return Err(UpkeepError::Doubt(format!(
-                "{} is not in {}: both stay. Find out which of them is the right one, and move the other one out of its pool",
-                from.join(name).display(),
-                to.display()
-            )));
-        }
-        remove(&leftover(from))?;
-        rename(from, &leftover(from))?;
         // Whoever still has it open finds neither the lease nor any file.
-        remove(&leftover(from))?;
+        moves::give_up(from).map_err(of_storage)?;
         drop(lease);
         Ok(true)
+    }
+
+    /// Makes the copy whole; `false` if it was told to end.
+    fn copy_rest(&mut self, repository: &Repository, lease: &Lease) -> Result<bool> {
+        let to = self.request.to;
+        self.watch.stage("copy the rest");
+        let target = self.target(repository)?;
+        let rest = Move::new(repository, target.storage(), self.watch).rest(lease);
+        let rest = rest.map_err(of_engine)?;
+        self.moved.files += rest.files;
+        self.moved.bytes += rest.bytes;
+        if rest.is_interrupted {
+            return Ok(false);
+        }
+        target.verify().map_err(of_storage)?;
+        drop(target);
+        moves::rename(&unfinished(to), &finished(to)).map_err(of_storage)?;
+        Ok(true)
+    }
+
+    /// All that the source has is in the copy `at`.
+    fn has_all(&self, source: &Repository, at: &Path) -> Result<()> {
+        let target = moves::source(at).map_err(of_storage)?;
+        let Some(name) = lacks(&**source.storage(), &*target).map_err(of_engine)? else {
+            return Ok(());
+        };
+        Err(UpkeepError::Doubt(format!(
+            "{} is not in {}: both stay. Find out which of them is the right one, and move the other one out of its pool",
+            moves::shown(self.request.from).join(name).display(),
+            moves::shown(at).display()
+        )))
     }
 
     /// Lets the catalog name the other pool, and then the copy have the name of the domain.
@@ -246,39 +268,52 @@ impl Attempt<'_> {
         }
         let to = self.request.to;
         if !to.exists() && finished(to).exists() {
-            rename(&finished(to), to)?;
+            moves::rename(&finished(to), to).map_err(of_storage)?;
         }
         Ok(())
     }
 
-    /// Says where a copy that is not whole stays.
+    /// Says where a copy that is not whole stays, and what is left in the pool in which the domain lay.
     fn with_what_stays(&self, error: UpkeepError) -> UpkeepError {
-        let copy = unfinished(self.request.to);
-        match error {
-            UpkeepError::Failed(why) if !self.is_switched && copy.exists() => {
-                UpkeepError::Failed(format!(
-                    "{why}. What was copied stays in {}: the next move goes on with it",
-                    copy.display()
-                ))
-            }
-            other => other,
-        }
+        let MoveRequest { from, to, .. } = *self.request;
+        let (copy, left) = (unfinished(to), leftover(from));
+        let UpkeepError::Failed(why) = error else { return error };
+        UpkeepError::Failed(if !self.is_switched && copy.exists() {
+            let at = moves::shown(&copy);
+            format!(
+                "{why}. What was copied stays in {}: the next move goes on with it",
+                at.display()
+            )
+        } else if self.is_switched && left.exists() {
+            format!(
+                "{why}. The domain lies in its new pool; this removes what is left of it in {}: icecore server pool move {} {}",
+                moves::shown(&left).display(),
+                to.file_name().unwrap_or_default().display(),
+                pool_of(to)
+            )
+        } else {
+            why
+        })
     }
 
     /// Nothing was changed, and nothing is left of it.
     fn cancelled(&self) -> Result<Moved> {
+        let to = self.request.to;
         if !self.is_switched {
-            remove(&unfinished(self.request.to))?;
-            remove(&finished(self.request.to))?;
+            let left = [unfinished(to), finished(to)];
+            left.iter().try_for_each(|path| moves::remove(path)).map_err(of_storage)?;
         }
         Ok(self.moved)
     }
 }
 
 /// Whether what the target lacks fits into it.
-fn has_room(copy: &Move<'_>, target: &LocalStorage) -> Result<()> {
+fn has_room(copy: &Move<'_>, target: &dyn Storage) -> Result<()> {
+    if !target.has_limited_space() {
+        return Ok(());
+    }
     let needed = copy.bytes_left().map_err(of_engine)?;
-    let free = target.free_bytes().map_err(|error| of_engine(error.into()))?;
+    let free = target.free_bytes().map_err(of_storage)?;
     if needed <= free {
         return Ok(());
     }
@@ -288,26 +323,15 @@ fn has_room(copy: &Move<'_>, target: &LocalStorage) -> Result<()> {
     )))
 }
 
-/// Renames a directory, durably.
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).and_then(|()| sync_parent(to)).map_err(failed("rename", from))
+/// The name of the pool in which the directory of a domain lies.
+fn pool_of(domain: &Path) -> String {
+    let pool = domain.ancestors().nth(2).and_then(Path::file_name).unwrap_or_default();
+    let pool = pool.to_string_lossy().into_owned();
+    if pool == NAME_TAKEN { MAIN.to_owned() } else { pool }
 }
 
-/// Durably removes a directory and all that is in it, if it is there.
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done.and_then(|()| sync_parent(path)).map_err(failed("remove", path)),
-    }
-}
-
-fn sync_parent(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
-}
-
-fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> UpkeepError + use<> {
-    let path = path.display().to_string();
-    move |error| UpkeepError::Failed(format!("cannot {what} {path}: {error}"))
+fn of_storage(error: StorageError) -> UpkeepError {
+    of_engine(error.into())
 }
 
 #[cfg(test)]

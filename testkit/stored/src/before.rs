@@ -92,6 +92,11 @@ impl Storage for Before {
         self.inner.listed_length(name)
     }
 
+    fn length(&self, name: &str) -> StorageResult<u64> {
+        (self.hook)("length", name)?;
+        self.inner.length(name)
+    }
+
     fn distrust(&self, name: &str) -> bool {
         self.inner.distrust(name)
     }

@@ -2,6 +2,7 @@
 
 mod administration;
 mod advice;
+mod bucket_moves;
 mod bucket_pools;
 mod bucket_requests;
 mod checking_from_afar;

@@ -1,7 +1,7 @@
 //! The files of the engine, as objects.
 
 use super::{CONFIG, CONTAINERS, LATELY, ObjectStorage, RECENT_BYTES_MAX, SNAPSHOTS};
-use crate::names::{DIRECTORY_MARK, LEASE, snapshot};
+use crate::names::{DIRECTORY_MARK, ENDED, LEASE, REMOVED, snapshot};
 use crate::ownership::Guard;
 use crate::reader::{MemoryReader, ObjectReader};
 use crate::rows::row_of;
@@ -15,8 +15,42 @@ use std::io::ErrorKind;
 const UPLOADS: usize = 2;
 /// Objects that one request removes.
 const REMOVED_AT_ONCE: usize = 1000;
+/// Rows and leases: nothing of a repository in a directory is called so, but for the lease.
+const OF_BUCKETS: [&str; 3] = [ENDED, REMOVED, LEASE];
 /// Runs that are gone when their process is.
 const SPILLED: &str = "index/spill-";
+
+/// Files of which each version is an object with a name of its own.
+fn is_of_several_objects(name: &str) -> bool {
+    name == LEASE || row_of(name).is_some() || name.starts_with("snapshots/")
+}
+
+impl ObjectStorage {
+    /// The length of the file `name` as far as listings have told it.
+    fn listed_length_of(&self, name: &str) -> StorageResult<Option<u64>> {
+        if name.starts_with("snapshots/") {
+            let object = self.snapshot_object(name)?;
+            return Ok(self.shared.state.lock().names.length(&object));
+        }
+        if self.is_known_absent(name) {
+            return Err(StorageError::new("open", name, ErrorKind::NotFound));
+        }
+        if !name.starts_with("containers/") {
+            return Ok(self.shared.state.lock().names.length(name));
+        }
+        match self.listed_length(name)? {
+            Some(length) => Ok(Some(length)),
+            None => Ok(self.shared.state.lock().lengths.get(name).copied()),
+        }
+    }
+
+    /// What the engine calls the directory of the repository: without what only a bucket needs.
+    fn list_top(&self) -> StorageResult<Vec<String>> {
+        let listed = self.client().list_directory("")?;
+        let names = listed.into_iter().map(|(name, _)| name);
+        Ok(names.filter(|name| !OF_BUCKETS.contains(&&**name)).collect())
+    }
+}
 
 impl Storage for ObjectStorage {
     fn published_at_once(&self) -> usize {
@@ -73,6 +107,9 @@ impl Storage for ObjectStorage {
             self.staging.rename(from, to);
             return Ok(());
         }
+        if is_of_several_objects(to) {
+            return self.replace(from, to); // each of its objects is created
+        }
         let length = staged.bytes();
         let read = |offset, length| staged.read(offset, length);
         let Some(written) = self.client().upload(to, length, read)? else {
@@ -80,7 +117,7 @@ impl Storage for ObjectStorage {
         };
         self.note(to, length, written.tag);
         self.staging.remove(from);
-        if to.starts_with("index/") {
+        if to.starts_with("index/") && self.reads_runs {
             self.keep_run(to, staged)?;
         }
         Ok(())
@@ -89,7 +126,13 @@ impl Storage for ObjectStorage {
     fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
         let staged = self.staged(from)?;
         let length = staged.bytes();
-        self.client().put(to, staged.read(0, length as usize)?)?;
+        let bytes = staged.read(0, length as usize)?;
+        if is_of_several_objects(to) {
+            self.put(to, &bytes)?;
+            self.staging.remove(from);
+            return Ok(());
+        }
+        self.client().put(to, bytes)?;
         self.note(to, length, None);
         self.distrust(to);
         self.staging.remove(from);
@@ -184,6 +227,16 @@ impl Storage for ObjectStorage {
         length.map(Some).ok_or_else(|| StorageError::new("open", name, ErrorKind::NotFound))
     }
 
+    fn length(&self, name: &str) -> StorageResult<u64> {
+        if is_of_several_objects(name) && !name.starts_with("snapshots/") {
+            return self.open(name)?.length();
+        }
+        if let Some(listed) = self.listed_length_of(name)? {
+            return Ok(listed);
+        }
+        self.client().length(name)
+    }
+
     fn expect(&self, names: &[String]) {
         let of_snapshots = names.iter().filter(|name| name.starts_with("snapshots/"));
         self.expect_snapshots(&of_snapshots.cloned().collect::<Vec<_>>());
@@ -195,6 +248,9 @@ impl Storage for ObjectStorage {
         }
         if directory.starts_with(CONTAINERS) {
             return self.list_containers(directory);
+        }
+        if directory == "." {
+            return self.list_top();
         }
         let state = self.look(directory)?;
         let entries = state.names.entries(directory);

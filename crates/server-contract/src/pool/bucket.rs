@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! pools/NAME/bucket                    the address of the pool
-//! pools/NAME/domains/DOMAIN/bucket     that of the repository
+//! pools/NAME/domains/DOMAIN/bucket     that of the repository; beside it, what a move has noted (`super::moves`)
 //! pools/NAME/cache                     what was read, and never changes
 //! ```
 
+use super::moves;
 use super::places::PoolPaths;
 use crate::folder::{make_directory, read, write};
 use crate::{Error, Result};
@@ -106,10 +107,19 @@ pub(super) fn probe(bucket: &Location) -> StorageResult<()> {
     BucketPool::from_environment(bucket)?.probe()
 }
 
-/// Notes on this machine which domains the bucket has.
+/// Notes on this machine which domains the bucket has. Objects without a config are what a move left, and so are those of
+/// which a note says it: a domain that moved away lies elsewhere, and must not lie in two pools.
 pub(super) fn note_domains(place: &PoolPaths, bucket: &Location) -> Result<()> {
+    let failed = |error: StorageError| Error::file(Path::new(&bucket.to_string()))(error.source);
     for name in domains(bucket)? {
-        note_domain(&place.domains().join(name.as_str()), &bucket.of_domain(name.as_str()))?;
+        let folder = place.domains().join(name.as_str());
+        if folder.join(MARK).exists() || moves::has_note(&folder) {
+            continue;
+        }
+        let pool = BucketPool::from_environment(bucket).map_err(failed)?;
+        if pool.has_repository(name.as_str()).map_err(failed)? {
+            note_domain(&folder, &bucket.of_domain(name.as_str()))?;
+        }
     }
     Ok(())
 }
@@ -123,8 +133,8 @@ pub(super) fn domains(bucket: &Location) -> Result<Vec<Name>> {
 
 /// What was noted of the domain in `folder` goes.
 pub(super) fn forget_domain(folder: &Path) -> Result<()> {
-    let mark = folder.join(MARK);
-    for removed in [fs::remove_file(&mark), fs::remove_dir(folder)] {
+    let marks = [MARK, moves::REPOSITORY].map(|name| fs::remove_file(folder.join(name)));
+    for removed in marks.into_iter().chain([fs::remove_dir(folder)]) {
         match removed {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(Error::file(folder)(error));
@@ -161,12 +171,17 @@ pub(crate) fn open(folder: &Path) -> StorageResult<Option<ObjectStorage>> {
     let Some((bucket, name)) = domain(folder)? else { return Ok(None) };
     let mut storage = from_environment(&bucket.of_domain(name.as_str()))?;
     if let Some(pool) = folder.ancestors().nth(2) {
-        let cache = pool.join(CACHE);
+        let cache = cache_of(pool);
         trim(&cache);
         storage.keep_in(&cache);
         storage.time_in(counters(pool));
     }
     Ok(Some(storage))
+}
+
+/// Where is kept what was read of all repositories of a pool.
+pub(super) fn cache_of(pool: &Path) -> PathBuf {
+    pool.join(CACHE)
 }
 
 /// Each repository limits its own cache; there may be many of them.
@@ -188,6 +203,12 @@ fn trim(cache: &Path) {
 /// Those of the storage and of the system.
 pub(crate) fn create(folder: &Path) -> StorageResult<Option<ObjectStorage>> {
     if let Some((bucket, name)) = domain(folder)? {
+        if moves::has_note(folder) {
+            return Err(of_folder(
+                folder,
+                &"a move has left objects there, of a domain of this name",
+            ));
+        }
         let noted = note_domain(folder, &bucket.of_domain(name.as_str()));
         noted.map_err(|error| of_folder(folder, &error))?;
     }
@@ -213,7 +234,7 @@ pub(super) fn domain(folder: &Path) -> StorageResult<Option<(Location, Name)>> {
     Ok(Some((bucket, name.ok_or_else(nameless)?)))
 }
 
-fn of_folder(folder: &Path, why: &dyn std::fmt::Display) -> StorageError {
+pub(super) fn of_folder(folder: &Path, why: &dyn std::fmt::Display) -> StorageError {
     StorageError::new("use", &folder.to_string_lossy(), io::Error::other(why.to_string()))
 }
 

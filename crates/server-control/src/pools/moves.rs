@@ -46,17 +46,6 @@ impl Pools {
         if current == *to {
             return self.unfinished_move(&pools, domain, to);
         }
-        for name in [to, &current] {
-            if self.folder.is_in_bucket(of_folder(name)) {
-                let message = format!(
-                    "the pool '{name}' lies in a bucket: no domain moves into or out of it"
-                );
-                return Err(refused(
-                    message,
-                    "Where a new domain lies is chosen by: icecore server token NODE --pool NAME",
-                ));
-            }
-        }
         takes_it(target)?;
         let source = named(&current).ok_or_else(|| missing("pool", &current))?;
         gives_it(source)?;
