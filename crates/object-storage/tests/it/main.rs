@@ -11,6 +11,7 @@ mod faulty;
 mod leases;
 mod locking;
 mod looks;
+mod moving;
 mod oversized;
 mod presence;
 mod probing;

@@ -43,11 +43,13 @@ struct Plan {
 pub(crate) struct Stormy {
     inner: Arc<InMemory>,
     plan: Mutex<Plan>,
+    /// The end of the names of objects that are not removed.
+    kept: Mutex<Option<&'static str>>,
 }
 
 impl Stormy {
     pub(crate) fn new(inner: &Arc<InMemory>) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), plan: Mutex::default() })
+        Arc::new(Self { inner: inner.clone(), plan: Mutex::default(), kept: Mutex::default() })
     }
 
     /// After so many requests, this happens.
@@ -60,6 +62,11 @@ impl Stormy {
         let mut plan = self.plan.lock();
         plan.next = None;
         plan.has_fired
+    }
+
+    /// Objects whose names end so are not removed from now on.
+    pub(crate) fn keep(&self, end: &'static str) {
+        *self.kept.lock() = Some(end);
     }
 
     /// The process ends, without another request.
@@ -158,7 +165,17 @@ impl ObjectStore for Stormy {
     }
 
     fn delete_stream(&self, paths: Many<Path>) -> Many<Path> {
-        self.answers(self.inner.delete_stream(paths))
+        use futures_util::StreamExt;
+        let kept = *self.kept.lock();
+        let refused = |path: &Path| Error::PermissionDenied {
+            path: path.to_string(),
+            source: "not allowed".into(),
+        };
+        let paths = paths.map(move |path| match path {
+            Ok(path) if kept.is_some_and(|end| path.as_ref().ends_with(end)) => Err(refused(&path)),
+            path => path,
+        });
+        self.answers(self.inner.delete_stream(Box::pin(paths)))
     }
 
     fn list(&self, prefix: Option<&Path>) -> Many<ObjectMeta> {

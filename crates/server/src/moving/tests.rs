@@ -1,5 +1,7 @@
 //! Moves that begin in any state in which an earlier one can have been killed.
 
+mod buckets;
+
 use super::*;
 use parking_lot::Mutex;
 use repository::lease::Lease;
