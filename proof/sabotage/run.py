@@ -271,8 +271,8 @@ SABOTAGES = {
         "if self.sum_of(&part)? != (length, sum) && false {",
         test("repository", "what_reads_differently")),
     "a move removes what the source does not have any more": (
-        "crates/repository/src/moving.rs", "there.difference(names).try_for_each(",
-        "there.difference(names).take(0).try_for_each(",
+        "crates/repository/src/moving.rs", "there.difference(names).cloned().collect();",
+        "there.difference(names).take(0).cloned().collect();",
         test("repository", "what_comes_and_goes_beside")),
     "nobody opens a domain that is being moved": (
         "crates/server-data/src/domains.rs", "        self.is_open(folder)?;\n        if let Some(domain)",
@@ -282,9 +282,61 @@ SABOTAGES = {
         "crates/server-data/src/lib.rs", "!self.domains.is_in_use(folder)", "true",
         test("server", "who_uses_the_domain")),
     "what is in one pool only is not removed": (
-        "crates/server/src/moving.rs", "if let Some(name) = lacks(&*source, &target).map_err(of_engine)? {",
-        "if let Some(name) = lacks(&*source, &target).map_err(of_engine)?.filter(|_| false) {",
+        "crates/server/src/moving.rs", "            self.has_all(&repository, self.request.to)?;\n", "",
         test("server", "what_is_in_the_first_pool_only")),
+    "and is missed before the catalog changes": (
+        "crates/server/src/moving.rs", "            self.has_all(&repository, &finished(self.request.to))?;\n", "",
+        test("server", "a_copy_in_a_bucket_that_lost_an_object")),
+    "a move writes the config last": (
+        "crates/repository/src/moving.rs", "names.iter().partition(|name| is_config(name));",
+        "names.iter().partition(|name| is_config(name) && false);",
+        test("object-storage", "a_move_into_a_bucket_that_fails_at_any_request")),
+    "a container that vanishes while it is copied is no error": (
+        "crates/repository/src/moving.rs", "error.is_not_found() && !self.is_there(name)? => {",
+        "error.is_not_found() && !self.is_there(name)? && false => {",
+        test("object-storage", "a_container_that_vanishes_from_the_bucket")),
+    "what a move damaged by its source has written is written anew": (
+        "crates/repository/src/moving.rs", "                Err(error) if error.already_exists() => {}\n", "",
+        test("object-storage", "damage_moves_as_it_is")),
+    "a copy in a bucket that is taken up again is no repository": (
+        "crates/server-contract/src/pool/moves.rs", "        storage.remove_config()?;\n        Ok(Self", "        Ok(Self",
+        test("server", "a_copy_in_a_bucket_that_was_whole_before")),
+    "a move begins only where no objects are": (
+        "crates/server-contract/src/pool/moves.rs", "            is_free(&storage, &at)?;\n", "",
+        test("server", "no_domain_is_copied_into_what_somebody_else")),
+    "what is copied in part is of the same repository": (
+        "crates/server-contract/src/pool/moves.rs", ".is_some_and(|noted| noted != id)", ".is_some_and(|noted| noted != id && false)",
+        test("server", "what_was_copied_of_another_repository")),
+    "a note of a move removes no objects of a domain": (
+        "crates/server-contract/src/pool/moves.rs", "if domain != path && domain.exists() {",
+        "if domain != path && domain.exists() && false {",
+        test("server", "a_note_of_a_move_removes_no_objects")),
+    "no repository is made where a note of a move is": (
+        "crates/server-contract/src/pool/bucket.rs", "        if moves::has_note(folder) {\n", "        if moves::has_note(folder) && false {\n",
+        test("server", "a_note_of_a_move_removes_no_objects")),
+    "objects of which a note of a move is there are no domain": (
+        "crates/server-contract/src/pool/bucket.rs", " || moves::has_note(&folder) {", " {",
+        test("server", "one_that_was_killed_behind_the_change_of_the_catalog_is_finished_in_buckets")),
+    "objects without a config are no domain": (
+        "crates/server-contract/src/pool/bucket.rs", "if pool.has_repository(name.as_str()).map_err(failed)? {",
+        "if pool.has_repository(name.as_str()).map_err(failed)? || true {",
+        test("server", "another_server_finds_no_domain_in_a_part")),
+    "nothing is removed in a pool that another server has": (
+        "crates/server-contract/src/pool/moves.rs", "    super::verify(path)?;\n    let domain", "    let domain",
+        test("server", "another_server_finds_no_domain_in_a_part")),
+    "a mover looks whether its lease is still its own": (
+        "crates/server/src/moving.rs", "        target.verify().map_err(of_storage)?;\n", "",
+        test("server", "a_mover_that_is_overtaken_in_its_bucket")),
+    "and asks at that moment": (
+        "crates/object-storage/src/removal.rs", "        held.forget_check();\n", "",
+        test("object-storage", "a_mover_that_was_overtaken_in_its_target")),
+    "a removal looks what is left": (
+        "crates/object-storage/src/removal.rs", "        let left = self.client().list(\"\", \"\")?;\n",
+        "        let left = self.client().list(\"\", \"\")?.into_iter().take(0).collect::<Vec<_>>();\n",
+        test("object-storage", "what_the_storage_does_not_remove")),
+    "the config goes first": (
+        "crates/object-storage/src/removal.rs", "        self.remove_config()?;\n        // Parts", "        // Parts",
+        test("object-storage", "what_is_removed_with_a_fault_at_any_request")),
     "a copy that was whole before the catalog knew is none": (
         "crates/server/src/moving.rs", "        if finished(to).exists() {\n", "        if finished(to).exists() && false {\n",
         test("server", "a_copy_that_was_whole_before")),

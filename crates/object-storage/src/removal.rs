@@ -1,8 +1,8 @@
 //! Removing a whole repository from its bucket, and making sure that there is none.
 //!
-//! The config goes first: from then on it is no repository, and the rest may take as long as it takes. Whoever is killed
-//! in between begins again. In a bucket that keeps versions, what is removed is only hidden; what Object Lock keeps is
-//! there until its lock ends.
+//! The config goes first: from then on it is no repository, and the rest may take as long as it takes. Whoever is
+//! killed in between begins again. In a bucket that keeps versions, what is removed is only hidden; what Object Lock
+//! keeps is there until its lock ends.
 
 use crate::cache;
 use crate::names::LEASE;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const AT_ONCE: usize = 1000;
 
 impl ObjectStorage {
-    /// Whether the bucket has an object of this repository, or of anything else below its prefix; its name. Leases do not
+    /// The name of an object of this repository, or of anything else below its prefix, if there is one. Leases do not
     /// count: the last beat of a writer can come behind all that was removed.
     ///
     /// # Errors

@@ -10,11 +10,12 @@ use std::io::ErrorKind;
 pub type Clause = fn(&dyn Storage);
 
 /// All of it, each with a sentence that says what holds.
-pub const CLAUSES: [(&str, Clause); 9] = [
+pub const CLAUSES: [(&str, Clause); 10] = [
     ("a file has its name only when it is published", a_file_has_its_name_only_when_published),
     ("what has a name is not overwritten by publishing", nothing_is_overwritten_by_publishing),
     ("a file in the making is made once", a_file_in_the_making_is_made_once),
     ("any part of a file is read, and nothing behind its end", any_part_of_a_file_is_read),
+    ("the length of a file is told, or that there is none", the_length_of_a_file_is_told),
     ("a put replaces the whole file", a_put_replaces_the_whole_file),
     ("what is replaced is replaced as a whole", what_is_replaced_is_replaced_as_a_whole),
     ("what is removed is gone, and may be removed again", what_is_removed_is_gone),
@@ -100,6 +101,27 @@ fn any_part_of_a_file_is_read(storage: &dyn Storage) {
     assert_eq!(file.length().unwrap(), end as u64);
     for at in [end - 15, end, end + 1, end << 10] {
         assert!(file.read_exact_at(&mut [0; 16], at as u64).is_err(), "16 bytes at {at}");
+    }
+}
+
+fn the_length_of_a_file_is_told(storage: &dyn Storage) {
+    directories(storage);
+    let _lock = storage.try_lock("lock").unwrap();
+    make(storage, PART, b"of a container");
+    storage.publish(PART, WHOLE).unwrap();
+    let small =
+        ["config", "README", "index/state", "keys/list", "keys/0000000000000001", "lock-clock"];
+    for name in small.into_iter().chain(["snapshots/0000000001-00000000000000000000000000000001"]) {
+        assert!(storage.length(name).unwrap_err().is_not_found(), "{name}");
+        storage.put(name, b"some bytes").unwrap();
+        assert_eq!(storage.length(name).unwrap(), 10, "{name}");
+    }
+    assert_eq!(storage.length(WHOLE).unwrap(), 14);
+    let absent = storage.length("containers/00000000/00000000ff.ice").unwrap_err();
+    assert!(absent.is_not_found(), "{absent}");
+    let top = storage.list(".").unwrap();
+    for name in ["README", "config", "containers", "index", "keys", "lock-clock", "snapshots"] {
+        assert!(top.iter().any(|it| it == name), "{name}: {top:?}");
     }
 }
 

@@ -1,12 +1,13 @@
 //! Domains that move into a bucket, out of it, and to another one, as one types it, while nodes use them.
 
-use crate::machine::random;
+use crate::machine::{ended, random};
 use crate::server_pools::{add, backup, restores};
-use crate::storage_servers::Site;
+use crate::storage_servers::{Running, Site};
 use crate::waiting::ended_job;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 use testkit::s3::Gateway;
 
 /// A lease is taken when nothing was heard of its holder for so many seconds.
@@ -20,12 +21,16 @@ struct Pools {
 
 impl Pools {
     fn new() -> Self {
+        Self::in_bucket(Gateway::shared().bucket())
+    }
+
+    fn in_bucket(bucket: String) -> Self {
         let quiet = ("ICECORE_S3_QUIET_SECS", QUIET_SECS.to_owned());
         let variables = Gateway::shared().variables().into_iter().chain([quiet]).collect();
         let mut site = Site::alone(variables);
         site.start_server();
         add(&site, "disk");
-        let pools = Self { site, bucket: Gateway::shared().bucket() };
+        let pools = Self { site, bucket };
         pools.add_bucket("cloud");
         pools
     }
@@ -128,4 +133,113 @@ fn a_domain_moves_into_a_bucket_and_back_with_all_that_is_in_it() {
         let cache = pools.site.machine.path("data/pools/cloud/cache");
         assert_eq!(fs::read_dir(cache).map_or(0, Iterator::count), 0, "nothing is kept of it");
     }
+}
+
+/// A backup of `web`, which is in `disk`, and a move to `cloud` that waits until it ends.
+fn waiting_move(pools: &Pools) -> (Running, u64) {
+    let running = pools.site.begin_backup("web");
+    let job = pools.start("web", &["cloud"]);
+    pools.site.wait_for("the wait", |site| {
+        let job = site.govern(&["jobs", &job.to_string(), "--json"]).ends(0).lines();
+        let stage = job[0]["progress"]["stage"].as_str().unwrap_or_default().to_owned();
+        stage.starts_with("wait for")
+    });
+    (running, job)
+}
+
+#[test]
+fn a_move_into_a_bucket_waits_for_a_backup_and_takes_along_what_it_stores() {
+    let pools = Pools::new();
+    pools.site.enroll_in("web", &["--pool", "disk"]);
+    backup(&pools.site, "web").ends(0);
+    let (mut running, job) = waiting_move(&pools);
+    assert!(!pools.objects("cloud", "web").is_empty(), "what was there is copied beside it");
+    assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
+    pools.is_in("web", "cloud");
+    pools.is_well("web", 2);
+}
+
+#[test]
+fn a_move_into_a_bucket_that_is_cancelled_leaves_no_object() {
+    let pools = Pools::new();
+    pools.site.enroll_in("web", &["--pool", "disk"]);
+    backup(&pools.site, "web").ends(0);
+    let (mut running, job) = waiting_move(&pools);
+    pools.site.govern(&["cancel", &job.to_string()]).ends(0);
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "cancelled");
+    assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
+    pools.is_in("web", "disk");
+    pools.is_well("web", 2);
+}
+
+#[test]
+fn a_backup_that_a_move_into_a_bucket_interrupts_goes_on_there() {
+    let pools = Pools::new();
+    pools.site.enroll_in("web", &["--pool", "disk"]);
+    let mut running = pools.site.begin_backup("web");
+    let job = pools.start("web", &["cloud", "--interrupt"]);
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
+    assert!(running.0.try_wait().unwrap().is_none(), "it goes on: {}", pools.site.said("web"));
+    assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
+    pools.is_in("web", "cloud");
+    pools.is_well("web", 1);
+}
+
+#[test]
+fn a_server_that_is_killed_at_any_moment_of_a_move_of_a_bucket_finishes_it() {
+    let mut pools = Pools::new();
+    pools.site.enroll_in("web", &["--pool", "disk"]);
+    pools.site.machine.write("much", &testkit::noise(5, 24 << 20));
+    backup(&pools.site, "web").ends(0);
+    let mut to = "cloud";
+    for round in 0..8 {
+        let job = pools.start("web", &[to]);
+        std::thread::sleep(Duration::from_millis(60 + 90 * round));
+        pools.restart();
+        let ended = ended_job(&pools.site.machine, job);
+        assert_eq!(ended["state"], "complete", "round {round}: {ended}");
+        pools.is_in("web", to);
+        restores(&pools.site, "web");
+        to = if to == "cloud" { "disk" } else { "cloud" };
+    }
+    pools.site.node("web", &["check", "--read-data"]).ends(0);
+}
+
+/// What is removed there is an earlier version, which stays until its lock ends; and a new one is not locked.
+#[test]
+fn a_domain_whose_objects_are_locked_moves_away_and_back_and_is_locked_anew() {
+    let gateway = Gateway::shared();
+    let pools = Pools::in_bucket(gateway.locking_bucket());
+    let address = format!("s3://{}/cloud/domains/web", pools.bucket);
+    let prefix = "cloud/domains/web/";
+    let listed = || {
+        let what = format!("{}?list-type=2&prefix={prefix}", pools.bucket);
+        let (status, text) = gateway.ask("GET", &what, &[]);
+        assert_eq!(status, 200, "{text}");
+        text.matches("<Key>").count()
+    };
+    let lock = || {
+        let key = pools.site.govern(&["key", "web", "--quiet"]).ends(0).text();
+        let set = ["object-lock", "set", "--mode", "compliance", "--for", "30d", "--json"];
+        let mut command = pools.site.machine.command([&set[..], &["--repo", &address]].concat());
+        command.env_remove("ICECORE_REPO").envs(gateway.variables());
+        let locked = ended(command.env("ICECORE_PASSWORD", key.trim())).ends(0).last();
+        assert!(locked["objects"].as_u64() > Some(5), "{locked}");
+        (locked["objects"].as_u64().unwrap(), locked["prolonged"].as_u64().unwrap())
+    };
+    pools.site.enroll_in("web", &["--pool", "cloud"]);
+    backup(&pools.site, "web").ends(0);
+    let (locked, prolonged) = lock();
+    assert_eq!((lock(), locked), ((locked, 0), prolonged));
+    pools.moves("web", "disk");
+    pools.is_well("web", 1);
+    assert_eq!((pools.beside("cloud", "web").len(), listed()), (0, 0));
+    let stays = gateway.versions(&pools.bucket).into_iter();
+    let stays = stays.filter(|(key, _)| key.starts_with(prefix)).count() as u64;
+    assert!(stays >= locked, "{stays} versions of {locked} locked objects");
+    pools.moves("web", "cloud");
+    pools.is_well("web", 1);
+    let (objects, anew) = lock();
+    assert!(anew > 5 && anew <= objects, "what was copied back was not locked: {anew}");
 }

@@ -1,6 +1,6 @@
 //! Repositories that move into a bucket and out of it, with a fault at each request.
 
-use crate::stormy::{FAULTS, Stormy};
+use crate::stormy::{FAULTS, Fault, Stormy};
 use object_storage::{Client, ObjectStorage};
 use object_store::memory::InMemory;
 use object_store::path::Path as Key;
@@ -336,7 +336,7 @@ fn the_length_of_an_object_is_told_without_reading_it() {
     let containers = there.list("containers/00000000").unwrap();
     let snapshots = there.list("snapshots").unwrap();
     there.length(&format!("snapshots/{}", snapshots[0])).unwrap();
-    stormy.arm(0, crate::stormy::Fault::Unavailable);
+    stormy.arm(0, Fault::Unavailable);
     for (directory, names) in [("containers/00000000", containers), ("snapshots", snapshots)] {
         for name in names {
             let name = format!("{directory}/{name}");

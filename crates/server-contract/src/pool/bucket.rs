@@ -107,8 +107,8 @@ pub(super) fn probe(bucket: &Location) -> StorageResult<()> {
     BucketPool::from_environment(bucket)?.probe()
 }
 
-/// Notes on this machine which domains the bucket has. Objects without a config are what a move left, and so are those of
-/// which a note says it: a domain that moved away lies elsewhere, and must not lie in two pools.
+/// Notes on this machine which domains the bucket has. Objects without a config are what a move left, and so are those
+/// of which a note says it: a domain that moved away lies elsewhere, and must not lie in two pools.
 pub(super) fn note_domains(place: &PoolPaths, bucket: &Location) -> Result<()> {
     let failed = |error: StorageError| Error::file(Path::new(&bucket.to_string()))(error.source);
     for name in domains(bucket)? {

@@ -3,8 +3,11 @@
 
 use super::{Ends, Rig, copy_tree};
 use crate::moving::Mover;
+use object_storage::Location;
 use parking_lot::Mutex;
 use repository::Repository;
+use repository::lease::LOCK;
+use repository::storage::Storage;
 use repository::watch::{Unwatched, Watch};
 use server_contract::folder::Folder;
 use server_contract::moving::{DomainMover, MoveRequest, Moved, finished, leftover, unfinished};
@@ -18,7 +21,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 use stored::{page, store};
 use testkit::s3::Gateway;
 
@@ -27,6 +31,9 @@ const BUCKET: &str = "ICECORE_TEST_BUCKET";
 const OBJECTS: &str = "ICECORE_TEST_OBJECTS";
 /// In the directory of a domain in a bucket, and of a copy: the only file that a domain has here.
 const NOTE: &str = "bucket";
+
+/// Longer than any head of a request, and shorter than a container.
+const LARGE_BYTES: usize = 2_500;
 
 /// Runs the test `name` in a process of its own; true there.
 fn is_there(name: &str) -> bool {
@@ -66,13 +73,20 @@ fn through(endpoint: &str, away: PathBuf) -> String {
     address
 }
 
+/// With the file `flips` beside `away`, a bit of what is large arrives as another one.
 fn pass_on(mut from: TcpStream, mut to: TcpStream, away: &Path) {
     let mut bytes = [0; 64 << 10];
     while let Ok(count) = from.read(&mut bytes)
         && count > 0
         && !away.exists()
-        && to.write_all(&bytes[..count]).is_ok()
-    {}
+    {
+        if count > LARGE_BYTES && away.with_extension("flips").exists() {
+            bytes[count - 1] ^= 1;
+        }
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
@@ -265,7 +279,16 @@ fn a_copy_in_a_bucket_that_was_whole_before_the_catalog_knew_takes_what_came_sin
     let pools = pools.restarted();
     assert!(!pools.at("one").exists(), "a note of a move says what the objects are");
     pools.back_up("disk", 4);
-    pools.moved("disk", "one").unwrap();
+    let rig = pools.between("disk", "one");
+    let seen = AtomicU32::new(0);
+    let looks = At("copy the rest", || {
+        assert!(!objects("one").iter().any(|name| name.starts_with("config")), "no repository");
+        seen.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(
+        Mover(rig.shared.clone()).move_domain(&rig.request(false), &rig, &looks).unwrap().is_done
+    );
+    assert_eq!(seen.into_inner(), 1);
     pools.lies_in("one", 4);
 }
 
@@ -445,10 +468,10 @@ fn another_server_finds_no_domain_in_a_part_of_a_copy_and_the_first_removes_noth
     assert_eq!(objects("one").len(), before);
 }
 
-/// Lets the storage be away from a stage on.
-struct Away(&'static str);
+/// Does something when a stage begins.
+struct At<F>(&'static str, F);
 
-impl Watch for Away {
+impl<F: Fn() + Sync> Watch for At<F> {
     fn moved(&self, _: u64) {}
 
     fn goes_on(&self) -> bool {
@@ -457,9 +480,85 @@ impl Watch for Away {
 
     fn stage(&self, name: &str) {
         if name == self.0 {
-            storage_answers(false);
+            (self.1)();
         }
     }
+}
+
+/// Does something once, after so many pieces were copied while the domain is closed.
+struct After<F> {
+    is_closed: AtomicBool,
+    copied: AtomicU32,
+    pieces: u32,
+    act: F,
+}
+
+impl<F: Fn() + Sync> After<F> {
+    fn new(pieces: u32, act: F) -> Self {
+        Self { is_closed: AtomicBool::new(false), copied: AtomicU32::new(0), pieces, act }
+    }
+}
+
+impl<F: Fn() + Sync> Watch for After<F> {
+    fn moved(&self, _: u64) {
+        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        if is_closed && self.copied.fetch_add(1, Ordering::Relaxed) == self.pieces {
+            (self.act)();
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        true
+    }
+
+    fn stage(&self, name: &str) {
+        self.is_closed.store(name == "copy the rest", Ordering::Relaxed);
+    }
+}
+
+/// It stood still for a minute, and somebody else began to write there.
+#[test]
+fn a_mover_that_is_overtaken_in_its_bucket_changes_no_catalog() {
+    if !is_there("a_mover_that_is_overtaken_in_its_bucket_changes_no_catalog") {
+        return;
+    }
+    let pools = Pools::new();
+    let location = Location::parse(&format!("{}/domains/web", address("one"))).unwrap().unwrap();
+    for pieces in 0.. {
+        let taken = Mutex::new(None);
+        let overtakes = After::new(pieces, || {
+            let mut other = object_storage::from_environment(&location).unwrap();
+            other.take_over_after(Duration::ZERO);
+            let lock = other.try_lock(LOCK).unwrap().unwrap();
+            *taken.lock() = Some((lock, other));
+        });
+        let rig = pools.between("disk", "one");
+        let moved = Mover(rig.shared.clone()).move_domain(&rig.request(false), &rig, &overtakes);
+        if taken.lock().is_none() {
+            assert!(moved.unwrap().is_done && pieces > 3, "only {pieces}");
+            return pools.lies_in("one", 3);
+        }
+        assert!(moved.is_err() && *rig.switched.lock() == 0, "after {pieces} pieces: {moved:?}");
+        assert!(rig.shared.domains.open(&pools.at("disk")).is_ok());
+    }
+}
+
+#[test]
+fn a_copy_in_a_bucket_that_lost_an_object_is_seen_before_the_catalog_changes() {
+    if !is_there("a_copy_in_a_bucket_that_lost_an_object_is_seen_before_the_catalog_changes") {
+        return;
+    }
+    let pools = Pools::new();
+    // All containers are there by then.
+    let loses = After::new(3, || fs::remove_file(container("one", 2)).unwrap());
+    let rig = pools.between("disk", "one");
+    let moved = Mover(rig.shared.clone()).move_domain(&rig.request(false), &rig, &loses);
+    let error = moved.unwrap_err();
+    assert!(matches!(&error, UpkeepError::Doubt(why) if why.contains("both stay")), "{error}");
+    assert_eq!(*rig.switched.lock(), 0);
+    assert!(rig.shared.domains.open(&rig.from).is_ok());
+    pools.moved("disk", "one").unwrap();
+    pools.lies_in("one", 3);
 }
 
 #[test]
@@ -473,7 +572,8 @@ fn a_bucket_that_is_away_in_the_middle_costs_nothing_and_closes_nothing() {
     {
         let rig = pools.between(from, to);
         let mover = Mover(rig.shared.clone());
-        let error = mover.move_domain(&rig.request(false), &rig, &Away(stage)).unwrap_err();
+        let away = At(stage, || storage_answers(false));
+        let error = mover.move_domain(&rig.request(false), &rig, &away).unwrap_err();
         let (error, is_switched) = (error.to_string(), stage == "remove");
         if stage == "copy the rest" || is_switched {
             // Who reaches its pool uses it, and is not kept from it by the other one.
@@ -494,4 +594,21 @@ fn a_bucket_that_is_away_in_the_middle_costs_nothing_and_closes_nothing() {
             pools.lies_in(to, 3);
         }
     }
+}
+
+/// What a mover sends was compared with what it read; that it arrived so, the storage says.
+#[test]
+fn what_the_network_changes_is_refused_by_the_storage() {
+    if !is_there("what_the_network_changes_is_refused_by_the_storage") {
+        return;
+    }
+    let pools = Pools::new();
+    let flips = PathBuf::from(std::env::var(OBJECTS).unwrap()).with_extension("flips");
+    fs::write(&flips, "").unwrap();
+    let error = pools.moved("disk", "one").unwrap_err().to_string();
+    assert!(error.contains(".ice") && error.contains("the next move goes on"), "{error}");
+    assert!(!container("one", 1).exists(), "it has no object: {error}");
+    fs::remove_file(flips).unwrap();
+    pools.moved("disk", "one").unwrap();
+    pools.lies_in("one", 3);
 }
