@@ -23,8 +23,9 @@ impl ObjectStorage {
     /// # Errors
     /// Those of the storage.
     pub fn any_object(&self) -> StorageResult<Option<String>> {
-        let listed = self.client().list_directory("")?;
-        Ok(listed.into_iter().map(|(name, _)| name).find(|name| name != LEASE))
+        // A listing by directories can name those of which only removed versions are there.
+        let listed = self.client().list("", "")?.into_iter().map(|(name, _)| name);
+        Ok(listed.into_iter().find(|name| name.split('/').next() != Some(LEASE)))
     }
 
     /// Whether this process has the lease, asked at this moment.

@@ -206,20 +206,21 @@ fn a_server_that_is_killed_at_any_moment_of_a_move_of_a_bucket_finishes_it() {
     pools.site.node("web", &["check", "--read-data"]).ends(0);
 }
 
-/// What is removed there is an earlier version, which stays until its lock ends; and a new one is not locked.
+/// What is removed there is an earlier version, which stays until its lock ends; and a copy is not locked.
 #[test]
-fn a_domain_whose_objects_are_locked_moves_away_and_back_and_is_locked_anew() {
+fn a_domain_whose_objects_are_locked_moves_away_and_is_locked_anew_elsewhere() {
     let gateway = Gateway::shared();
     let pools = Pools::in_bucket(gateway.locking_bucket());
-    let address = format!("s3://{}/cloud/domains/web", pools.bucket);
     let prefix = "cloud/domains/web/";
     let listed = || {
-        let what = format!("{}?list-type=2&prefix={prefix}", pools.bucket);
+        let encoded = prefix.replace('/', "%2F");
+        let what = format!("{}?list-type=2&prefix={encoded}", pools.bucket);
         let (status, text) = gateway.ask("GET", &what, &[]);
         assert_eq!(status, 200, "{text}");
         text.matches("<Key>").count()
     };
-    let lock = || {
+    let lock = |pool: &str| {
+        let address = format!("s3://{}/{pool}/domains/web", pools.bucket);
         let key = pools.site.govern(&["key", "web", "--quiet"]).ends(0).text();
         let set = ["object-lock", "set", "--mode", "compliance", "--for", "30d", "--json"];
         let mut command = pools.site.machine.command([&set[..], &["--repo", &address]].concat());
@@ -230,16 +231,23 @@ fn a_domain_whose_objects_are_locked_moves_away_and_back_and_is_locked_anew() {
     };
     pools.site.enroll_in("web", &["--pool", "cloud"]);
     backup(&pools.site, "web").ends(0);
-    let (locked, prolonged) = lock();
-    assert_eq!((lock(), locked), ((locked, 0), prolonged));
+    let (locked, prolonged) = lock("cloud");
+    assert_eq!((lock("cloud"), locked), ((locked, 0), prolonged));
     pools.moves("web", "disk");
     pools.is_well("web", 1);
     assert_eq!((pools.beside("cloud", "web").len(), listed()), (0, 0));
     let stays = gateway.versions(&pools.bucket).into_iter();
     let stays = stays.filter(|(key, _)| key.starts_with(prefix)).count() as u64;
     assert!(stays >= locked, "{stays} versions of {locked} locked objects");
-    pools.moves("web", "cloud");
+    // versitygw creates no object over a version that was removed; others do. Either way nothing is lost.
+    let back = ended_job(&pools.site.machine, pools.start("web", &["cloud"]));
+    let error = back["error"].as_str().unwrap_or_default();
+    assert!(back["state"] == "complete" || error.contains("cannot create lease/"), "{back}");
     pools.is_well("web", 1);
-    let (objects, anew) = lock();
-    assert!(anew > 5 && anew <= objects, "what was copied back was not locked: {anew}");
+    pools.add_bucket("other");
+    pools.moves("web", "other");
+    pools.is_well("web", 1);
+    assert_eq!((pools.beside("cloud", "web").len(), listed()), (0, 0));
+    let (objects, anew) = lock("other");
+    assert_eq!(anew, objects, "what was copied was not locked");
 }
