@@ -121,6 +121,13 @@ impl Names {
         self.0.range::<String, _>(range).filter_map(move |(name, _)| name.get(skip..))
     }
 
+    /// The names that begin with `start`, in order.
+    pub(crate) fn starting_with<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
+        let range = (Bound::Included(start), Bound::Unbounded);
+        let names = self.0.range::<str, _>(range).map(|(name, _)| name.as_str());
+        names.take_while(move |name| name.starts_with(start))
+    }
+
     /// The highest number of the row `root`.
     pub(crate) fn highest(&self, root: &str) -> Option<u64> {
         self.below(root).rev().find_map(number)
@@ -162,6 +169,8 @@ mod tests {
         assert_eq!(names.highest("index/state"), Some(0x10));
         assert_eq!((names.highest("keys/list"), names.highest("keys/list.copy")), (None, Some(9)));
         assert_eq!(names.entries("index"), ["run-1", "state"]);
+        let of_row: Vec<_> = names.starting_with("index/state/0000000000000011").collect();
+        assert_eq!(of_row, ["index/state/0000000000000011.other"]);
         names.replace("index/", "", vec![("index/run-2".into(), Listed::default())]);
         assert_eq!(
             (names.entries("index"), names.highest("keys/list.copy")),

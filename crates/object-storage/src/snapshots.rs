@@ -15,11 +15,12 @@ const EXPECTED_BYTES_MAX: u64 = 64 << 10;
 impl ObjectStorage {
     /// The objects of the snapshot file `name`, of all leases, those first that count least.
     pub(crate) fn snapshot_objects(&self, name: &str) -> StorageResult<Vec<String>> {
+        let start = format!("{name}.");
         let of_it = |state: &State| {
-            let below = state.names.below(SNAPSHOTS).map(|object| format!("{SNAPSHOTS}/{object}"));
+            let objects = state.names.starting_with(&start);
             let is_it =
-                |object: &String| parse_snapshot(object).is_some_and(|(file, _)| file == name);
-            below.filter(is_it).collect::<Vec<_>>()
+                |object: &&str| parse_snapshot(object).is_some_and(|(file, _)| file == name);
+            objects.filter(is_it).map(str::to_owned).collect::<Vec<_>>()
         };
         let state = self.shared.state.lock();
         let (known, is_exact) = (of_it(&state), state.held.is_some());

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 
 const INDEX: &str = "index";
 const RUN: &str = "index/run-";
+const SPILLED: &str = "spill-";
 /// The directories that are in each repository, besides that of containers.
 const DIRECTORIES: [&str; 3] = [INDEX, keys::DIRECTORY, snapshots::DIRECTORY];
 /// What the target makes for itself: its lock, its reserve, and what its readers read.
@@ -309,8 +310,9 @@ fn part_of(name: &str) -> String {
     format!("{name}{PUT_SUFFIX}")
 }
 
+/// Also a run of a reclaim that was killed, which is no part of the index.
 fn is_leftover(name: &str) -> bool {
-    name.ends_with(PUT_SUFFIX) || name.ends_with(".part")
+    name.ends_with(PUT_SUFFIX) || name.ends_with(".part") || name.starts_with(SPILLED)
 }
 
 fn parent(name: &str) -> &str {

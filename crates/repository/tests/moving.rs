@@ -46,10 +46,11 @@ fn moved(source: &Repository, lease: &Lease, target: &dyn Storage) -> repository
 fn the_target_has_every_file_of_the_source_and_goes_on_as_it() {
     let (first, source, lease) = made();
     let names: Vec<_> = (1..=5).map(|n| store(&source, &lease, n, 2_000)).collect();
-    std::fs::write(first.path().join("containers/00000000/0000000009.part"), "left").unwrap();
+    let left = ["containers/00000000/0000000009.part", "index/spill-2-reclaim-1"];
+    left.iter().for_each(|name| std::fs::write(first.path().join(name), "left").unwrap());
     let second = tempfile::tempdir().unwrap();
     moved(&source, &lease, &*local(second.path())).unwrap();
-    std::fs::remove_file(first.path().join("containers/00000000/0000000009.part")).unwrap();
+    left.iter().for_each(|name| std::fs::remove_file(first.path().join(name)).unwrap());
     assert_eq!(content(second.path()), content(first.path()));
     assert!(second.path().join("reserve/space").exists(), "room for a full disk");
     drop((source, lease));

@@ -161,7 +161,9 @@ pub(crate) fn asked_bucket(
     if bucket::domains(&bucket)?.contains(domain) {
         return Ok(Some(Some(bucket.of_domain(domain.as_str()).to_string())));
     }
-    bucket::forget_domain(&place.domains().join(domain.as_str()))?;
+    let folder = place.domains().join(domain.as_str());
+    moves::forget_notes(&folder)?;
+    bucket::forget_domain(&folder)?;
     Ok(Some(None))
 }
 

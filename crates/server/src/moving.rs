@@ -213,13 +213,17 @@ impl Attempt<'_> {
         let lease = repository.lease_for(HOLDER, LeasePurpose::Reclaim).map_err(of_engine)?;
         if self.is_switched {
             self.switch()?;
-            self.has_all(&repository, self.request.to)?;
+            if let Some(name) = self.lacking(&repository, self.request.to)? {
+                return Err(self.both_stay(&name));
+            }
         } else {
             if !self.copy_rest(&repository, &lease)? {
                 return Ok(false);
             }
             // Before the change of the catalog: behind it the domain would be closed for as long as a bucket is away.
-            self.has_all(&repository, &finished(self.request.to))?;
+            if let Some(name) = self.lacking(&repository, &finished(self.request.to))? {
+                return Err(self.is_not_whole(&name));
+            }
             self.switch()?;
         }
         self.watch.stage("remove");
@@ -247,17 +251,28 @@ impl Attempt<'_> {
         Ok(true)
     }
 
-    /// All that the source has is in the copy `at`.
-    fn has_all(&self, source: &Repository, at: &Path) -> Result<()> {
+    /// A file of the source that the copy `at` lacks.
+    fn lacking(&self, source: &Repository, at: &Path) -> Result<Option<String>> {
         let target = moves::source(at).map_err(of_storage)?;
-        let Some(name) = lacks(&**source.storage(), &*target).map_err(of_engine)? else {
-            return Ok(());
-        };
-        Err(UpkeepError::Doubt(format!(
+        lacks(&**source.storage(), &*target).map_err(of_engine)
+    }
+
+    fn both_stay(&self, name: &str) -> UpkeepError {
+        let MoveRequest { from, to, .. } = *self.request;
+        UpkeepError::Doubt(format!(
             "{} is not in {}: both stay. Find out which of them is the right one, and move the other one out of its pool",
-            moves::shown(self.request.from).join(name).display(),
-            moves::shown(at).display()
-        )))
+            moves::shown(from).join(name).display(),
+            moves::shown(to).display()
+        ))
+    }
+
+    fn is_not_whole(&self, name: &str) -> UpkeepError {
+        let MoveRequest { from, to, .. } = *self.request;
+        UpkeepError::Failed(format!(
+            "{} is not in the copy in {}: the domain stays where it is, and the next move copies it",
+            moves::shown(from).join(name).display(),
+            moves::shown(to).display()
+        ))
     }
 
     /// Lets the catalog name the other pool, and then the copy have the name of the domain.

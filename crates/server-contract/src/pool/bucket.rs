@@ -204,10 +204,10 @@ fn trim(cache: &Path) {
 pub(crate) fn create(folder: &Path) -> StorageResult<Option<ObjectStorage>> {
     if let Some((bucket, name)) = domain(folder)? {
         if moves::has_note(folder) {
-            return Err(of_folder(
-                folder,
-                &"a move has left objects there, of a domain of this name",
-            ));
+            let why = format!(
+                "a move of this domain is not done: finish it with: icecore server pool move {name} POOL"
+            );
+            return Err(of_folder(folder, &why));
         }
         let noted = note_domain(folder, &bucket.of_domain(name.as_str()));
         noted.map_err(|error| of_folder(folder, &error))?;

@@ -146,7 +146,19 @@ pub fn shown(path: &Path) -> PathBuf {
 
 /// Whether a move has left a note of the domain in `folder`: the objects are not those of a new domain.
 pub(super) fn has_note(folder: &Path) -> bool {
-    [unfinished(folder), finished(folder), leftover(folder)].iter().any(|path| path.exists())
+    notes(folder).iter().any(|path| path.exists())
+}
+
+/// What moves have noted of the domain in `folder` goes: the bucket has none of its objects.
+pub(super) fn forget_notes(folder: &Path) -> crate::Result<()> {
+    notes(folder).iter().try_for_each(|note| match fs::remove_dir_all(note) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(crate::Error::file(note)(error)),
+        _ => Ok(()),
+    })
+}
+
+fn notes(folder: &Path) -> [PathBuf; 3] {
+    [unfinished(folder), finished(folder), leftover(folder)]
 }
 
 fn remove_objects(path: &Path, at: &Location) -> StorageResult<()> {
