@@ -297,7 +297,7 @@ SABOTAGES = {
         "crates/repository/src/moving.rs", "error.is_not_found() && !self.is_there(name)? => {",
         "error.is_not_found() && !self.is_there(name)? && false => {",
         test("object-storage", "a_container_that_vanishes_from_the_bucket")),
-    "what a move damaged by its source has written is written anew": (
+    "a copy of what was damaged when it was copied is written anew": (
         "crates/repository/src/moving.rs", "                Err(error) if error.already_exists() => {}\n", "",
         test("object-storage", "damage_moves_as_it_is")),
     "a copy in a bucket that is taken up again is no repository": (
