@@ -35,6 +35,7 @@ impl Target {
     ) -> Result<impl Iterator<Item = Result<Vec<u8>, RestoreProblem>> + 'a, RestoreProblem> {
         let problem =
             move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
+        let mut root = None;
         let listed = match self.existing(directory, RestoreOperation::Inspect) {
             Err(problem) if problem.error == RestoreCause::System(Errno::NOENT) => None,
             // Another kind of object, which would have been replaced.
@@ -42,11 +43,15 @@ impl Target {
             held => {
                 // The handle is only a path descriptor; listing needs its own.
                 let open = rustix::fs::openat(held?, ".", system::DIRECTORY, Mode::empty());
-                Some(Dir::read_from(open.map_err(problem)?).map_err(problem)?)
+                let open = open.map_err(problem)?;
+                let listed = Dir::read_from(&open).map_err(problem)?;
+                root = directory.is_empty().then_some(open);
+                Some(listed)
             }
         };
         let is_extraneous = move |name: &[u8]| {
-            let is_marker = directory.is_empty() && unfinished::is_marker(name);
+            let is_marker =
+                root.as_ref().is_some_and(|root| unfinished::is_marker(root.as_fd(), name));
             !matches!(name, b"." | b"..") && !is_marker && !keep(name)
         };
         Ok(listed.into_iter().flatten().filter_map(move |item| match item {

@@ -25,9 +25,20 @@ const MARGIN_SECS: i64 = 86_400;
 /// The most markers that are read.
 const MARKERS_MAX: usize = 64;
 
-/// Whether a name in a target is that of a marker.
-pub(crate) fn is_marker(name: &[u8]) -> bool {
-    name.starts_with(PREFIX)
+/// Whether `name` in the root of a target is a marker. Somebody else's file may have a name that begins like one.
+pub(crate) fn is_marker(root: BorrowedFd<'_>, name: &[u8]) -> bool {
+    since(root, name).is_some()
+}
+
+/// Whether a marker can have this name: [`Target::own_number`].
+fn is_name_of_marker(name: &[u8]) -> bool {
+    let is_number =
+        |part: &[u8], is_digit: fn(&u8) -> bool| !part.is_empty() && part.iter().all(is_digit);
+    let number = name.strip_prefix(PREFIX).unwrap_or_default();
+    let dash = number.iter().position(|byte| *byte == b'-');
+    dash.and_then(|at| number.split_at_checked(at)).is_some_and(|(process, time)| {
+        is_number(process, u8::is_ascii_digit) && is_number(&time[1..], u8::is_ascii_hexdigit)
+    })
 }
 
 /// The markers of earlier restores.
@@ -47,25 +58,42 @@ pub(crate) struct RestoreMarker {
 impl UnfinishedRestores {
     /// Finds markers in the root of a target.
     pub(crate) fn find(root: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let found = system::list(root, MARKERS_MAX, &|name| !is_marker(name))?;
-        let sinces = found.iter().map(|name| since(root, name).unwrap_or(i64::MIN));
-        let since_secs = sinces.min();
+        let found = system::list(root, MARKERS_MAX, &|name| !is_marker(root, name))?;
+        let since_secs = found.iter().filter_map(|name| since(root, name)).min();
         Ok(Self { found, since_secs })
     }
 }
 
-/// The time in a marker; `None` if it is invalid.
+/// Since when files are untrusted because of the marker `name`; `None` if it is none. What a power failure left of one
+/// doubts everything.
 fn since(root: BorrowedFd<'_>, name: &[u8]) -> Option<i64> {
+    if !is_name_of_marker(name) {
+        return None;
+    }
     let file = rustix::fs::openat(root, name, READ, Mode::empty()).ok()?;
     let stat = system::stat_open(file.as_fd()).ok()?;
     if system::file_type(&stat) != FileType::RegularFile {
         return None;
     }
-    let mut bytes = [0; BYTES_MAX];
+    let mut bytes = [0; BYTES_MAX + 1];
     let length = rustix::io::read(&file, &mut bytes).ok()?;
-    let text = std::str::from_utf8(&bytes[..length]).ok()?.strip_prefix(TEXT)?;
-    let secs: i64 = text.split_whitespace().next()?.parse().ok()?;
-    Some(secs.saturating_sub(MARGIN_SECS))
+    let bytes = bytes.get(..length).filter(|bytes| bytes.len() <= BYTES_MAX)?;
+    match bytes.strip_prefix(TEXT.as_bytes()) {
+        Some(text) => Some(time_of(text).unwrap_or(i64::MIN)),
+        None => is_torn(bytes).then_some(i64::MIN),
+    }
+}
+
+/// The time in the text of a marker.
+fn time_of(text: &[u8]) -> Option<i64> {
+    let secs = std::str::from_utf8(text).ok()?.split_whitespace().next()?;
+    secs.parse::<i64>().ok().map(|secs| secs.saturating_sub(MARGIN_SECS))
+}
+
+/// Whether a power failure can have made this of the text of a marker: cut short, or zeros from somewhere on.
+fn is_torn(bytes: &[u8]) -> bool {
+    let kept = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    TEXT.as_bytes().starts_with(&bytes[..kept])
 }
 
 impl Target {

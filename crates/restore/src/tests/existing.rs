@@ -144,10 +144,45 @@ fn a_restore_takes_no_marker_away_that_is_of_one_that_runs() {
 fn a_marker_that_makes_no_sense_doubts_everything() {
     let folder = TestFolder::new();
     restore(&folder.target(Overwrite::Always), &file("f", 0o640), b"abc");
-    fs::write(folder.at(".icecore-restore-x"), "").unwrap();
     let entry = Entry { size: 3, ..file("f", 0o640) };
+    let of_text = "An icecore restore into this folder";
+    for torn in ["", "\0\0\0", of_text, &format!("{of_text}\0\0\0\0")] {
+        fs::write(folder.at(".icecore-restore-12-5f"), torn).unwrap();
+        let target = folder.target(Overwrite::IfChanged);
+        assert_eq!(target.match_metadata(&entry), ContentMatch::Uncertain, "{torn:?}");
+        target.sync().unwrap();
+        assert!(!folder.at(".icecore-restore-12-5f").exists(), "{torn:?}");
+    }
+}
+
+/// Names that begin like those of markers, and files that have the name of one.
+#[test]
+fn a_file_of_somebody_else_is_no_marker_whatever_its_name() {
+    let folder = TestFolder::new();
+    restore(&folder.target(Overwrite::Always), &file("f", 0o640), b"abc");
+    let names =
+        ["log", "notes-1", "12", "12-", "-5f", "1a-5f", "12-5g", "12-5f.txt", "", "12-5f-1"];
+    let others = names.map(|name| format!(".icecore-restore-{name}"));
+    others.iter().for_each(|name| fs::write(folder.at(name), "").unwrap());
+    let long = "An icecore restore into this folder is under way, it said. ".repeat(9);
+    for (name, text) in
+        [("1-a", "my notes"), ("1-b", "An icecore restore of mine"), ("1-c", &*long)]
+    {
+        fs::write(folder.at(&format!(".icecore-restore-{name}")), text).unwrap();
+    }
+    std::os::unix::fs::symlink("f", folder.at(".icecore-restore-1-d")).unwrap();
+    fs::create_dir(folder.at(".icecore-restore-1-e")).unwrap();
+    let count = |folder: &TestFolder| fs::read_dir(folder.root()).unwrap().count();
+    let before = count(&folder);
     let target = folder.target(Overwrite::IfChanged);
-    assert_eq!(target.match_metadata(&entry), ContentMatch::Uncertain);
+    let entry = Entry { size: 3, ..file("f", 0o640) };
+    assert_ne!(target.match_metadata(&entry), ContentMatch::Uncertain, "nothing is in doubt");
+    target.write_marker().unwrap();
+    target.sync().unwrap();
+    assert_eq!(count(&folder), before, "nothing of it is removed");
+    // Where the snapshot does not have them, they go as everything else, by name.
+    let listed = delete_extraneous(&folder.target(Overwrite::Always), b"", |name| name == b"f");
+    assert_eq!(listed.len(), before - 1);
 }
 
 #[test]
