@@ -178,7 +178,11 @@ impl Finisher<'_> {
         match self.part {
             FinishPass::All if waits(&self.shared.in_the_way.lock()) => Ok(()),
             FinishPass::Late(paths) if !waits(paths) => Ok(()),
-            _ => self.link(entry, &existing),
+            _ => {
+                // The directory of this name may have been finished before.
+                self.open.iter_mut().rev().take(1).for_each(|open| open.used = true);
+                self.link(entry, &existing)
+            }
         }
     }
 

@@ -9,8 +9,11 @@ use pipeline::backup::{self, Progress};
 use pipeline::manifest::Snapshot;
 use pipeline::restore::{self, RestoreOptions, RestoreReport};
 use pipeline::{Error, UnlockedRepository};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use store::SnapshotRef;
 
 /// What a restore did, said and removed.
@@ -82,6 +85,32 @@ fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is
     assert!(!target.join("home/x/stranger").exists() && target.join("home/x/tiny").is_file());
     let (again, _, names) = restored(&repository, &snapshot, &target, &deleting()).unwrap();
     assert_eq!((again.deleted, again.files, names), (0, 0, Vec::new()));
+}
+
+/// The further name is linked behind the removal, when its own directory was finished already.
+#[test]
+fn a_directory_has_its_mode_and_times_where_the_first_name_of_a_link_had_to_wait() {
+    let folder = TestFolder::new();
+    folder.write("a", b"content");
+    let inner = folder.source().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::hard_link(folder.source().join("a"), inner.join("further")).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    std::fs::File::open(&inner).unwrap().set_modified(long_ago).unwrap();
+    std::fs::set_permissions(&inner, Permissions::from_mode(0o555)).unwrap();
+    let repository = folder.init();
+    let done = backup::run(&repository, &folder.options(), &Progress::default(), &Heard::default());
+    let snapshot = snapshot(&repository, done.unwrap().snapshot).unwrap();
+    let target = folder.at("target");
+    write(&target, format!("{NAME}/a/in the way"), b"x");
+    let (did, heard, _) = restored(&repository, &snapshot, &target, &deleting()).unwrap();
+    assert_eq!((did.failed, did.deleted), (0, 2), "{heard:?}");
+    let restored = target.join(NAME).join("inner");
+    let found = std::fs::metadata(&restored).unwrap();
+    assert_eq!((found.modified().unwrap(), found.mode() & 0o7777), (long_ago, 0o555));
+    let [first, further] =
+        ["a", "inner/further"].map(|name| std::fs::metadata(target.join(NAME).join(name)).unwrap());
+    assert_eq!((first.ino(), first.nlink()), (further.ino(), 2));
 }
 
 #[test]
