@@ -224,9 +224,10 @@ impl From<Error> for Failure {
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
             Error::Cancelled => Self::new(Code::Cancelled, "canceled")
                 .hint("Nothing is lost: the next run continues with what was stored."),
-            Error::File { source, .. } => {
+            Error::File { path, source } => {
                 let is_quiet = source.kind() == ErrorKind::BrokenPipe;
-                Self { is_quiet, ..of_io(&source, message) }
+                let hint = of_file(&path, &source);
+                Self { is_quiet, hint, ..of_io(&source, message) }
             }
             _ => Self::new(Code::Failed, message),
         }
@@ -311,6 +312,20 @@ fn of_storage(error: &StorageError) -> Failure {
             "Lift the limit of file sizes: ulimit -f unlimited, or LimitFSIZE=infinity in a systemd unit.",
         ),
         _ => of_io(&error.source, message),
+    }
+}
+
+/// What to do about a file that is not of the repository: a target, or the output.
+fn of_file(path: &str, source: &io::Error) -> Option<String> {
+    let mount = || format!("findmnt --target {}", quoted(path));
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Some("Make room there, and run it again: a restore goes on where it was.".to_owned())
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            Some(format!("It is mounted read-only: {}. Choose another place.", mount()))
+        }
+        _ => None,
     }
 }
 

@@ -220,6 +220,7 @@ pub fn run(
         target_path: &target.to_string_lossy(),
         open_records: OpenRecords::default(),
         is_full: AtomicBool::new(false),
+        is_read_only: AtomicBool::new(false),
         is_incomplete: AtomicBool::new(false),
         lost_pages: Mutex::default(),
         in_the_way: Mutex::default(),
@@ -338,10 +339,10 @@ fn target_options(options: &RestoreOptions) -> restore::TargetOptions {
 }
 
 fn target_error(target: &Path, problem: &restore::RestoreProblem) -> Error {
-    let kind = if problem.no_space() {
-        std::io::ErrorKind::StorageFull
-    } else {
-        std::io::ErrorKind::Other
+    let kind = match (problem.is_read_only(), problem.no_space()) {
+        (true, _) => std::io::ErrorKind::ReadOnlyFilesystem,
+        (false, true) => std::io::ErrorKind::StorageFull,
+        (false, false) => std::io::ErrorKind::Other,
     };
     Error::File {
         path: target.display().to_string(),

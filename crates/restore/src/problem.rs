@@ -123,6 +123,11 @@ impl RestoreProblem {
         let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
         matches!(self.error, RestoreCause::System(error) if full.contains(&error))
     }
+
+    /// Whether that is because the target is mounted read-only.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.error, RestoreCause::System(Errno::ROFS))
+    }
 }
 
 /// The outcome of an object without a problem; in a dry run, what it would be.

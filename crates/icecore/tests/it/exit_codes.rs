@@ -221,6 +221,38 @@ fn no_space() {
     assert_eq!(ran.code, 15, "{}", ran.stderr);
 }
 
+/// The repository has room: nobody may be told to forget snapshots because of it.
+#[test]
+fn a_target_that_takes_nothing_is_told_apart_from_a_full_repository() {
+    let machine = Machine::new();
+    machine.backup();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let dump = ended(machine.command(["dump", "latest"]).stdout(full));
+    assert_eq!(dump.code, 15, "{}", dump.stderr);
+    assert!(!dump.stderr.contains("forget"), "{}", dump.stderr);
+    let small = machine.path("small");
+    std::fs::create_dir(&small).unwrap();
+    let mount = |words: &[&str]| {
+        ended(std::process::Command::new("mount").args(words).arg(&small)).code == 0
+    };
+    if !mount(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"]) {
+        testkit::skip("needs root to mount a small file system");
+        return;
+    }
+    let restore = || machine.run(["restore", "latest", "--target", small.to_str().unwrap()]);
+    let full = restore();
+    let is_read_only = mount(&["-o", "remount,ro"]);
+    let read_only = restore();
+    assert_eq!(ended(std::process::Command::new("umount").arg(&small)).code, 0);
+    assert_eq!(full.code, 15, "{}", full.stderr);
+    assert!(full.stderr.contains("Make room there"), "{}", full.stderr);
+    assert!(is_read_only && read_only.code == 13, "{}", read_only.stderr);
+    assert!(read_only.stderr.contains("mounted read-only"), "{}", read_only.stderr);
+    for ran in [full, read_only] {
+        assert!(!ran.stderr.contains("forget"), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn drill_mismatch_when_the_target_differs() {
     let machine = Machine::new();

@@ -43,6 +43,8 @@ pub(super) struct RestoreContext<'a> {
     pub(super) open_records: OpenRecords,
     /// The target is full.
     pub(super) is_full: AtomicBool,
+    /// The target takes nothing because it is mounted read-only.
+    pub(super) is_read_only: AtomicBool,
     /// Something could not be restored: the content of the snapshot is not completely known, and
     /// nothing is removed from the target.
     pub(super) is_incomplete: AtomicBool,
@@ -308,14 +310,18 @@ impl RestoreContext<'_> {
             return Err(Error::WorkerPanicked);
         }
         if self.is_full.load(Ordering::Relaxed) {
-            let full = std::io::ErrorKind::StorageFull;
-            return Err(Error::File { path: self.target_path.into(), source: full.into() });
+            let why = match self.is_read_only.load(Ordering::Relaxed) {
+                true => std::io::ErrorKind::ReadOnlyFilesystem,
+                false => std::io::ErrorKind::StorageFull,
+            };
+            return Err(Error::File { path: self.target_path.into(), source: why.into() });
         }
         self.progress.check()
     }
 
-    /// A full target ends the restore: everything else would fail, too.
+    /// A full or read-only target ends the restore: everything else would fail, too.
     pub(super) fn note_space(&self, problem: &RestoreProblem) {
+        self.is_read_only.fetch_or(problem.is_read_only(), Ordering::Relaxed);
         self.is_full.fetch_or(problem.no_space(), Ordering::Relaxed);
     }
 
