@@ -92,6 +92,16 @@ SABOTAGES = {
     "a domain in two pools of a storage server is used by nobody": (
         "crates/server/src/storage_server/pools.rs", "            (Some(one), Some(other), _) => return Err(self.twice(domain, [one, other])),\n", "            (Some(one), Some(other), _) if one == other => return Err(self.twice(domain, [one, other])),\n            (Some(one), Some(_), _) => (*one).clone(),\n",
         test("server", "a_domain_that_lies_in_two_pools_is_used")),
+    "a lease that this process let go is not waited for": (
+        "crates/object-storage/src/lease.rs", "process == Process::here() && is_let_go(client, lease)?)",
+        "process == Process::here() && is_let_go(client, lease)? && false)",
+        test("object-storage", "a_lease_that_this_process_could_not_end")),
+    "a lease that this process holds is not let go": (
+        "crates/object-storage/src/lease.rs", "        OURS.lock().insert(nonce);\n", "",
+        test("object-storage", "a_holder_that_lives_is_named")),
+    "a file of somebody else is no marker of a restore": (
+        "crates/restore/src/unfinished.rs", "    if !is_name_of_marker(name) {", "    if false {",
+        test("restore", "a_file_of_somebody_else_is_no_marker")),
     "what was removed from a bucket is not removed again": (
         "crates/object-storage/src/storage/files.rs", "if containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }",
         "if true || containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }",

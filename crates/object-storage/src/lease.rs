@@ -6,7 +6,7 @@
 
 use crate::client::Client;
 use crate::names::{LEASE, Names, number, numbered};
-use crate::roots::nonce;
+use crate::roots::{NONCE_BYTES, nonce};
 use bytes::Bytes;
 use object_store::ObjectStoreExt;
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use repository::storage::StorageResult;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -32,6 +33,26 @@ pub(crate) const QUIET: Duration = Duration::from_secs(60);
 /// So many leases are kept once their objects are tidied up, and so many are let grow before.
 const KEPT: u64 = 16;
 const TIDY_AT: usize = 64;
+
+/// What the leases begin with that this process holds or is about to take.
+static OURS: Mutex<BTreeSet<[u8; NONCE_BYTES]>> = Mutex::new(BTreeSet::new());
+
+/// While this exists, a lease is in use by this process.
+pub(crate) struct InUse([u8; NONCE_BYTES]);
+
+impl InUse {
+    pub(crate) fn new() -> Self {
+        let nonce = nonce();
+        OURS.lock().insert(nonce);
+        Self(nonce)
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        OURS.lock().remove(&self.0);
+    }
+}
 
 /// What the objects of leases say.
 pub(crate) struct Leases {
@@ -82,9 +103,9 @@ fn end_name(lease: u64) -> String {
 }
 
 /// Tries to be the first with the lease `lease`.
-pub(crate) fn create(client: &Client, lease: u64) -> StorageResult<bool> {
+pub(crate) fn create(client: &Client, lease: u64, in_use: &InUse) -> StorageResult<bool> {
     let process = Process::here();
-    let object = [&nonce()[..], process.0.as_bytes()].concat().into();
+    let object = [&in_use.0[..], process.0.as_bytes()].concat().into();
     Ok(client.create(&numbered(LEASE, lease), &object)?.is_some())
 }
 
@@ -106,8 +127,8 @@ pub(crate) fn read(client: &Client, lease: u64) -> StorageResult<Option<Bytes>> 
     }
 }
 
-/// Whether the holder of `lease` is gone, as far as can be seen: it ran on this machine and does not run any more, or it
-/// has done nothing for `quiet`. Waits for as long as it takes to know, and says so with `waits` before.
+/// Whether the holder of `lease` is gone, as far as can be seen: it ran on this machine and does not run any more, it was
+/// this process, which has let it go without being able to end it, or it has done nothing for `quiet`. Waits for as long as it takes to know, and says so with `waits` before.
 pub(crate) fn is_gone(
     client: &Client,
     lease: u64,
@@ -119,9 +140,11 @@ pub(crate) fn is_gone(
     let first = look()?;
     let process = match first.as_ref().and_then(Beat::decode) {
         Some(beat) => Some(beat.process),
-        None => creator(client, lease)?,
+        None => creator(client, lease)?.map(|(_, process)| process),
     };
-    if process.is_some_and(|process| process.is_dead()) {
+    if let Some(process) = process
+        && (process.is_dead() || process == Process::here() && is_let_go(client, lease)?)
+    {
         return Ok(true);
     }
     waits(quiet);
@@ -137,12 +160,20 @@ pub(crate) fn is_gone(
     Ok(true)
 }
 
-/// Who created `lease`, if that is said.
-fn creator(client: &Client, lease: u64) -> StorageResult<Option<Process>> {
+/// Whether this process, which took `lease`, does not use it any more.
+fn is_let_go(client: &Client, lease: u64) -> StorageResult<bool> {
+    let created = creator(client, lease)?;
+    Ok(created.is_some_and(|(nonce, _)| !OURS.lock().contains(&nonce)))
+}
+
+/// Who created `lease`, and with which random bytes, if that is said.
+fn creator(client: &Client, lease: u64) -> StorageResult<Option<([u8; NONCE_BYTES], Process)>> {
     let object =
         client.get(&numbered(LEASE, lease)).map_or_else(absent, |bytes| Ok(Some(bytes)))?;
-    let text = object.as_deref().and_then(|object| object.get(nonce().len()..));
-    Ok(text.and_then(|text| String::from_utf8(text.to_vec()).ok()).map(Process))
+    Ok(object.as_deref().and_then(|object| {
+        let (nonce, text) = object.split_first_chunk::<NONCE_BYTES>()?;
+        Some((*nonce, Process(String::from_utf8(text.to_vec()).ok()?)))
+    }))
 }
 
 fn absent<T>(error: repository::storage::StorageError) -> StorageResult<Option<T>> {
@@ -262,11 +293,12 @@ pub(crate) struct Held {
     /// When there was no later lease.
     checked: Mutex<Option<Moment>>,
     beats: JoinHandle<()>,
+    _in_use: InUse,
 }
 
 impl Held {
     /// Begins to refresh the beat of `lease` once in `every`.
-    pub(crate) fn new(client: &Arc<Client>, lease: u64, every: Duration) -> Self {
+    pub(crate) fn new(client: &Arc<Client>, lease: u64, in_use: InUse, every: Duration) -> Self {
         let content = Arc::new(Mutex::new(None));
         let (said, store) = (content.clone(), client.store().clone());
         let path = client.path(&beat_name(lease));
@@ -282,7 +314,8 @@ impl Held {
             }
         });
         let checked = Mutex::new(Some(Moment::now()));
-        Self { client: client.clone(), number: lease, content, checked, beats }
+        let _in_use = in_use;
+        Self { client: client.clone(), number: lease, content, checked, beats, _in_use }
     }
 
     /// Whether there was no later lease a moment ago. Looking again would not be worth a request: whatever is done next

@@ -27,7 +27,8 @@ impl ObjectStorage {
                 return Ok(None);
             }
             let mine = leases.last + 1;
-            if !lease::create(client, mine)? {
+            let in_use = lease::InUse::new();
+            if !lease::create(client, mine, &in_use)? {
                 continue;
             }
             let mut state = self.shared.state.lock();
@@ -39,7 +40,7 @@ impl ObjectStorage {
             }
             self.check_conditions(mine)?;
             takeover::settle(client, &mut state.names, mine)?;
-            let held = Arc::new(Held::new(client, mine, self.beat_every));
+            let held = Arc::new(Held::new(client, mine, in_use, self.beat_every));
             state.lengths.clear();
             state.held = Some(held.clone());
             return Ok(Some(held));

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use format::wire::checksum;
 
 const MAGIC: &[u8; 8] = b"ICEROOT1";
-const NONCE_BYTES: usize = 16;
+pub(crate) const NONCE_BYTES: usize = 16;
 const SUM_BYTES: usize = 16;
 
 /// The object that holds `content`. No two are equal, so that each writer knows its own.

@@ -1,6 +1,8 @@
 //! Who may write: one at a time, and an overtaken writer does no harm when it goes on.
 
 use crate::contract::in_memory;
+use crate::stormy::Stormy;
+use object_storage::{Client, ObjectStorage};
 use object_store::memory::InMemory;
 use repository::lease::Lease;
 use repository::storage::{Storage, read_small};
@@ -222,6 +224,25 @@ fn what_a_takeover_has_finished_to_remove_the_next_one_does_not_remove_again() {
     let _finisher = Lease::acquire(&finisher, "who finishes that").unwrap();
     assert!(process(&store).open(CONTAINER).unwrap().length().unwrap_err().is_not_found());
     outlasts_a_takeover(&store, &sleeper);
+}
+
+/// As a server does it when its bucket was away: it is the same process, and knows that nobody uses the lease.
+#[test]
+fn a_lease_that_this_process_could_not_end_keeps_nobody_of_it_waiting() {
+    let store = Arc::default();
+    ready(&store);
+    let stormy = Stormy::new(&store);
+    let client = Client::new(stormy.clone(), stormy.clone(), "some/prefix", "s3://memory").unwrap();
+    let first: Arc<dyn Storage> = Arc::new(ObjectStorage::open(client).unwrap());
+    let lease = Lease::acquire(&first, "first").unwrap();
+    stormy.kill();
+    drop(lease);
+    // With the usual patience: a minute.
+    let second: Arc<dyn Storage> = Arc::new(in_memory(&store));
+    let begun = Instant::now();
+    let lease = Lease::acquire(&second, "second").unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    lease.verify().unwrap();
 }
 
 #[test]
