@@ -177,8 +177,8 @@ impl Folder {
     /// # Errors
     /// [`Error::Pool`] when it does not.
     pub fn pool_answers(&self, pool: Option<&Name>) -> Result<()> {
-        let (path, data) = (self.pool(pool), self.path.clone());
-        self.answers(pool).map_err(|why| Error::Pool { path, why, data })
+        let failed = |why| Error::Pool { path: self.place_of(pool), why, data: self.path.clone() };
+        self.answers(pool).map_err(failed)
     }
 
     fn answers(&self, pool: Option<&Name>) -> std::result::Result<(), String> {

@@ -208,10 +208,12 @@ pub(crate) fn answers(
     pool: Option<&Name>,
     answering: &Answering,
 ) -> std::result::Result<(), String> {
-    let silent = |since: Duration| {
-        format!("its file system has not answered for {} seconds", since.as_secs())
-    };
-    answering.wait(PoolPaths::of(data, pool)).map_err(silent)
+    let place = PoolPaths::of(data, pool);
+    let what =
+        if place.bucket().is_ok_and(|bucket| bucket.is_some()) { "bucket" } else { "file system" };
+    let silent =
+        |since: Duration| format!("its {what} has not answered for {} seconds", since.as_secs());
+    answering.wait(place).map_err(silent)
 }
 
 /// The first start, or the first one of this version.

@@ -120,7 +120,7 @@ fn may_look(folder: &Folder, pool: &Pool) -> bool {
 fn answers(folder: &Folder, pool: &Pool) -> Result<()> {
     let silent = |error: server_contract::Error| {
         let hint = format!(
-            "Find out what its file system waits for. To let nobody wait for it: icecore server pool state {} offline",
+            "Find out what it waits for. To let nobody wait for it: icecore server pool state {} offline",
             pool.name
         );
         refused(error.to_string(), &hint)

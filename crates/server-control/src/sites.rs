@@ -165,6 +165,7 @@ impl Sites {
             site.remove(kind, name);
             Ok(Wanted { site, text: None })
         })
+        .map_err(|error| needed(error, kind, name))
     }
 
     /// Makes the site what a file says.
@@ -286,6 +287,27 @@ fn described(problem: &Problem) -> String {
 
 fn of_problem(problem: Problem) -> Mistake {
     Mistake { message: described(&problem), fix: Some(problem.fix), ..Mistake::default() }
+}
+
+/// Why an object cannot be removed, for who does not think of it as declaring too little.
+fn needed(error: Error, kind: Kind, name: &str) -> Error {
+    let Error::Mistakes(mistakes) = error else { return error };
+    let told = format!(": there is no {kind} '{name}'");
+    let of_others = mistakes.into_iter().map(|mistake| match mistake.message.strip_suffix(&told) {
+        Some(other) => Mistake {
+            message: format!("the {kind} '{name}' is needed by the {other}"),
+            fix: Some(format!("change that first: icecore server {}", command_of(other))),
+            ..mistake
+        },
+        None => mistake,
+    });
+    Error::Mistakes(of_others.collect())
+}
+
+/// The command that changes the object `KIND NAME`.
+fn command_of(object: &str) -> String {
+    let (kind, name) = object.split_once(' ').unwrap_or((object, "NAME"));
+    format!("{kind} change {name}")
 }
 
 /// The mistakes of a file whose messages `which` says yes to.

@@ -69,7 +69,12 @@ const MISTAKES: &[(&str, usize, usize, &str)] = &[
         12,
         "unit a: 0 jobs at once are not possible; write a number from 1 to 10000",
     ),
-    ("[unit.a]\npool = \"x\"\non = \"y\"", 3, 6, "on a storage server; remove pool or on"),
+    (
+        "[unit.a]\npool = \"x\"\non = \"y\"",
+        3,
+        6,
+        "pool and on exclude each other; remove one of the two",
+    ),
     ("[unit.a]\n[unit.a]", 2, 7, "duplicate key; remove one of the two"),
     ("[unit.A]", 1, 7, "'A' is not a valid name; use 1 to 63 of a-z"),
     ("[polcy.a]", 1, 2, "there is no kind 'polcy'; did you mean [policy.NAME]?"),

@@ -91,6 +91,10 @@ impl Copy {
             return opened;
         }
         if !self.dry_run {
+            context.out.remark(&format!(
+                "{} has no copy yet: it is made now. If a file system should be mounted there, mount it and remove what was made",
+                self.place()
+            ));
             return place::create(&self.to, &context.out);
         }
         let hint = format!("Make the directory: mkdir {}", quoted(&self.place()));

@@ -64,7 +64,7 @@ fn a_unit_that_cannot_be_meant_so_is_refused_when_it_is_declared_or_used() {
     for (text, why) in [
         ("[unit.a]\npool = \"fast\"\n", "add it: icecore server pool add fast"),
         ("[unit.a]\non = \"desk\"\n", "did you mean 'disk'?"),
-        ("[unit.a]\npool = \"main\"\non = \"disk\"\n", "remove pool or on"),
+        ("[unit.a]\npool = \"main\"\non = \"disk\"\n", "remove one of the two"),
     ] {
         let refused = apply(&site, text).ends(2);
         assert!(refused.stderr.contains(why), "{text}: {}", refused.stderr);
@@ -72,6 +72,12 @@ fn a_unit_that_cannot_be_meant_so_is_refused_when_it_is_declared_or_used() {
     let refused = site.govern(&["token", "a", "--unit", "fast"]).ends(2);
     assert!(refused.stderr.contains("there is no unit 'fast'"), "{}", refused.stderr);
     site.govern(&["token", "a", "--unit", "fast", "--pool", "main"]).ends(2);
+    // What others need is not removed, and it is said who needs it.
+    let needs = "[unit.a]\n[group.all]\nall = true\n[policy.p]\nunit = \"a\"\ngroups = [\"all\"]\npaths = [\"/etc\"]\n";
+    apply(&site, needs).ends(0);
+    let refused = site.govern(&["unit", "remove", "a", "--yes"]).ends(2).stderr;
+    assert!(refused.contains("the unit 'a' is needed by the policy p"), "{refused}");
+    assert!(refused.contains("icecore server policy change p"), "{refused}");
     // Gone since it was declared: nobody chooses another one instead.
     apply(&site, "[unit.default]\non = \"disk\"\n").ends(0);
     site.govern(&["revoke", "disk", "--storage"]).ends(0);

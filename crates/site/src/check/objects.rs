@@ -19,8 +19,8 @@ impl Checker<'_> {
     /// Where new domains of its nodes lie.
     fn place(&mut self, unit: &Unit) {
         if unit.pool.is_some() && unit.on.is_some() {
-            let message = "a domain lies in a pool of this server or on a storage server";
-            self.note(&["on"], message, "remove pool or on");
+            let message = "pool and on exclude each other";
+            self.note(&["on"], message, "remove one of the two");
         }
         if let (Some(pool), Some(known)) = (&unit.pool, self.known.pools) {
             self.is_in(&["pool"], pool, "pool", &Names::Pools(known));

@@ -68,12 +68,16 @@ fn effects(of: &SnapshotEffects, context: &Context) -> Result<()> {
         let words = [
             (policy.goes, "go"),
             (policy.stays, "stay"),
-            (policy.otherwise, "go at another time or for another reason"),
+            (policy.otherwise, "are kept for other reasons or another time"),
         ];
         let parts = words.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<_> =
             parts.map(|(count, word)| format!("{} {word}", units::count(*count))).collect();
-        let line = format!("snapshots of the policy {}: {}", policy.policy, parts.join(", "));
+        let of = match policy.policy.as_str() {
+            "" => "snapshots of no policy".to_owned(),
+            name => format!("snapshots of the policy {name}"),
+        };
+        let line = format!("{of}: {}", parts.join(", "));
         context.out.print(&escape::text(&line))?;
     }
     let goes = of.snapshots.iter().filter(|one| one.effect == EffectKind::Goes);
