@@ -92,6 +92,10 @@ SABOTAGES = {
     "a domain in two pools of a storage server is used by nobody": (
         "crates/server/src/storage_server/pools.rs", "            (Some(one), Some(other), _) => return Err(self.twice(domain, [one, other])),\n", "            (Some(one), Some(other), _) if one == other => return Err(self.twice(domain, [one, other])),\n            (Some(one), Some(_), _) => (*one).clone(),\n",
         test("server", "a_domain_that_lies_in_two_pools_is_used")),
+    "files of another repository do not count as copied": (
+        "crates/server-contract/src/pool/moves.rs", "if unfinished.exists() && copied_id(unfinished)?.as_deref() != Some(id) {",
+        "if unfinished.exists() && copied_id(unfinished)?.as_deref() == Some(\"\") && id.is_empty() {",
+        test("server", "what_was_copied_of_another_repository_is_not")),
     "a lease that this process let go is not waited for": (
         "crates/object-storage/src/lease.rs", "process == Process::here() && is_let_go(client, lease)?)",
         "process == Process::here() && is_let_go(client, lease)? && false)",

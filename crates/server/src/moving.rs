@@ -19,7 +19,6 @@ use server_contract::pool::moves::{self, MoveTarget};
 use server_contract::pool::{self, MAIN, NAME_TAKEN};
 use server_contract::upkeep::UpkeepError;
 use server_data::Shared;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -142,7 +141,7 @@ impl Attempt<'_> {
         let copy = Move::new(&repository, target.storage(), &pace);
         if is_first && let Err(error) = has_room(&copy, target.storage()) {
             // What an earlier move copied stays.
-            let _ = fs::remove_dir(unfinished(self.request.to));
+            moves::remove_if_empty(&unfinished(self.request.to));
             return Err(error);
         }
         let done = copy.beside().map_err(of_engine)?;

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! .NAME.moving/bucket        the address; the objects are copied in part
-//! .NAME.moving/repository    of which repository
+//! .NAME.moving/repository    of which repository; also where the files themselves are copied
 //! .NAME.moved                all of them are there
 //! NAME                       the domain
 //! .NAME.removed              the objects are being removed
@@ -42,11 +42,8 @@ impl MoveTarget {
     /// In a bucket: [`ErrorKind::AlreadyExists`] when other objects are there, [`ErrorKind::WouldBlock`] when somebody
     /// writes there; those of the storages.
     pub fn begin(unfinished: &Path, id: RepositoryId) -> StorageResult<Self> {
-        let Some(at) = address(unfinished)? else {
-            let storage = Arc::new(LocalStorage::create(unfinished)?);
-            return Ok(Self { storage, bucket: None, _lock: None });
-        };
         let id = format!("{id}\n");
+        let Some(at) = address(unfinished)? else { return Self::in_directory(unfinished, &id) };
         if noted(unfinished)?.is_some_and(|noted| noted != id) {
             remove(unfinished)?;
         }
@@ -60,6 +57,17 @@ impl MoveTarget {
         let lock = storage.try_lock(lease::LOCK)?.ok_or_else(|| is_written(&at))?;
         storage.remove_config()?;
         Ok(Self { storage: storage.clone(), bucket: Some(storage), _lock: Some(lock) })
+    }
+
+    fn in_directory(unfinished: &Path, id: &str) -> StorageResult<Self> {
+        if unfinished.exists() && copied_id(unfinished)?.as_deref() != Some(id) {
+            remove(unfinished)?;
+        }
+        let storage = Arc::new(LocalStorage::create(unfinished)?);
+        // It goes with all that the source does not have, once the copy is whole.
+        write(&unfinished.join(REPOSITORY), id, 0o600)
+            .map_err(|error| of_folder(unfinished, &error))?;
+        Ok(Self { storage, bucket: None, _lock: None })
     }
 
     /// Where the files go.
@@ -144,6 +152,16 @@ pub fn shown(path: &Path) -> PathBuf {
     at.map_or_else(|| path.to_owned(), |at| PathBuf::from(at.to_string()))
 }
 
+/// Removes a copy in a directory with which nothing was begun but its note.
+pub fn remove_if_empty(unfinished: &Path) {
+    let is_note = |name: std::ffi::OsString| name == REPOSITORY;
+    let names = fs::read_dir(unfinished)
+        .map(|names| names.filter_map(Result::ok).map(|entry| entry.file_name()).all(is_note));
+    if names.unwrap_or(false) {
+        let _ = remove(unfinished); // else the next move goes on with it
+    }
+}
+
 /// Whether a move has left a note of the domain in `folder`: the objects are not those of a new domain.
 pub(super) fn has_note(folder: &Path) -> bool {
     notes(folder).iter().any(|path| path.exists())
@@ -187,6 +205,17 @@ fn forget_cache(path: &Path, storage: &ObjectStorage) {
 fn address(path: &Path) -> StorageResult<Option<Location>> {
     let domain = bucket::domain(&domain_of(path))?;
     Ok(domain.map(|(bucket, name)| bucket.of_domain(name.as_str())))
+}
+
+/// Of which repository the files in a directory were copied: as it was noted, or as the config says, which is copied
+/// last. What says nothing is of another one: a domain that was deleted may have had the same name.
+fn copied_id(unfinished: &Path) -> StorageResult<Option<String>> {
+    let note = read(&unfinished.join(REPOSITORY)).map_err(|error| of_folder(unfinished, &error))?;
+    if note.is_some() {
+        return Ok(note);
+    }
+    let config = repository::config::read(&LocalStorage::open(unfinished)?);
+    Ok(config.ok().map(|config| format!("{}\n", config.repository)))
 }
 
 fn noted(unfinished: &Path) -> StorageResult<Option<String>> {

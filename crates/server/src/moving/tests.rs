@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use repository::lease::Lease;
 use repository::watch::Unwatched;
 use server_control::Control;
+use std::fs;
 use std::path::PathBuf;
 use stored::{files, page, reopened, store};
 
@@ -153,6 +154,33 @@ fn a_copy_that_is_not_whole_is_gone_on_with() {
     let moved = rig.moved(false).unwrap();
     assert!(moved.bytes < 8_000, "what is there is not copied again: {moved:?}");
     rig.is_moved(3);
+}
+
+/// Of a domain that had the same name, with containers of the same numbers and lengths.
+#[test]
+fn what_was_copied_of_another_repository_is_not_gone_on_with() {
+    for says_so in [true, false] {
+        let (rig, other) = (Rig::new(), Rig::new());
+        copy_tree(&other.from, &unfinished(&rig.to));
+        if says_so {
+            fs::write(unfinished(&rig.to).join("repository"), "another\n").unwrap();
+        }
+        for name in ["config", "config.copy"] {
+            fs::remove_file(unfinished(&rig.to).join(name)).unwrap();
+        }
+        let lost = files(&unfinished(&rig.to))
+            .into_iter()
+            .find(|file| file.extension().is_some_and(|extension| extension == "ice"));
+        let lost = lost.unwrap();
+        let length = fs::metadata(&lost).unwrap().len();
+        fs::write(&lost, vec![7; length as usize]).unwrap();
+        rig.moved(false).unwrap();
+        rig.is_moved(3);
+        let (repository, mut buffer) = (reopened(&rig.to), Vec::new());
+        for n in 1..=3 {
+            repository.fetch(&page(n), &mut buffer).unwrap();
+        }
+    }
 }
 
 #[test]
