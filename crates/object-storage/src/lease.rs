@@ -194,7 +194,7 @@ impl Moment {
         Self(clock_gettime(ClockId::Boottime))
     }
 
-    fn age(self) -> Duration {
+    pub(crate) fn age(self) -> Duration {
         let age = Self::now().0 - self.0;
         let seconds = u64::try_from(age.tv_sec).unwrap_or(0);
         Duration::new(seconds, u32::try_from(age.tv_nsec).unwrap_or(0))

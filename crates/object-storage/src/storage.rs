@@ -5,7 +5,7 @@ mod files;
 use crate::cache::{self, Cache};
 use crate::client::Client;
 use crate::known;
-use crate::lease::{self, Held};
+use crate::lease::{self, Held, Moment};
 use crate::names::{
     BEHIND_CONTAINERS, DIRECTORY_MARK, LEASE, Listed, Names, ROOTS, SNAPSHOTS, STATE,
 };
@@ -25,7 +25,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const CONFIG: &str = "config";
 const CONTAINERS: &str = "containers";
@@ -75,7 +75,7 @@ pub(crate) struct State {
     /// What nobody has asked for since all names were listed.
     pub(crate) unread: BTreeSet<&'static str>,
     /// When a directory or row was listed last; all names under an empty name.
-    pub(crate) listed_at: HashMap<String, Instant>,
+    pub(crate) listed_at: HashMap<String, Moment>,
     pub(crate) held: Option<Arc<Held>>,
     pub(crate) ended: Option<(u64, Ended)>,
     /// The last object of each row that was read or written.
@@ -99,7 +99,7 @@ pub(crate) struct State {
 impl State {
     /// Whether the names in `what` are as they were so short a time ago.
     pub(crate) fn is_fresh(&self, what: &str, within: Duration) -> bool {
-        let is_recent = |what| self.listed_at.get(what).is_some_and(|at| at.elapsed() < within);
+        let is_recent = |what| self.listed_at.get(what).is_some_and(|at| at.age() < within);
         self.held.is_some() || is_recent("") || is_recent(what)
     }
 
@@ -112,7 +112,7 @@ impl State {
     fn replace(&mut self, what: &str, found: Vec<(String, Listed)>) {
         let prefix = if what.is_empty() { String::new() } else { format!("{what}/") };
         self.names.replace(&prefix, "", found);
-        self.listed_at.insert(what.to_owned(), Instant::now());
+        self.listed_at.insert(what.to_owned(), Moment::now());
     }
 
     /// The tag of the object `name`, if a listing has just said it.
