@@ -2,7 +2,7 @@
 
 use crate::machine::Ran;
 use crate::server_pools::{backup, restores};
-use crate::storage_servers::Site;
+use crate::storage_servers::{Running, Site, free_port};
 use std::fs;
 
 fn pool(site: &Site, words: &[&str]) -> Ran {
@@ -81,6 +81,25 @@ fn while_a_pool_is_away_its_domains_wait_and_none_is_made_elsewhere() {
         backup(&site, node).ends(0);
         restores(&site, node);
     }
+}
+
+#[test]
+fn a_further_pool_of_a_machine_that_is_gone_is_used_by_the_next_one() {
+    let mut site = site();
+    site.storage = None;
+    site.enroll_storage("spare", &[]).ends(0);
+    let (spare, second) = (site.folder("spare"), site.folder("second"));
+    let add = ["storage", "--data", &spare, "pool", "add", "second", &second];
+    assert!(site.here(&add).ends(2).stderr.contains("--accept"));
+    site.here(&[&add[..], &["--accept"]].concat()).ends(0);
+    site.storage_port = free_port();
+    let listen = format!("127.0.0.1:{}", site.storage_port);
+    let command = site.machine.command(["storage", "--data", &spare, "--listen", &listen]);
+    site.storage = Some(Running::start(command, "storing "));
+    site.wait_for("the next machine", |site| site.knows_storage_at(site.storage_port));
+    backup(&site, "web").ends(0);
+    restores(&site, "web");
+    site.node("web", &["check", "--read-data"]).ends(0);
 }
 
 #[test]
