@@ -21,6 +21,8 @@ FAST := $(TARGET)/fast/icecore
 export ICECORE_SKIPS ?= $(abspath $(TARGET))/skipped
 # Seconds: of each fuzz target under `fuzz`, of all rigs together under `prove`.
 TIME ?= 60
+# Parts of `prove` and `nightly` that run at the same time. What compares times runs alone.
+AT_ONCE ?= 2
 # Seeds of the simulated disk.
 SEEDS ?= 100000
 # Commands that `prove-crash` kills in one loop (some end before), and how many loops: the source
@@ -64,7 +66,7 @@ skips:
 	@.ci/skips "$(ICECORE_SKIPS)"
 
 nightly: build ## run every rig, sabotage, damage, fuzzing and advisories, for hours; one table; resumes if stopped (NIGHT=14400)
-	cargo proof all --nightly --seconds $(NIGHT) --binary $(ICECORE)
+	cargo proof all --nightly --seconds $(NIGHT) --at-once $(AT_ONCE) --binary $(ICECORE)
 
 fmt: ## format the sources
 	cargo fmt --all
@@ -200,7 +202,7 @@ shared: build ## run two machines on GlusterFS and on MooseFS, whose servers fre
 	.ci/shared $(SHARED) $(ICECORE)
 
 prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss; resumes if stopped
-	cargo proof all --seconds $(TIME) --binary $(ICECORE)
+	cargo proof all --seconds $(TIME) --at-once $(AT_ONCE) --binary $(ICECORE)
 
 price: build ## measure what verifying, checksums, syncs and parity cost, into bench/results
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/price.py

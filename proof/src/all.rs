@@ -1,129 +1,23 @@
 //! Runs all rigs, each for a part of the time, and prints one table of the results. A run that was stopped resumes
-//! after the last part that ended. `--nightly` adds what takes hours more.
+//! with the parts that had not ended. `--nightly` adds what takes hours more.
 
+mod lanes;
+mod parts;
 mod record;
 
 use crate::options::Asked;
+use parts::{NIGHTLY, PARTS, Part, What};
 use record::Record;
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Total time of the rigs in seconds, by default.
 const SECONDS: u64 = 1200;
 
-/// What is run.
-enum What {
-    /// A rig of this program, and its options.
-    Rig(&'static [&'static str]),
-    /// Another program below the top folder; it takes seconds as its last word.
-    Program(&'static [&'static str]),
-    /// Another program that takes as long as it takes.
-    Whole(&'static [&'static str]),
-    /// The rig of fidelity with as much as file systems hold, and these options.
-    Large(&'static [&'static str]),
-}
-
-struct Part {
-    name: &'static str,
-    /// Of the whole time, in hundredths; 0: it takes as long as it takes.
-    share: u64,
-    what: What,
-}
-
-const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
-    Part { name, share: 0, what: What::Whole(words) }
-}
-
-/// Rigs that end when their time is over, and not before.
-const WITHOUT_END: &str = "1000000000";
-
-/// Cheap ones first: what is broken is seen soon.
-const PARTS: [Part; 27] = [
-    whole("sabotage", &["make", "--quiet", "sabotage"]),
-    whole("damage matrix", &["make", "--quiet", "damage"]),
-    whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
-    whole("models of retention and schedules", &["make", "--quiet", "models"]),
-    whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
-    whole("a thousand nodes", &["make", "--quiet", "fleet"]),
-    Part { name: "simulated disk", share: 11, what: What::Rig(&["sim", "--seeds", WITHOUT_END]) },
-    Part { name: "system calls", share: 9, what: What::Rig(&["inject"]) },
-    Part {
-        name: "kill -9",
-        share: 6,
-        what: What::Rig(&["crash", "--io", "changing", "--runs", WITHOUT_END]),
-    },
-    Part {
-        name: "kill -9, without deduplication",
-        share: 3,
-        what: What::Rig(&[
-            "crash",
-            "--kind",
-            "without-dedup",
-            "--io",
-            "changing",
-            "--runs",
-            WITHOUT_END,
-        ]),
-    },
-    Part {
-        name: "kill -9, a bucket",
-        share: 4,
-        what: What::Rig(&["crash", "--kind", "bucket", "--runs", WITHOUT_END]),
-    },
-    shut_down("shut down, ext4", &["crash", "--runs", WITHOUT_END, "--shut-down", "ext4"]),
-    shut_down("shut down, xfs", &["crash", "--runs", WITHOUT_END, "--shut-down", "xfs"]),
-    Part { name: "power cut, ext4", share: 4, what: What::Rig(&["device", "--io", "direct"]) },
-    Part {
-        name: "power cut, without deduplication",
-        share: 2,
-        what: What::Rig(&["device", "--kind", "without-dedup", "--io", "buffered"]),
-    },
-    Part { name: "power cut of a restore", share: 2, what: What::Rig(&["device", "--target"]) },
-    Part { name: "power cut, xfs", share: 4, what: What::Rig(&["device", "--file-system", "xfs"]) },
-    Part {
-        name: "power cut, btrfs",
-        share: 5,
-        what: What::Rig(&["device", "--file-system", "btrfs"]),
-    },
-    Part { name: "a site", share: 5, what: What::Rig(&["site", "--nodes", "40"]) },
-    Part { name: "full disks", share: 5, what: What::Rig(&["full"]) },
-    Part { name: "frozen processes", share: 5, what: What::Rig(&["freeze"]) },
-    Part { name: "network file system", share: 4, what: What::Rig(&["network"]) },
-    Part {
-        name: "disconnected nodes",
-        share: 5,
-        what: What::Rig(&["disconnects", "--runs", WITHOUT_END]),
-    },
-    Part { name: "upkeep beside backups", share: 4, what: What::Rig(&["upkeep"]) },
-    Part { name: "limits", share: 4, what: What::Rig(&["limits"]) },
-    Part { name: "fidelity", share: 4, what: What::Rig(&["fidelity"]) },
-    Part { name: "fuzz", share: 6, what: What::Program(&[".ci/fuzz"]) },
-];
-
-/// What runs only with `--nightly`.
-const NIGHTLY: [Part; 11] = [
-    whole("second reader", &["make", "--quiet", "second-reader"]),
-    whole("advisories", &["make", "--quiet", "advisories"]),
-    whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
-    whole("packages", &["make", "--quiet", "package-test"]),
-    whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"]),
-    whole("a million jobs in the catalog", &["make", "--quiet", "catalog-speed"]),
-    whole("seeds of a bucket", &["make", "--quiet", "bucket-seeds"]),
-    whole("pools that are taken over", &["make", "--quiet", "takeover"]),
-    whole("shared file systems", &["make", "--quiet", "shared"]),
-    whole("buckets on MinIO", &["make", "--quiet", "storages"]),
-    large("many names and links, ext4", &["--only", "ext4 > ext4 as root"]),
-];
-
-/// A million names in a directory, 3,000 levels, 65,000 links of one file.
-const fn large(name: &'static str, words: &'static [&'static str]) -> Part {
-    Part { name, share: 0, what: What::Large(words) }
-}
-
-const fn shut_down(name: &'static str, words: &'static [&'static str]) -> Part {
-    Part { name, share: 4, what: What::Rig(words) }
-}
+/// Parts that run at the same time, by default: most rigs wait for disks and timers.
+const AT_ONCE: u64 = 2;
 
 /// Fuzz targets; each gets its part of the time for all.
 fn targets() -> u64 {
@@ -161,8 +55,9 @@ struct Skips(std::path::PathBuf);
 
 impl Skips {
     fn new() -> Self {
-        let skips =
-            Self(std::env::temp_dir().join(format!("icecore-skips-{}", std::process::id())));
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let skips = Self(std::env::temp_dir().join(format!("icecore-skips-{process}-{count}")));
         skips.remove();
         skips
     }
@@ -186,7 +81,7 @@ impl Drop for Skips {
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
     match asked(arguments) {
-        Ok((seconds, binary, is_nightly)) => run(seconds, &binary, is_nightly),
+        Ok(asked) => run(&asked),
         Err(error) => {
             eprintln!("all: {error}");
             ExitCode::from(2)
@@ -194,62 +89,39 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Seconds, binary, and whether the night's parts run too.
-fn asked(arguments: &[String]) -> Result<(u64, String, bool), String> {
-    let is_nightly = arguments.iter().any(|word| word == "--nightly");
-    let rest: Vec<String> = arguments.iter().filter(|word| *word != "--nightly").cloned().collect();
-    let asked = Asked::parse(&rest, &[])?;
-    let seconds = asked.number("--seconds")?.unwrap_or(SECONDS);
-    Ok((seconds, asked.binary().to_string_lossy().into_owned(), is_nightly))
+struct AllAsked {
+    seconds: u64,
+    at_once: u64,
+    binary: String,
+    is_nightly: bool,
 }
 
-fn run(seconds: u64, binary: &str, is_nightly: bool) -> ExitCode {
-    let more = if is_nightly { &NIGHTLY[..] } else { &[] };
-    let parts = PARTS.iter().chain(more);
-    let run = |part: &Part| outcome(part, (seconds * part.share / 100).max(1), binary);
-    let record = if is_nightly { "nightly" } else { "prove" };
-    match resumed(parts, record, seconds, run) {
+fn asked(arguments: &[String]) -> Result<AllAsked, String> {
+    let is_nightly = arguments.iter().any(|word| word == "--nightly");
+    let rest: Vec<String> = arguments.iter().filter(|word| *word != "--nightly").cloned().collect();
+    let asked = Asked::parse(&rest, &["--at-once"])?;
+    Ok(AllAsked {
+        seconds: asked.number("--seconds")?.unwrap_or(SECONDS),
+        at_once: asked.number("--at-once")?.unwrap_or(AT_ONCE),
+        binary: asked.binary().to_string_lossy().into_owned(),
+        is_nightly,
+    })
+}
+
+fn run(asked: &AllAsked) -> ExitCode {
+    let more = if asked.is_nightly { &NIGHTLY[..] } else { &[] };
+    let parts: Vec<&Part> = PARTS.iter().chain(more).collect();
+    let run = |part: &Part| outcome(part, (asked.seconds * part.share / 100).max(1), &asked.binary);
+    let name = if asked.is_nightly { "nightly" } else { "prove" };
+    let outcomes = Record::open(name, asked.seconds)
+        .and_then(|record| lanes::run_all(&parts, record, asked.at_once, run));
+    match outcomes {
         Ok(outcomes) => ended(&outcomes),
         Err(error) => {
             eprintln!("all: {error}");
             ExitCode::FAILURE
         }
     }
-}
-
-/// What the run that was stopped has done, and the rest; keeps the table in the target folder.
-fn resumed<'a>(
-    parts: impl Iterator<Item = &'a Part>,
-    record: &str,
-    seconds: u64,
-    run: impl Fn(&Part) -> Outcome,
-) -> Result<Vec<Outcome>, String> {
-    let mut record = Record::open(record, seconds)?;
-    let mut outcomes = Vec::new();
-    for part in parts {
-        let outcome = match record.outcome(part.name) {
-            Some(before) => {
-                println!("== {}: {}, in the run that was stopped", part.name, before.word());
-                before
-            }
-            None => {
-                let outcome = run_and_print(part, &run);
-                record.note(&outcome)?;
-                outcome
-            }
-        };
-        outcomes.push(outcome);
-    }
-    let kept = record.finish(&table(&outcomes))?;
-    println!("\n== the table is kept in {}", kept.display());
-    Ok(outcomes)
-}
-
-fn run_and_print(part: &Part, run: impl Fn(&Part) -> Outcome) -> Outcome {
-    println!("== {}", part.name);
-    let outcome = run(part);
-    println!("   {} ({} min)", outcome.said, minutes(outcome.seconds));
-    outcome
 }
 
 fn ended(outcomes: &[Outcome]) -> ExitCode {

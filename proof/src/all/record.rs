@@ -30,7 +30,7 @@ impl Record {
         Self::at(options::target().join(name).with_extension("jsonl"), commit.as_deref(), seconds)
     }
 
-    fn at(path: PathBuf, commit: Option<&str>, seconds: u64) -> Result<Self, String> {
+    pub(super) fn at(path: PathBuf, commit: Option<&str>, seconds: u64) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         let heading = json!({ "commit": commit, "seconds": seconds });
         let text = std::fs::read_to_string(&path).unwrap_or_default();
