@@ -39,6 +39,15 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a server locks what lies in its buckets": (
+        "crates/server/src/securing.rs", "return buckets.secure(folder, &self.locked(folder)?);", "let _ = buckets; return Ok(Kept::default());",
+        test("icecore", "locks_of_a_policy_reach_the_bucket_of_a_pool")),
+    "a lock that is known and ends too early is prolonged": (
+        "crates/object-storage/src/object_lock.rs", "*until_secs >= enough(object.needed_secs, now)", "{ let _ = (until_secs, now); true }",
+        test("object-storage", "what_is_known_to_be_locked_is_not_asked_for_again")),
+    "locks that are known are of one stay in a bucket": (
+        "crates/server/src/securing/buckets.rs", "self.stay == stay && self.since", "(stay == stay) && self.since",
+        test("server", "what_moved_away_and_came_back")),
     "ids in temporary files are those that were written": (
         "crates/repository/src/sorted_ids/run.rs", "if sum_of(ids) == kept.sum { Ok(ids) }", "if sum_of(ids) != [0; 8] { let _ = kept; Ok(ids) }",
         test("repository", "a_disk_that_gives_back_something_else")),
@@ -175,7 +184,7 @@ SABOTAGES = {
         test("pipeline", "a_check_says_of_no_container_behind_damage")),
     "what the lock helper of a storage server that is away kept is not believed": (
         "crates/server-control/src/storage_servers/table.rs",
-        "LockHelperNews::Kept(kept) if self.is_there() => return", "LockHelperNews::Kept(kept) if true => return",
+        "KeptLocksNews::Kept(kept) if self.is_there() => return", "KeptLocksNews::Kept(kept) if true => return",
         test("icecore", "a_storage_server_whose_helper_is_not_heard")),
     "a storage server that does not tell of its lock helper any more is an alarm": (
         "crates/server-control/src/storage_servers/table.rs",

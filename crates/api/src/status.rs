@@ -39,34 +39,38 @@ pub struct Status {
     /// Number of nodes and storage servers that the server stopped by itself: see their `alarm`.
     #[serde(default)]
     pub alarms: u64,
-    /// What its lock helper keeps; `None` without one, or before its first answer.
+    /// What its lock helper and the storages of its buckets keep; `None` without either, or before they answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock_helper: Option<LockHelper>,
+    pub kept_locks: Option<KeptLocks>,
     /// The same of storage servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub storage_lock_helpers: Vec<StorageLockHelper>,
+    pub storage_kept_locks: Vec<StorageKeptLocks>,
 }
 
-/// What the lock helper of a storage server keeps, as of its last heartbeat.
+/// What is kept of the domains of a storage server, as of its last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct StorageLockHelper {
+pub struct StorageKeptLocks {
     /// The storage server.
     pub storage: Name,
     /// What is kept there. That nothing is heard of it is a problem, too.
     #[serde(flatten)]
-    pub kept: LockHelper,
+    pub kept: KeptLocks,
 }
 
-/// What a lock helper keeps of the domains in the pools of its server.
+/// What others than the server keep of the locked snapshots in its pools, so that the server cannot remove it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LockHelper {
-    /// Files of locked snapshots that the server cannot remove.
-    pub files: u64,
-    /// Domains whose locks do not reach the disk, and why.
+pub struct KeptLocks {
+    /// Files that the lock helper keeps; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// Objects that storages keep, by Object Lock; `None` where the server does not ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
+    /// Domains whose locks do not get that far, and why.
     pub problems: Vec<String>,
 }
 
-impl LockHelper {
+impl KeptLocks {
     /// The most problems that are told; the log has all.
     pub const PROBLEMS_MAX: usize = 100;
 }

@@ -4,7 +4,7 @@ use crate::Name;
 use crate::domains::Settings;
 use crate::jobs::{JobState, Progress};
 use crate::quotas::{DomainQuota, DomainUse};
-use crate::status::LockHelper;
+use crate::status::KeptLocks;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use utoipa::ToSchema;
@@ -241,9 +241,9 @@ pub struct Heartbeat {
     /// What the domains store for which the last reply had a quota.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<DomainUse>,
-    /// What its lock helper keeps; missing without one, or before its first answer.
+    /// What its lock helper and the storages of its buckets keep; missing without either, or before they answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock_helper: Option<LockHelper>,
+    pub kept_locks: Option<KeptLocks>,
 }
 
 /// A node that reads a domain by a grant.

@@ -45,7 +45,7 @@ pub use client::Client;
 pub use connect::{Access, connect, connect_through, from_environment};
 pub use credentials::{Credentials, Process};
 pub use location::Location;
-pub use object_lock::{LockMode, LockOptions, Locked};
+pub use object_lock::{KnownLocks, LockMode, LockOptions, Locked};
 pub use pool::BucketPool;
 pub use requests::{Asked, Requests};
 pub use staging::TEMPORARY;

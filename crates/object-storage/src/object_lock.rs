@@ -80,6 +80,11 @@ pub struct Locked {
     pub reasons: Vec<String>,
 }
 
+/// Until when objects of one repository are locked, as somebody has read or set it: a request for each is saved. An
+/// object that is written once more under its name is not locked, so this is to be forgotten from time to time.
+#[derive(Clone, Debug, Default)]
+pub struct KnownLocks(BTreeMap<String, i64>);
+
 #[derive(Deserialize)]
 struct Configuration {
     #[serde(rename = "ObjectLockEnabled", default)]
@@ -143,6 +148,20 @@ impl ObjectStorage {
         options: LockOptions,
         is_cancelled: &dyn Fn() -> bool,
     ) -> StorageResult<Locked> {
+        self.lock_unless_known(files, options, &mut KnownLocks::default(), is_cancelled)
+    }
+
+    /// The same by one that does so again and again, always in the same mode: what is in `known` is not asked for.
+    ///
+    /// # Errors
+    /// Those of [`ObjectStorage::lock_objects`].
+    pub fn lock_unless_known(
+        &self,
+        files: &[(String, i64)],
+        options: LockOptions,
+        known: &mut KnownLocks,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> StorageResult<Locked> {
         let Some(last_secs) = files.iter().map(|(_, until_secs)| *until_secs).max() else {
             return Ok(Locked::default());
         };
@@ -154,13 +173,15 @@ impl ObjectStorage {
             let known = objects.entry(object.name.clone()).or_insert_with(|| object.clone());
             known.needed_secs = object.needed_secs.max(known.needed_secs);
         }
-        let objects: Vec<_> = objects.into_values().collect();
-        let mut locked = Locked::default();
+        known.0.retain(|name, _| objects.contains_key(name));
+        let (done, objects): (Vec<_>, Vec<_>) =
+            objects.into_values().partition(|object| known.is_enough(object, now_secs()));
+        let mut locked = Locked { objects: done.len() as u64, ..Locked::default() };
         for some in objects.chunks(AT_ONCE) {
             if is_cancelled() {
                 return Err(StorageError::new("lock", "objects", ErrorKind::Interrupted));
             }
-            keep_some(self.client(), some, options, now_secs(), &mut locked);
+            keep_some(self.client(), some, options, (known, &mut locked));
         }
         Ok(locked)
     }
@@ -201,10 +222,9 @@ fn keep_some(
     client: &Client,
     objects: &[Object],
     options: LockOptions,
-    now: i64,
-    locked: &mut Locked,
+    (known, locked): (&mut KnownLocks, &mut Locked),
 ) {
-    let get = |object: &Object| Request::get(client.path(&object.name), &[("retention", "")]);
+    let (get, now) = (|object: &Object| lock_of(client, &object.name), now_secs());
     let asked = client.send(("ask for the lock of", "objects"), objects.iter().map(get).collect());
     let mut late = Vec::new();
     for (Object { name, needed_secs, may_go }, answer) in objects.iter().zip(asked) {
@@ -212,18 +232,36 @@ fn keep_some(
             Err(error) if *may_go && error.is_not_found() => {}
             Ok(held) => match wanted(held, options, *needed_secs, now) {
                 Some(until_secs) => late.push((name, until_secs)),
-                None => locked.objects += 1,
+                None => {
+                    known.note(name, held.map_or(0, |held| held.until_secs));
+                    locked.objects += 1;
+                }
             },
             Err(error) => locked.note(name, &error),
         }
     }
     let put = |(name, until_secs): &(&String, i64)| lock(client, name, *until_secs, options.mode);
     let set = client.send(("lock", "objects"), late.iter().map(put).collect());
-    for ((name, _), answer) in late.iter().zip(set) {
+    for ((name, until_secs), answer) in late.iter().zip(set) {
         match answer {
-            Ok(_) => locked.note_prolonged(),
+            Ok(_) => {
+                known.note(name, *until_secs);
+                locked.note_prolonged();
+            }
             Err(error) => locked.note(name, &error),
         }
+    }
+}
+
+impl KnownLocks {
+    fn note(&mut self, name: &str, until_secs: i64) {
+        self.0.insert(name.to_owned(), until_secs);
+    }
+
+    fn is_enough(&self, object: &Object, now: i64) -> bool {
+        self.0
+            .get(&object.name)
+            .is_some_and(|until_secs| *until_secs >= enough(object.needed_secs, now))
     }
 }
 
@@ -244,14 +282,23 @@ impl Locked {
 /// Until when an object is to be locked that is needed until `needed_secs`; `None` where its lock is good enough.
 fn wanted(held: Option<Held>, options: LockOptions, needed_secs: i64, now: i64) -> Option<i64> {
     let is_strict = |held: &Held| held.is_compliance || options.mode == LockMode::Governance;
-    let enough = needed_secs.min(now + MOST_SECS - SLACK_SECS);
-    if held.is_some_and(|held| is_strict(&held) && held.until_secs >= enough) {
+    let is_enough = |held: Held| is_strict(&held) && held.until_secs >= enough(needed_secs, now);
+    if held.is_some_and(is_enough) {
         return None;
     }
     let until_secs = needed_secs.saturating_add(options.spare_secs);
     let until_secs = until_secs.clamp(now + LEAST_SECS, now + MOST_SECS);
     // A stricter lock that ends earlier would be refused.
     Some(held.map_or(until_secs, |held| until_secs.max(held.until_secs)))
+}
+
+/// The earliest end of a lock that need not be prolonged.
+fn enough(needed_secs: i64, now: i64) -> i64 {
+    needed_secs.min(now + MOST_SECS - SLACK_SECS)
+}
+
+fn lock_of(client: &Client, name: &str) -> Request {
+    Request::get(client.path(name), &[("retention", "")])
 }
 
 fn lock(client: &Client, name: &str, until_secs: i64, mode: LockMode) -> Request {

@@ -32,7 +32,7 @@ pub(crate) use bucket::{
 pub use latencies::{LatencyNotes, Noted, history, latencies};
 pub(crate) use linked::{is_of, link_first, note_owner};
 use memory::Memory;
-use object_storage::Location;
+use object_storage::{Location, ObjectStorage};
 use places::PoolPaths;
 pub(crate) use places::{Further, add, further};
 pub use places::{MAIN, NAME_TAKEN};
@@ -42,7 +42,7 @@ use repository::storage::{StorageError, StorageResult};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What the folder of the server remembers of its first pool.
 const REMEMBERED: &str = "pool-id";
@@ -173,6 +173,23 @@ pub(crate) fn asked_bucket(
 /// Those of the system.
 pub fn is_in_bucket(folder: &Path) -> std::result::Result<bool, StorageError> {
     Ok(bucket::domain(folder)?.is_some())
+}
+
+/// The repository of the domain in `folder`, if its pool is a bucket.
+///
+/// # Errors
+/// Those of the storage.
+pub fn bucket_of_domain(folder: &Path) -> std::result::Result<Option<ObjectStorage>, StorageError> {
+    bucket::open(folder)
+}
+
+/// Since when this machine knows that the domain in `folder` lies in the bucket of its pool: a move there, or the first
+/// look at the bucket.
+///
+/// # Errors
+/// Those of the system.
+pub fn in_bucket_since(folder: &Path) -> io::Result<SystemTime> {
+    folder.join(bucket::MARK).metadata()?.modified()
 }
 
 /// Where the pool of the domain in `folder` lies, for people.

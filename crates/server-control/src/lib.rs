@@ -209,9 +209,9 @@ impl Control {
         self.upkeep.work_with(worker, mover);
     }
 
-    /// The lock helper keeps this now: the status says so.
-    pub fn set_lock_helper(&self, kept: api::status::LockHelper) {
-        self.status.set_lock_helper(kept);
+    /// Others keep this of locked snapshots now: the status says so.
+    pub fn set_kept_locks(&self, kept: api::status::KeptLocks) {
+        self.status.set_kept_locks(kept);
     }
 
     /// The directories of the domains of this server; none in a pool that is offline.

@@ -6,7 +6,7 @@ use crate::open::Parts;
 use crate::server_identity::ServerIdentity;
 use crate::storage_servers::StorageServerTable;
 use crate::{Result, now_secs};
-use api::status::{Audit, LockHelper, Status};
+use api::status::{Audit, KeptLocks, Status};
 use catalog::Catalog;
 use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ pub(crate) struct ServerStatus {
     jobs: Arc<Jobs>,
     storage_servers: Arc<StorageServerTable>,
     started: i64,
-    lock_helper: Mutex<Option<LockHelper>>,
+    kept_locks: Mutex<Option<KeptLocks>>,
 }
 
 impl ServerStatus {
@@ -39,13 +39,13 @@ impl ServerStatus {
             jobs: parts.jobs.clone(),
             storage_servers: parts.table.clone(),
             started: now_secs(),
-            lock_helper: Mutex::default(),
+            kept_locks: Mutex::default(),
         }
     }
 
-    /// What the lock helper keeps now.
-    pub(crate) fn set_lock_helper(&self, kept: LockHelper) {
-        *self.lock_helper.lock() = Some(kept);
+    /// What others keep of locked snapshots now.
+    pub(crate) fn set_kept_locks(&self, kept: KeptLocks) {
+        *self.kept_locks.lock() = Some(kept);
     }
 
     /// The status now.
@@ -71,8 +71,8 @@ impl ServerStatus {
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
-            lock_helper: self.lock_helper.lock().clone(),
-            storage_lock_helpers: self.storage_servers.lock_helpers(),
+            kept_locks: self.kept_locks.lock().clone(),
+            storage_kept_locks: self.storage_servers.all_kept_locks(),
         })
     }
 

@@ -90,6 +90,9 @@ impl Attempt<'_> {
             false => self.shared.domains.reopen(from),
         }
         self.control.reopen();
+        if self.is_switched {
+            self.shared.domains.secure_soon(to);
+        }
         self.moved.closed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         if !done? {
             return self.cancelled();

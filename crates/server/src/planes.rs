@@ -2,7 +2,7 @@
 
 use crate::listen::{self, Listening};
 use crate::moving::Mover;
-use crate::securing::Securing;
+use crate::securing::{Keepers, Securing};
 use crate::upkeep::Worker;
 use parking_lot::Mutex;
 use server_contract::pool::LatencyNotes;
@@ -62,9 +62,9 @@ impl Planes {
         Ok(Self { control, data, securing: None })
     }
 
-    /// Has the lock helper that listens at `socket` keep the files of locked snapshots.
+    /// Has `keepers` keep what locked snapshots need.
     #[must_use]
-    pub fn with_lock_helper(self, socket: PathBuf) -> Self {
+    pub fn with_keepers(self, keepers: &Keepers) -> Self {
         let (listed, told) = (self.control.clone(), self.control.clone());
         let folders = move || {
             listed.domain_folders().unwrap_or_else(|error| {
@@ -72,9 +72,9 @@ impl Planes {
                 Vec::new()
             })
         };
-        let told = move |kept| told.set_lock_helper(kept);
+        let told = move |kept| told.set_kept_locks(kept);
         let domains = self.data.domains.clone();
-        let securing = Securing::new(socket, domains, Box::new(folders), Box::new(told));
+        let securing = Securing::new(keepers, domains, Box::new(folders), Box::new(told));
         Self { securing: Some(Arc::new(securing)), ..self }
     }
 

@@ -1,9 +1,14 @@
-//! Telling the lock helper which files locked snapshots need (`docs/adr/0045-locks-on-the-disk.md`).
+//! Having others keep what locked snapshots need: the lock helper the files of pools in directories
+//! (`docs/adr/0045-locks-on-the-disk.md`), and the storage the objects of pools in buckets (`buckets`).
 //!
 //! A domain is looked at soon after a locked snapshot came or its containers were rewritten, and once an hour. Each
 //! look walks its snapshots, so the next one of the same domain waits for a multiple of what the last one took.
 
-use api::status::LockHelper;
+mod buckets;
+
+use api::status::KeptLocks;
+use api::upkeep::ObjectLock;
+use buckets::Buckets;
 use lock_helper::{Client, File, Secured};
 use parking_lot::Mutex;
 use repository::reclaim::locked::LockedFiles;
@@ -32,11 +37,28 @@ const NAMED_MAX: usize = 5;
 /// The repositories of this server, in pools that can be used.
 type Folders = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
 /// Who is told how it went.
-type Told = Box<dyn Fn(LockHelper) + Send + Sync>;
+type Told = Box<dyn Fn(KeptLocks) + Send + Sync>;
 
-/// Keeps the lock helper up to date.
+/// Who keeps what locked snapshots need.
+#[derive(Clone, Debug, Default)]
+pub struct Keepers {
+    /// Socket of the lock helper of this machine.
+    pub lock_helper: Option<PathBuf>,
+    /// How the storages of pools in buckets lock objects.
+    pub object_lock: Option<ObjectLock>,
+}
+
+impl Keepers {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lock_helper.is_none() && self.object_lock.is_none()
+    }
+}
+
+/// Keeps the keepers up to date.
 pub struct Securing {
-    helper: Client,
+    helper: Option<Client>,
+    buckets: Option<Buckets>,
     domains: Arc<Domains>,
     folders: Folders,
     told: Told,
@@ -55,10 +77,17 @@ struct State {
     outcomes: FxHashMap<PathBuf, Outcome>,
 }
 
-/// Of one domain: how many files are kept, or what is wrong.
-type Outcome = Result<u64, String>;
+/// Of one domain: what is kept, or what is wrong.
+type Outcome = Result<Kept, String>;
 
-/// Does so, if there is a helper, until the future is dropped.
+/// What is kept of a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Kept {
+    files: u64,
+    objects: u64,
+}
+
+/// Does so, if anybody keeps anything, until the future is dropped.
 pub async fn run(securing: Option<Arc<Securing>>) {
     match securing {
         Some(securing) => securing.run().await,
@@ -67,10 +96,12 @@ pub async fn run(securing: Option<Arc<Securing>>) {
 }
 
 impl Securing {
-    /// Tells the helper that listens at `socket` of the repositories in `folders`, which `domains` has open.
-    pub fn new(socket: PathBuf, domains: Arc<Domains>, folders: Folders, told: Told) -> Self {
+    /// Tells `keepers` of the repositories in `folders`, which `domains` has open.
+    pub fn new(keepers: &Keepers, domains: Arc<Domains>, folders: Folders, told: Told) -> Self {
         let state = Mutex::default();
-        Self { helper: Client::new(socket), domains, folders, told, state }
+        let helper = keepers.lock_helper.clone().map(Client::new);
+        let buckets = keepers.object_lock.map(Buckets::new);
+        Self { helper, buckets, domains, folders, told, state }
     }
 
     async fn run(self: Arc<Self>) {
@@ -90,13 +121,13 @@ impl Securing {
             let outcome = self.secure(folder);
             let (domain, took) = (folder.display(), begun.elapsed());
             match &outcome {
-                Ok(files) => tracing::debug!(%domain, files, ?took, "the lock helper keeps it"),
-                Err(why) => tracing::error!(%domain, why, "ALARM: locks do not reach the disk"),
+                Ok(kept) => tracing::debug!(%domain, ?kept, ?took, "what is locked is kept"),
+                Err(why) => tracing::error!(%domain, why, "ALARM: what is locked is not kept"),
             }
             self.note(folder, outcome, took);
         }
         if is_first || !due.is_empty() {
-            (self.told)(self.state.lock().summary());
+            (self.told)(self.summary());
         }
     }
 
@@ -106,7 +137,9 @@ impl Securing {
         let mut wanted = self.domains.to_secure();
         if state.all_at.is_none_or(|at| at <= now) {
             state.all_at = Some(now + ALL_EVERY);
-            wanted.extend((self.folders)().into_iter().filter(|it| it.join(LOCKS_GIVEN).exists()));
+            // What moved away; nobody knows that of a pool that is not there.
+            state.outcomes.retain(|folder, _| folder.exists() || pool::verify(folder).is_err());
+            wanted.extend((self.folders)().into_iter().filter(|it| self.may_have_locks(it)));
         }
         for folder in wanted {
             state.due.entry(folder).or_insert(now);
@@ -133,28 +166,58 @@ impl Securing {
         state.outcomes.insert(folder.to_owned(), outcome);
     }
 
-    /// How many files are kept of the repository in `folder`.
+    /// Whether a lock may ever have been given in the repository in `folder`. Of one in a bucket only the bucket knows.
+    fn may_have_locks(&self, folder: &Path) -> bool {
+        match pool::is_in_bucket(folder) {
+            Ok(false) => self.helper.is_some() && folder.join(LOCKS_GIVEN).exists(),
+            _ => self.buckets.is_some(), // an error is told by the look
+        }
+    }
+
+    /// What is kept of the repository in `folder`.
     fn secure(&self, folder: &Path) -> Outcome {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        if pool::is_in_bucket(folder).map_err(|error| text(&error))? {
-            return Ok(0); // it has no files here
+        if pool::is_in_bucket(folder).map_err(text)? {
+            let Some(buckets) = &self.buckets else { return Ok(Kept::default()) };
+            return buckets.secure(folder, &self.locked(folder)?);
         }
-        let domain = self.domains.open(folder).map_err(|error| text(&error))?;
-        let locked = domain.repository.locked_files(&Unwatched).map_err(|error| text(&error))?;
-        drop(domain);
-        let (pool, within) = place(folder).map_err(|error| text(&error))?;
-        let files = named(&within, &locked);
-        if files.is_empty() {
-            return Ok(0);
+        match &self.helper {
+            Some(helper) => secure_files(helper, folder, &self.locked(folder)?),
+            None => Ok(Kept::default()),
         }
-        let secured = self.helper.secure(&pool, &files).map_err(|error| text(&error))?;
-        judged(&secured, locked.lost_pages)
+    }
+
+    fn locked(&self, folder: &Path) -> Result<LockedFiles, String> {
+        let domain = self.domains.open(folder).map_err(text)?;
+        domain.repository.locked_files(&Unwatched).map_err(text)
+    }
+
+    fn summary(&self) -> KeptLocks {
+        let KeptLocks { files, objects, problems } = self.state.lock().summary();
+        let files = files.filter(|_| self.helper.is_some());
+        KeptLocks { files, objects: objects.filter(|_| self.buckets.is_some()), problems }
     }
 }
 
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Has the lock helper keep files.
+fn secure_files(helper: &Client, folder: &Path, locked: &LockedFiles) -> Outcome {
+    let (pool, within) = place(folder).map_err(text)?;
+    let files = named(&within, locked);
+    if files.is_empty() {
+        return Ok(Kept::default());
+    }
+    let secured = helper.secure(&pool, &files).map_err(text)?;
+    judged(&secured, locked.lost_pages)
+}
+
 impl State {
-    fn summary(&self) -> LockHelper {
-        let files = self.outcomes.values().filter_map(|outcome| outcome.as_ref().ok()).sum();
+    fn summary(&self) -> KeptLocks {
+        let kept = || self.outcomes.values().filter_map(|outcome| outcome.as_ref().ok());
+        let files = Some(kept().map(|kept| kept.files).sum());
+        let objects = Some(kept().map(|kept| kept.objects).sum());
         let failed = self.outcomes.iter().filter_map(|(folder, outcome)| {
             let why = outcome.as_ref().err()?;
             let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -162,13 +225,13 @@ impl State {
         });
         let mut problems: Vec<_> = failed.collect();
         problems.sort();
-        let more = problems.len().saturating_sub(LockHelper::PROBLEMS_MAX);
+        let more = problems.len().saturating_sub(KeptLocks::PROBLEMS_MAX);
         if more > 0 {
             // In place of the last one, so that their number stays the same.
-            problems.truncate(LockHelper::PROBLEMS_MAX - 1);
+            problems.truncate(KeptLocks::PROBLEMS_MAX - 1);
             problems.push(format!("{} further domains: see the log", more + 1));
         }
-        LockHelper { files, problems }
+        KeptLocks { files, objects, problems }
     }
 }
 
@@ -213,12 +276,17 @@ fn judged(secured: &Secured, lost_pages: u64) -> Outcome {
     if secured.failed.iter().any(|failed| failed.is_gone) {
         return Err("some files were removed meanwhile".into());
     }
-    if lost_pages > 0 {
-        return Err(format!(
-            "{lost_pages} pages of locked snapshots cannot be read, so what they need is not kept: icecore server check"
-        ));
+    nothing_lost(lost_pages)?;
+    Ok(Kept { files: secured.files, objects: 0 })
+}
+
+fn nothing_lost(lost_pages: u64) -> Result<(), String> {
+    if lost_pages == 0 {
+        return Ok(());
     }
-    Ok(secured.files)
+    Err(format!(
+        "{lost_pages} pages of locked snapshots cannot be read, so what they need is not kept: icecore server check"
+    ))
 }
 
 #[cfg(test)]
@@ -253,7 +321,7 @@ mod tests {
             is_gone,
         };
         let judge = |failed: Vec<_>, lost| judged(&Secured { files: 7, failed }, lost);
-        assert_eq!(judge(vec![], 0), Ok(7));
+        assert_eq!(judge(vec![], 0), Ok(Kept { files: 7, objects: 0 }));
         assert!(judge(vec![failed("a", true)], 0).unwrap_err().contains("removed meanwhile"));
         let both = judge(vec![failed("a", true), failed("b", false)], 0).unwrap_err();
         assert!(both.contains("b (busy)") && !both.contains("a ("), "{both}");

@@ -15,12 +15,12 @@ mod pools;
 mod query_limiter;
 mod quotas;
 
-use crate::securing::Securing;
+use crate::securing::{Keepers, Securing};
 use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
 use api::Name;
 use api::commands::NodeCommand;
-use api::status::LockHelper;
+use api::status::KeptLocks;
 use api::storage_servers::{
     AccessReply, AccessRequest, AdmitReply, ForgetRequest, GrantedReader, Heartbeat,
     HeartbeatReply, LabelsReply, LabelsRequest, NodeConnection,
@@ -42,7 +42,6 @@ use server_contract::folder::Folder;
 use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -87,8 +86,8 @@ pub struct StorageServer {
     queries: QueryLimiter,
     readers: GrantedReaders,
     quotas: Quotas,
-    /// What its lock helper keeps.
-    lock_helper: Mutex<Option<LockHelper>>,
+    /// What others keep of its locked snapshots.
+    kept_locks: Mutex<Option<KeptLocks>>,
 }
 
 impl StorageServer {
@@ -104,7 +103,7 @@ impl StorageServer {
         getrandom::fill(&mut run).map_err(|_| server_contract::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, nodes, jobs) = Default::default();
-        let (queries, readers, quotas, lock_helper) = Default::default();
+        let (queries, readers, quotas, kept_locks) = Default::default();
         Ok(Arc::new(Self {
             pools: Pools::new(folder),
             control_server,
@@ -115,7 +114,7 @@ impl StorageServer {
             queries,
             readers,
             quotas,
-            lock_helper,
+            kept_locks,
         }))
     }
 
@@ -130,12 +129,12 @@ impl StorageServer {
         Ok(shared)
     }
 
-    /// Has the lock helper that listens at `socket` keep the files of locked snapshots.
-    pub fn securing(self: &Arc<Self>, socket: PathBuf, shared: &Arc<Shared>) -> Securing {
+    /// Has `keepers` keep what locked snapshots need.
+    pub fn securing(self: &Arc<Self>, keepers: &Keepers, shared: &Arc<Shared>) -> Securing {
         let (listed, told) = (self.clone(), self.clone());
         let folders = move || listed.pools.folders();
-        let told = move |kept| *told.lock_helper.lock() = Some(kept);
-        Securing::new(socket, shared.domains.clone(), Box::new(folders), Box::new(told))
+        let told = move |kept| *told.kept_locks.lock() = Some(kept);
+        Securing::new(keepers, shared.domains.clone(), Box::new(folders), Box::new(told))
     }
 
     /// Sets the port on which it listens.
@@ -161,7 +160,7 @@ impl StorageServer {
             jobs,
             readers: self.readers.to_report(),
             domains: self.quotas.to_report(|domain| self.pools.folder_of(domain).ok()),
-            lock_helper: self.lock_helper.lock().clone(),
+            kept_locks: self.kept_locks.lock().clone(),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
         self.nodes.apply_reply(&heartbeat.nodes, &told);

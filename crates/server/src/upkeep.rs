@@ -10,6 +10,7 @@ pub(crate) mod pace;
 
 use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
 use crypto::SlotSecret;
+pub(crate) use object_locks::lock_mode;
 use pace::Pace;
 use pipeline::keyless::{self, Part, PartReport};
 use pipeline::reclaim::reclaim_beside;

@@ -4,6 +4,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
 use crate::{escape, place, time, units};
+use api::upkeep;
 use format::entry::Time;
 use object_storage::{LockMode, LockOptions, Step};
 use repository::Repository;
@@ -53,7 +54,7 @@ struct Set {
     secs: u64,
     /// Who can end a lock early: nobody (compliance), or who may bypass it (governance).
     #[arg(long, value_name = "MODE", value_enum)]
-    mode: Mode,
+    mode: LockModeArg,
 }
 
 #[derive(clap::Args, Debug)]
@@ -66,8 +67,9 @@ struct Recover {
     dry_run: bool,
 }
 
+/// Who can end a lock early.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Mode {
+pub(crate) enum LockModeArg {
     Compliance,
     Governance,
 }
@@ -208,7 +210,14 @@ impl Recover {
     }
 }
 
-impl Mode {
+impl LockModeArg {
+    pub(crate) fn of_api(self) -> upkeep::ObjectLock {
+        match self {
+            Self::Compliance => upkeep::ObjectLock::Compliance,
+            Self::Governance => upkeep::ObjectLock::Governance,
+        }
+    }
+
     fn of_storage(self) -> LockMode {
         match self {
             Self::Compliance => LockMode::Compliance,

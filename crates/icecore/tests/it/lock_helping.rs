@@ -28,11 +28,11 @@ pub(crate) struct OwnUser<'a> {
 
 impl<'a> OwnUser<'a> {
     fn own(machine: &'a Machine) -> Self {
-        Self { machine, data: "data", status: "/lock_helper" }
+        Self { machine, data: "data", status: "/kept_locks" }
     }
 
     pub(crate) fn storage(machine: &'a Machine) -> Self {
-        Self { machine, data: "disk", status: "/storage_lock_helpers/0" }
+        Self { machine, data: "disk", status: "/storage_kept_locks/0" }
     }
 
     fn text(self, name: &str) -> String {

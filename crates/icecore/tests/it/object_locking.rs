@@ -5,7 +5,9 @@ use crate::administration::{govern, start_with};
 use crate::locking::{ALLOW, back_up, lock_for};
 use crate::machine::{Machine, Ran, ended, random};
 use crate::node_commands::Ordered;
-use crate::waiting::ended_job;
+use crate::server_pools::restores;
+use crate::storage_servers::Site;
+use crate::waiting::{ended_job, found};
 use serde_json::Value;
 use std::time::Duration;
 use testkit::s3::Gateway;
@@ -161,4 +163,89 @@ fn a_bucket_without_object_lock_gets_the_copy_and_makes_an_alarm() {
     let words = ["upkeep", "change", "away", "--set", "to=/mnt/second", "--yes"];
     let refused = govern(&ordered.machine, &words).ends(2);
     assert!(refused.stderr.contains("only buckets have Object Lock"), "{}", refused.stderr);
+}
+
+/// A server whose buckets are to lock.
+fn locking_site() -> Site {
+    let mut site = Site::alone(Gateway::shared().variables().into_iter().collect());
+    site.flags = &["--object-lock", "compliance"];
+    site.start_server();
+    site
+}
+
+/// Waits until more than `before` objects are kept, and nothing failed. `at`: where the status says so.
+fn kept(site: &Site, at: &str, before: u64) -> u64 {
+    found("word of Object Lock", || {
+        let status = site.govern(&["status", "--json"]).ends(0).last();
+        let told = &status.pointer(at).unwrap_or(&Value::Null);
+        let is_whole = told["problems"].as_array().is_some_and(Vec::is_empty);
+        match told["objects"].as_u64().filter(|objects| is_whole && *objects > before) {
+            Some(objects) => Ok(objects),
+            None => Err(status),
+        }
+    })
+}
+
+/// Two locked snapshots of the node `web`, of whose objects in the bucket none can be removed.
+fn locked_twice(site: &Site, at: &str) -> u64 {
+    let _agent = site.start_agent("web");
+    lock_for(&site.machine, "30 days");
+    back_up(&site.machine, 0);
+    let first = kept(site, at, 0);
+    site.machine.write("second", &random(2 << 20));
+    back_up(&site.machine, 1);
+    kept(site, at, first)
+}
+
+#[test]
+fn locks_of_a_policy_reach_the_bucket_of_a_pool() {
+    let bucket = Gateway::shared().locking_bucket();
+    let mut site = locking_site();
+    site.govern(&["pool", "add", "cloud", &format!("s3://{bucket}/pool")]).ends(0);
+    site.enroll_in("web", &["--pool", "cloud"]);
+    let locked = locked_twice(&site, "/kept_locks");
+    let shown = site.govern(&["status"]).ends(0).text();
+    assert!(shown.contains(&format!("{locked} objects kept by Object Lock")), "{shown}");
+
+    // Somebody took the server over, with what it knows of the bucket.
+    site.server = None;
+    let before = moment();
+    assert!(destroy(&bucket, "pool/domains/web/") >= locked);
+    let address = format!("s3://{bucket}/pool/domains/web");
+    icecore(&site.machine, &address, &["object-lock", "recover", "--before", &before]).ends(0);
+    let key = site.govern(&["key", "web", "--quiet"]).ends(0).text();
+    let mut rebuild = site.machine.command(["rebuild", "--repo", &address]);
+    rebuild.env_remove("ICECORE_REPO").envs(Gateway::shared().variables());
+    ended(rebuild.env("ICECORE_PASSWORD", key.trim())).ends(0);
+    site.start_server();
+    restores(&site, "web");
+    site.node("web", &["check", "--read-data"]).ends(0);
+}
+
+#[test]
+fn locks_reach_the_bucket_of_a_storage_server() {
+    let bucket = Gateway::shared().locking_bucket();
+    let mut site = locking_site();
+    site.enroll_storage("disk", &["--pool", &format!("s3://{bucket}/disk")]).ends(0);
+    site.start_storage();
+    site.enroll("web", &[]);
+    let locked = locked_twice(&site, "/storage_kept_locks/0");
+    site.storage = None;
+    assert!(destroy(&bucket, "disk/domains/web/") >= locked);
+}
+
+#[test]
+fn a_pool_whose_bucket_has_no_object_lock_is_an_alarm() {
+    let site = locking_site();
+    let address = format!("s3://{}/pool", Gateway::shared().bucket());
+    site.govern(&["pool", "add", "cloud", &address]).ends(0);
+    site.enroll_in("web", &["--pool", "cloud"]);
+    let _agent = site.start_agent("web");
+    lock_for(&site.machine, "30 days");
+    back_up(&site.machine, 0);
+    found("the alarm", || {
+        let shown = site.govern(&["status"]).ends(0).text();
+        let is_told = shown.contains("ALARM") && shown.contains("the bucket has no Object Lock");
+        if is_told { Ok(()) } else { Err(shown.into()) }
+    });
 }

@@ -79,6 +79,8 @@ pub(crate) struct Site {
     pub(crate) variables: Vec<(&'static str, String)>,
     /// It runs as a user of its own, beside a lock helper.
     pub(crate) has_lock_helper: bool,
+    /// Further options of both servers.
+    pub(crate) flags: &'static [&'static str],
 }
 
 impl Site {
@@ -127,6 +129,7 @@ impl Site {
             storage_port: free_port(),
             variables,
             has_lock_helper: false,
+            flags: &[],
         }
     }
 
@@ -139,6 +142,7 @@ impl Site {
         let listen = format!("127.0.0.1:{}", self.port);
         let words = ["server", "--listen", &listen, "--data", &self.folder(data)];
         let mut command = self.machine.command(words);
+        command.args(self.flags);
         command.envs(self.variables.iter().cloned());
         command
     }
@@ -150,6 +154,7 @@ impl Site {
             true => OwnUser::storage(&self.machine).server(&words),
             false => self.machine.command(words),
         };
+        command.args(self.flags);
         command.envs(self.variables.iter().cloned());
         command
     }

@@ -5,7 +5,8 @@ use crate::engine::{back_up, opened};
 use crate::faulty::{Faulty, Plan};
 use ids::RepositoryId;
 use object_storage::{
-    Location, LockMode, LockOptions, Locked, ObjectStorage, Step, connect, connect_through,
+    KnownLocks, Location, LockMode, LockOptions, Locked, ObjectStorage, Step, connect,
+    connect_through,
 };
 use repository::Repository;
 use repository::config::Config;
@@ -144,6 +145,33 @@ fn a_lock_ends_later_and_never_earlier_and_is_not_set_twice() {
     reached(&bucket).put("keys/a", b"another key").unwrap();
     assert_eq!(lock_of(&bucket, "keys/a"), "");
     assert_eq!(lock(&bucket, &file(now() - 5), LockMode::Compliance).prolonged, 1, "for an hour");
+}
+
+/// Who locks again and again asks for each object once, and for those that are needed for longer than before.
+#[test]
+fn what_is_known_to_be_locked_is_not_asked_for_again() {
+    let bucket = Gateway::shared().locking_bucket();
+    let storage = reached(&bucket);
+    for name in ["keys/a", "keys/b"] {
+        storage.put(name, b"key").unwrap();
+    }
+    let mut known = KnownLocks::default();
+    let mut lock = |files: &[(&str, i64)]| {
+        let files: Vec<_> =
+            files.iter().map(|(name, days)| ((*name).to_owned(), now() + days * DAY)).collect();
+        let before = storage.asked().reads;
+        let options = LockOptions::exact(LockMode::Governance);
+        let locked = storage.lock_unless_known(&files, options, &mut known, &|| false).unwrap();
+        assert_eq!(locked.failed, 0, "{locked:?}");
+        (locked.objects, locked.prolonged, storage.asked().reads - before)
+    };
+    let (objects, prolonged, reads) = lock(&[("keys/a", 9), ("keys/b", 9)]);
+    assert_eq!((objects, prolonged), (2, 2));
+    assert_eq!(lock(&[("keys/a", 8), ("keys/b", 8)]), (2, 0, reads - 2), "both are known");
+    assert_eq!(lock(&[("keys/a", 8), ("keys/b", 10)]), (2, 1, reads - 1), "one for longer");
+    assert_eq!(lock(&[("keys/a", 8)]), (1, 0, reads - 2));
+    assert_eq!(lock(&[("keys/a", 8), ("keys/b", 8)]), (2, 0, reads - 1), "it was forgotten");
+    assert!(lock_of(&bucket, "keys/b").contains("GOVERNANCE"));
 }
 
 /// Who writes meanwhile tidies up what only the bucket needs.

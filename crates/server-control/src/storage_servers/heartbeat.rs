@@ -41,12 +41,12 @@ impl StorageServerRequests {
         if state.run != heartbeat.run {
             self.table.lose_jobs(state);
             self.repositories.is_back(storage);
-            let (run, before) = (heartbeat.run.clone(), std::mem::take(&mut state.lock_helper));
-            let lock_helper = before.of_a_new_run();
-            *state = StorageServerState { run, lock_helper, ..StorageServerState::default() };
+            let (run, before) = (heartbeat.run.clone(), std::mem::take(&mut state.kept_locks));
+            let kept_locks = before.of_a_new_run();
+            *state = StorageServerState { run, kept_locks, ..StorageServerState::default() };
         }
         state.at = Some(Instant::now());
-        state.lock_helper.told(heartbeat.lock_helper.as_ref());
+        state.kept_locks.told(heartbeat.kept_locks.as_ref());
         self.note_storage_server(storage, state, heartbeat)?;
         let (mut reply, mut nodes) = (HeartbeatReply::default(), FxHashMap::default());
         for asked in &heartbeat.nodes {

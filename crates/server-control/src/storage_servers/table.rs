@@ -2,7 +2,7 @@
 
 use crate::jobs::Jobs;
 use api::Name;
-use api::status::{LockHelper, StorageLockHelper};
+use api::status::{KeptLocks, StorageKeptLocks};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use server_contract::access_control::{JobEnd, JobNo, Node};
@@ -30,19 +30,19 @@ pub(super) struct StorageServerState {
     pub(super) jobs: FxHashMap<u64, JobNo>,
     pub(super) port: u16,
     pub(super) written_secs: i64,
-    pub(super) lock_helper: LockHelperNews,
+    pub(super) kept_locks: KeptLocksNews,
 }
 
-/// What was heard of the lock helper of a storage server.
+/// What was heard of locks that are kept on a storage server.
 #[derive(Default)]
-pub(super) enum LockHelperNews {
+pub(super) enum KeptLocksNews {
     /// It has none, or says nothing of it yet.
     #[default]
     None,
     /// What it keeps.
-    Kept(LockHelper),
+    Kept(KeptLocks),
     /// This was kept, and the run that has begun since has not told of it.
-    Before(LockHelper),
+    Before(KeptLocks),
 }
 
 impl StorageServerState {
@@ -50,23 +50,22 @@ impl StorageServerState {
         self.at.is_some_and(|at| at.elapsed() < AWAY_AFTER)
     }
 
-    /// What its lock helper keeps. Where nothing is heard of it any more, that is a problem.
-    fn lock_helper(&self) -> Option<LockHelper> {
-        let (mut kept, why) = match &self.lock_helper {
-            LockHelperNews::None => return None,
-            LockHelperNews::Kept(kept) if self.is_there() => return Some(kept.clone()),
-            LockHelperNews::Kept(kept) => (kept.clone(), "the storage server is away"),
-            LockHelperNews::Before(kept) => (
-                kept.clone(),
-                "nothing was heard of the lock helper since the storage server started anew",
-            ),
+    /// What is kept there of locked snapshots. Where nothing is heard of it any more, that is a problem.
+    fn kept_locks(&self) -> Option<KeptLocks> {
+        let (mut kept, why) = match &self.kept_locks {
+            KeptLocksNews::None => return None,
+            KeptLocksNews::Kept(kept) if self.is_there() => return Some(kept.clone()),
+            KeptLocksNews::Kept(kept) => (kept.clone(), "the storage server is away"),
+            KeptLocksNews::Before(kept) => {
+                (kept.clone(), "nothing was heard of locks since the storage server started anew")
+            }
         };
         kept.problems.insert(0, format!("{why}: what is kept there now is unknown"));
         Some(kept)
     }
 }
 
-impl LockHelperNews {
+impl KeptLocksNews {
     /// What a new run of the storage server has not told yet.
     pub(super) fn of_a_new_run(self) -> Self {
         match self {
@@ -76,10 +75,10 @@ impl LockHelperNews {
     }
 
     /// Takes what a heartbeat says. One that says nothing changes nothing.
-    pub(super) fn told(&mut self, kept: Option<&LockHelper>) {
+    pub(super) fn told(&mut self, kept: Option<&KeptLocks>) {
         let Some(kept) = kept else { return };
         let mut kept = kept.clone();
-        kept.problems.truncate(LockHelper::PROBLEMS_MAX);
+        kept.problems.truncate(KeptLocks::PROBLEMS_MAX);
         *self = Self::Kept(kept);
     }
 }
@@ -117,13 +116,13 @@ impl StorageServerTable {
         found
     }
 
-    /// What the lock helpers of storage servers keep, by name.
-    pub(crate) fn lock_helpers(&self) -> Vec<StorageLockHelper> {
+    /// What is kept on storage servers of locked snapshots, by name.
+    pub(crate) fn all_kept_locks(&self) -> Vec<StorageKeptLocks> {
         let states: Vec<_> =
             self.states.lock().iter().map(|(name, state)| (name.clone(), state.clone())).collect();
         let helpers = states.into_iter().filter_map(|(storage, state)| {
-            let kept = state.lock().lock_helper()?;
-            Some(StorageLockHelper { storage, kept })
+            let kept = state.lock().kept_locks()?;
+            Some(StorageKeptLocks { storage, kept })
         });
         let mut helpers: Vec<_> = helpers.collect();
         helpers.sort_by(|one, other| one.storage.as_str().cmp(other.storage.as_str()));

@@ -24,7 +24,7 @@ pub(super) fn lock(
         let files =
             copy::locked_files(source, &storage, watch).map_err(|error| error.to_string())?;
         let lost = files.lost_pages;
-        let options = LockOptions::exact(mode(object_lock));
+        let options = LockOptions::exact(lock_mode(object_lock));
         let locked = target.lock_objects(&files.files, options, &|| !watch.goes_on());
         Ok((locked.map_err(|error| error.to_string())?, lost))
     });
@@ -45,7 +45,8 @@ fn note(report: &mut CopyReport, locked: &Locked, lost_pages: u64) {
     };
 }
 
-fn mode(object_lock: ObjectLock) -> LockMode {
+/// How a storage calls it.
+pub(crate) fn lock_mode(object_lock: ObjectLock) -> LockMode {
     match object_lock {
         ObjectLock::Compliance => LockMode::Compliance,
         ObjectLock::Governance => LockMode::Governance,

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left, right};
 use crate::{escape, units};
-use api::status::{Audit as Log, LockHelper, Status as ServerStatus, StorageLockHelper};
+use api::status::{Audit as Log, KeptLocks, Status as ServerStatus, StorageKeptLocks};
 use serde::Serialize;
 
 /// Show server status.
@@ -40,22 +40,25 @@ impl Status {
             format!("authority    {} (SHA-256)", status.ca_fingerprint),
             format!("certificate  valid until {}", when(status.certificate_expires)),
         ];
-        let own = status.lock_helper.as_ref().map(|kept| locks_on_disk(kept, ""));
+        let own = status.kept_locks.as_ref().map(|locks| self::kept(locks, ""));
         lines.extend(own.into_iter().flatten());
-        for StorageLockHelper { storage, kept } in &status.storage_lock_helpers {
-            lines.extend(locks_on_disk(kept, &format!(" of {storage}")));
+        for StorageKeptLocks { storage, kept: locks } in &status.storage_kept_locks {
+            lines.extend(kept(locks, &format!(" of {storage}")));
         }
         lines.iter().try_for_each(|line| context.out.print(&escape::text(line)))?;
         context.out.summary(Code::Complete, &status)
     }
 }
 
-/// What the lock helper `of` a storage server keeps, and what it does not.
-fn locks_on_disk(kept: &LockHelper, of: &str) -> Vec<String> {
-    let files =
-        format!("locks        {} kept by the lock helper{of}", units::many(kept.files, "file"));
-    let problem = |why: &String| format!("  ALARM      locks may not reach the disk{of}: {why}");
-    std::iter::once(files).chain(kept.problems.iter().map(problem)).collect()
+/// What others than the server, or `of` a storage server, keep of locked snapshots, and what they do not.
+fn kept(locks: &KeptLocks, of: &str) -> Vec<String> {
+    let told = |count: Option<u64>, what: &str, by: &str| {
+        count.map(|count| format!("locks        {} kept by {by}{of}", units::many(count, what)))
+    };
+    let files = told(locks.files, "file", "the lock helper");
+    let objects = told(locks.objects, "object", "Object Lock");
+    let problem = |why: &String| format!("  ALARM      what is locked may not be kept{of}: {why}");
+    files.into_iter().chain(objects).chain(locks.problems.iter().map(problem)).collect()
 }
 
 pub(super) fn maybe_bytes(bytes: Option<u64>) -> String {

@@ -1,10 +1,12 @@
 //! Starting the server.
 
 use crate::codes::Code;
+use crate::commands::object_lock::LockModeArg;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use server::Planes;
+use server::securing::Keepers;
 use server_control::Control;
 use server_data::Shared;
 use std::net::SocketAddr;
@@ -32,23 +34,30 @@ pub(crate) struct Start {
     #[arg(long, value_name = "TIME", default_value = "400d", value_parser = crate::time::parse_span)]
     keep_jobs: u64,
     #[command(flatten)]
-    lock_helper: LockHelperAt,
+    keepers: KeepersArgs,
     /// Log level.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
 }
 
-/// The lock helper of this machine.
+/// Who keeps what locked snapshots need from this server.
 #[derive(clap::Args, Debug)]
-pub(crate) struct LockHelperAt {
+pub(crate) struct KeepersArgs {
     /// Socket of the lock helper, which keeps the files of locked snapshots from this server: see `icecore lock-helper`.
     #[arg(long = "lock-helper", value_name = "SOCKET", value_hint = clap::ValueHint::FilePath)]
     lock_helper: Option<PathBuf>,
+    /// Have the storages of pools in buckets lock the objects of locked snapshots, by Object Lock. Who can end such a
+    /// lock early: nobody (compliance), or who may bypass it (governance).
+    #[arg(long, value_name = "MODE", value_enum)]
+    object_lock: Option<LockModeArg>,
 }
 
-impl LockHelperAt {
-    pub(crate) fn socket(&self) -> Option<PathBuf> {
-        self.lock_helper.clone()
+impl KeepersArgs {
+    /// Those that were named, if any.
+    pub(crate) fn keepers(&self) -> Option<Keepers> {
+        let object_lock = self.object_lock.map(LockModeArg::of_api);
+        let keepers = Keepers { lock_helper: self.lock_helper.clone(), object_lock };
+        (!keepers.is_empty()).then_some(keepers)
     }
 }
 
@@ -83,8 +92,8 @@ impl Start {
         context.out.flush()?;
         let mut planes = Planes::join(control.clone())
             .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
-        if let Some(socket) = self.lock_helper.socket() {
-            planes = planes.with_lock_helper(socket);
+        if let Some(keepers) = self.keepers.keepers() {
+            planes = planes.with_keepers(&keepers);
         }
         tokio::select! {
             () = planes.run(listener) => {}

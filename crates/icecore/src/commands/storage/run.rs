@@ -2,7 +2,7 @@
 
 use super::control_server::Asking;
 use crate::codes::Code;
-use crate::commands::server::run::{LockHelperAt, THREADS_WITHIN, asked_to_stop, begin_log, stop};
+use crate::commands::server::run::{KeepersArgs, THREADS_WITHIN, asked_to_stop, begin_log, stop};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use access::LiveIdentity;
@@ -30,7 +30,7 @@ pub(crate) struct Start {
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     socket_buffer: Option<u64>,
     #[command(flatten)]
-    lock_helper: LockHelperAt,
+    keepers: KeepersArgs,
     /// Log level.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = ["error", "warn", "info", "debug"])]
     log: String,
@@ -77,9 +77,9 @@ impl Start {
             .map_err(|error| Failure::new(Code::Failed, format!("receipts: {error}")))?;
         let tls = kept.tls()?;
         let securing = self
-            .lock_helper
-            .socket()
-            .map(|socket| Arc::new(storage_server.securing(socket, &shared)));
+            .keepers
+            .keepers()
+            .map(|keepers| Arc::new(storage_server.securing(&keepers, &shared)));
         let listening = Listening { listener, tls, shared: shared.clone(), http: no_http() };
         let refused = tokio::select! {
             () = listen::run(listening) => None,
