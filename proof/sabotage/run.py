@@ -39,6 +39,15 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a pool of a storage server that is read-only takes no writes of the control server": (
+        "crates/server-data/src/upkeep.rs", "permitted(asked.read_only.cloned(), work)", "permitted({ let _ = asked.read_only; None }, work)",
+        test("server-data", "in_a_pool_that_is_read_only_nothing_is_freed")),
+    "a pool whose state nobody knows is used for nothing": (
+        "crates/server/src/storage_server/pools.rs", "            PoolState::Offline\n        })", "            PoolState::Online\n        })",
+        test("server", "a_state_says_what_a_pool_is_used_for")),
+    "a pool that is there is not lost": (
+        "crates/server-contract/src/pool/states.rs", '(Ok(()), true) => return Err(refused(data, name, "it is there, so it is not lost")),', "(Ok(()), true) => {}",
+        test("server", "only_a_pool_without_domains_or_one_that_is_lost_is_removed")),
     "a server locks what lies in its buckets": (
         "crates/server/src/securing.rs", "return buckets.secure(folder, &self.locked(folder)?);", "let _ = buckets; return Ok(Kept::default());",
         test("icecore", "locks_of_a_policy_reach_the_bucket_of_a_pool")),
@@ -96,10 +105,10 @@ SABOTAGES = {
         "crates/object-storage/src/credential_process.rs", "if is_ending(&known, Timestamp::now()) {", "if false {",
         test("object-storage", "credentials_are_renewed")),
     "a domain of a pool that is away is made nowhere else": (
-        "crates/server/src/storage_server/pools.rs", "(None, _, Some(away)) => (*away).clone(),", "(None, _, Some(away)) if away.is_none() => None,\n            (None, _, Some(_)) => self.choose(&there, domain),",
+        "crates/server/src/storage_server/pools.rs", "(None, _, None, Some(away)) => (*away).clone(),", "(None, _, None, Some(away)) if away.is_none() => None,\n            (None, _, None, Some(_)) => self.choose(&there, domain)?,",
         test("server", "while_a_pool_is_away_a_domain")),
     "a domain in two pools of a storage server is used by nobody": (
-        "crates/server/src/storage_server/pools.rs", "            (Some(one), Some(other), _) => return Err(self.twice(domain, [one, other])),\n", "            (Some(one), Some(other), _) if one == other => return Err(self.twice(domain, [one, other])),\n            (Some(one), Some(_), _) => (*one).clone(),\n",
+        "crates/server/src/storage_server/pools.rs", "            (Some(one), Some(other), ..) => return Err(self.twice(domain, [one, other])),\n", "            (Some(one), Some(other), ..) if one == other => return Err(self.twice(domain, [one, other])),\n            (Some(one), Some(_), ..) => (*one).clone(),\n",
         test("server", "a_domain_that_lies_in_two_pools_is_used")),
     "files of another repository do not count as copied": (
         "crates/server-contract/src/pool/moves.rs", "if unfinished.exists() && copied_id(unfinished)?.as_deref() != Some(id) {",

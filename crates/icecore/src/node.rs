@@ -110,6 +110,17 @@ impl Node {
         named.filter(|name| *name != self.identity.agent.domain.to_string())
     }
 
+    /// A first backup has its repository already, or makes it: for a backup, one that is missing is lost.
+    fn with_advice(&self, failure: Failure, purpose: Purpose) -> Failure {
+        if failure.code != Code::NoRepository || purpose != Purpose::Backup {
+            return failure;
+        }
+        let (node, domain) = (&self.identity.agent.node, &self.identity.agent.domain);
+        failure.hint(format!(
+            "It was deleted, or its disk is lost: ask the administrator of the server. To begin anew, there: icecore server remove {node} && icecore server remove-domain {domain} && icecore server token {node}; here: icecore agent enroll --replace URL TOKEN"
+        ))
+    }
+
     /// Opens the repository on the server.
     pub(crate) fn open(&self, caller: &Caller<'_>, purpose: Purpose) -> Result<Opened> {
         let endpoint = self.endpoint(caller, purpose)?;
@@ -127,7 +138,8 @@ impl Node {
             }
             _ => Remote::connect(&endpoint, purpose),
         };
-        let remote = remote.map_err(pipeline::Error::Repository).map_err(failed)?;
+        let remote = remote.map_err(pipeline::Error::Repository).map_err(failed);
+        let remote = remote.map_err(|failure| self.with_advice(failure, purpose))?;
         tell_limits(&remote, caller.out);
         let repository = match &secret {
             Own::Key(secret) => {

@@ -21,6 +21,7 @@
 
 use crate::{Error, Result, pool};
 use api::Name;
+use api::pools::PoolState;
 use repository::storage::StorageError;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::{self, File, OpenOptions};
@@ -147,6 +148,31 @@ impl Folder {
     /// [`Error::File`].
     pub fn further_pools(&self) -> Result<Vec<Name>> {
         pool::further(&self.path)
+    }
+
+    /// What a pool of a storage server is used for; the first one has no name.
+    ///
+    /// # Errors
+    /// [`Error::File`], also when nobody knows any more what it was.
+    pub fn pool_state(&self, pool: Option<&Name>) -> Result<PoolState> {
+        pool::state(&self.path, pool)
+    }
+
+    /// Changes what a pool of a storage server is used for, durably.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when there is no such pool, [`Error::File`].
+    pub fn set_pool_state(&self, pool: Option<&Name>, state: PoolState) -> Result<()> {
+        pool::set_state(&self.path, pool, state)
+    }
+
+    /// Forgets a further pool: one that is there and has no domains, or, if somebody says that it `is_lost`, one that is
+    /// not there.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] when it is not so, or there is no such pool; [`Error::File`].
+    pub fn remove_pool(&self, name: &Name, is_lost: bool) -> Result<()> {
+        pool::remove(&self.path, name, is_lost)
     }
 
     /// Where a pool has a domain still; a bucket is asked.

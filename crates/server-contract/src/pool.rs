@@ -22,6 +22,7 @@ mod linked;
 mod memory;
 pub mod moves;
 mod places;
+mod states;
 
 use crate::{Error, Result};
 pub(crate) use answering::Answering;
@@ -40,6 +41,7 @@ use repository::local::LocalStorage;
 use repository::local::superblock::Superblock;
 use repository::storage::{StorageError, StorageResult};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+pub(crate) use states::{remove, set_state, state};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

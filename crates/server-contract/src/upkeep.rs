@@ -1,5 +1,6 @@
 //! Upkeep of repositories: what the control plane decides, and the holder of their leases does.
 
+use crate::access_control::Refusal;
 use api::upkeep::{
     CheckReport, CopyForget, CopyKeep, CopyOnly, CopyReport, ObjectLock, ReclaimReport, UpkeepEnd,
     UpkeepWork,
@@ -14,6 +15,20 @@ pub struct OwnSecret<'a>(pub &'a [u8; 32]);
 impl std::fmt::Debug for OwnSecret<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("OwnSecret")
+    }
+}
+
+/// What of the work may be done: in a pool that is read-only nothing is freed, and nothing healed.
+///
+/// # Errors
+/// Why the pool is `read_only`, if nothing of the work may be done.
+pub fn permitted(read_only: Option<Refusal>, work: UpkeepWork) -> Result<UpkeepWork, Refusal> {
+    match (read_only, work) {
+        (Some(refusal), UpkeepWork::Reclaim { .. }) => Err(refusal),
+        (Some(_), UpkeepWork::Check { sample_percent, position, bytes_per_sec, .. }) => {
+            Ok(UpkeepWork::Check { sample_percent, position, bytes_per_sec, copies: Vec::new() })
+        }
+        (_, work) => Ok(work),
     }
 }
 

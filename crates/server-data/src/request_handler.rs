@@ -20,6 +20,7 @@ use repository::keys::Keys;
 use server_contract::access_control::{Access, JobNo, JobStatus};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use writing::is_writable;
 pub(super) use writing::session_record;
 
 /// Send window of one stream: what a gigabit link carries in a quarter of a second.
@@ -158,7 +159,8 @@ impl RequestHandler {
 
     /// Does what only the control server may request.
     fn administer(&self, work: impl FnOnce(&Domain) -> repository::Result<()>) -> Answer {
-        let (_, domain) = self.administered()?;
+        let (access, domain) = self.administered()?;
+        is_writable(access)?;
         work(domain).map_err(|error| faults::of_engine(&error))?;
         Ok(Some(Packet::Done {}))
     }
@@ -172,7 +174,8 @@ impl RequestHandler {
     }
 
     fn expire(&self, expiry: &[u8]) -> Answer {
-        let (_, domain) = self.administered()?;
+        let (access, domain) = self.administered()?;
+        is_writable(access)?;
         expiry::carry_out(domain, expiry).map(Some)
     }
 
@@ -191,7 +194,8 @@ impl RequestHandler {
 
     fn upkeep(&self, job: JobNo, goes_on: bool, request: &[u8]) -> Answer {
         let (access, _) = self.administered()?;
-        let asked = Asked { folder: &access.path, job, goes_on };
+        let read_only = access.read_only.as_ref();
+        let asked = Asked { folder: &access.path, read_only, job, goes_on };
         self.shared.upkeep.ask(&asked, request).map(Some)
     }
 

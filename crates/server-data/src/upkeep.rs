@@ -12,8 +12,8 @@ use protocol::Packet;
 use protocol::limits::JSON_BYTES_MAX;
 use repository::watch::Watch;
 use rustc_hash::FxHashMap;
-use server_contract::access_control::JobNo;
-use server_contract::upkeep::{DomainUpkeep, carried_out};
+use server_contract::access_control::{JobNo, Refusal};
+use server_contract::upkeep::{DomainUpkeep, carried_out, permitted};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ const JOBS_MAX: usize = 4;
 pub(super) struct Asked<'a> {
     /// The folder of the domain.
     pub(super) folder: &'a Path,
+    /// Why nothing may be written in its pool.
+    pub(super) read_only: Option<&'a Refusal>,
     /// Number of the job there.
     pub(super) job: JobNo,
     /// Whether it is to go on.
@@ -72,6 +74,8 @@ impl UpkeepJobs {
         if all.values().filter(|job| !job.has_ended()).count() >= JOBS_MAX {
             return Err(faults::upkeep_busy(&format!("upkeep runs {JOBS_MAX} jobs here already")));
         }
+        let work = permitted(asked.read_only.cloned(), work);
+        let work = work.map_err(|refusal| faults::of_refusal(&refusal))?;
         let job = self.begin(asked, work)?;
         all.insert(asked.folder.to_owned(), job.clone());
         Ok(job)
@@ -240,7 +244,7 @@ mod tests {
         }
 
         fn ask(&self, folder: &str, job: JobNo, goes_on: bool) -> Result<UpkeepProgress, Packet> {
-            let asked = Asked { folder: Path::new(folder), job, goes_on };
+            let asked = Asked { folder: Path::new(folder), read_only: None, job, goes_on };
             let Packet::UpkeepStatus { status } = self.0.ask(&asked, REQUEST)? else { panic!() };
             Ok(serde_json::from_slice(&status).unwrap())
         }
@@ -304,13 +308,24 @@ mod tests {
     }
 
     #[test]
+    fn in_a_pool_that_is_read_only_nothing_is_freed() {
+        let rig = Rig::new();
+        let refusal = Refusal::new("the pool is read-only", "");
+        let asked =
+            Asked { folder: Path::new("web"), read_only: Some(&refusal), job: 1, goes_on: true };
+        let refused = rig.0.ask(&asked, REQUEST).unwrap_err();
+        assert!(format!("{refused:?}").contains("the pool is read-only"), "{refused:?}");
+        assert_eq!(rig.begun(), 0);
+    }
+
+    #[test]
     fn jobs_are_few_and_what_makes_no_sense_is_refused() {
         let rig = Rig::new();
         let folders: Vec<_> = (0..JOBS_MAX).map(|at| format!("domain {at}")).collect();
         folders.iter().for_each(|folder| drop(rig.ask(folder, 1, true).unwrap()));
         assert!(rig.ask("one more", 1, true).is_err());
         folders.iter().for_each(|folder| drop(rig.ask(folder, 1, false).unwrap()));
-        let asked = Asked { folder: Path::new("web"), job: 1, goes_on: true };
+        let asked = Asked { folder: Path::new("web"), read_only: None, job: 1, goes_on: true };
         for request in [&b"{}"[..], b"", br#"{"task":"erase"}"#] {
             assert!(rig.0.ask(&asked, request).is_err());
         }

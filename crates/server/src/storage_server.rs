@@ -29,7 +29,7 @@ use granted_readers::GrantedReaders;
 use ids::KeyId;
 use jobs::Jobs;
 use parking_lot::Mutex;
-use pools::Pools;
+use pools::{DomainPlace, Pools};
 use query_limiter::QueryLimiter;
 use quotas::Quotas;
 use serde::Serialize;
@@ -237,7 +237,7 @@ impl StorageServer {
             .query_for_node("/storage-server/access", &asked)
             .map_err(|error| refusal(&error))?;
         self.readers.granted(&GrantedReader { node: asked.node, domain: given.domain.clone() });
-        let path = self.pools.folder_of(&given.domain)?;
+        let DomainPlace { folder: path, read_only } = self.pools.place_of(&given.domain)?;
         let is_made = server_contract::config(&path).is_ok_and(|config| config.is_some());
         Ok(Access {
             domain: given.domain.to_string(),
@@ -247,7 +247,7 @@ impl StorageServer {
             may_init: given.may_init && !is_made,
             key: given.key.as_deref().and_then(KeyId::from_hex).map(|id| id.0),
             settings: Some(given.settings),
-            read_only: None,
+            read_only,
             copies: given.copies,
         })
     }
@@ -257,10 +257,10 @@ impl StorageServer {
         let domain =
             domain.ok_or_else(|| Refusal::new("the control server must name a domain", ""));
         let domain = name(domain?)?;
-        let path = self.pools.folder_of(&domain)?;
+        let DomainPlace { folder: path, read_only } = self.pools.place_of(&domain)?;
         let (may_write, may_read, may_init) = (false, true, true);
         let domain = domain.to_string();
-        let (key, settings, read_only, copies) = Default::default();
+        let (key, settings, copies) = Default::default();
         Ok(Access { domain, path, may_write, may_read, may_init, key, settings, read_only, copies })
     }
 }

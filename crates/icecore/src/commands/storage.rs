@@ -126,9 +126,12 @@ impl Storage {
                 self.show(context)
             }
             Some(Action::Status) => self.show(context),
-            Some(Action::Check(check)) => keyless::check(context, &self.folder(&check.domain)?),
+            Some(Action::Check(check)) => {
+                keyless::check(context, &self.folder(&check.domain, false)?)
+            }
             Some(Action::Reclaim(reclaim)) => {
-                reclaim.how.run(context, &self.folder(&reclaim.domain)?)
+                let writes = !reclaim.how.dry_run;
+                reclaim.how.run(context, &self.folder(&reclaim.domain, writes)?)
             }
             Some(Action::Pool(pool)) => pool.run(&self.data(), context),
         }
@@ -139,9 +142,9 @@ impl Storage {
         given.unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
     }
 
-    /// Where the repository of a domain lies.
-    fn folder(&self, domain: &Name) -> Result<PathBuf> {
-        let folder = pool::folder_of(&self.data(), domain)?;
+    /// Where the repository of a domain lies, if the state of its pool lets one read or write there.
+    fn folder(&self, domain: &Name, writes: bool) -> Result<PathBuf> {
+        let folder = pool::folder_of(&self.data(), domain, writes)?;
         if folder.is_dir() {
             return Ok(folder);
         }

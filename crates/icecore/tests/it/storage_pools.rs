@@ -103,6 +103,65 @@ fn a_further_pool_of_a_machine_that_is_gone_is_used_by_the_next_one() {
 }
 
 #[test]
+fn the_pools_of_a_storage_server_are_used_for_what_their_states_say() {
+    let site = site();
+    let set = |name: &str, state: &str| pool(&site, &["state", name, state]).ends(0).text();
+    assert!(set("second", "read-only").contains("read-only"));
+    restores(&site, "web");
+    let refused = backup(&site, "web");
+    assert!(
+        refused.code != 0 && refused.stderr.contains("pool state second online"),
+        "{refused:?}"
+    );
+    backup(&site, "db").ends(0);
+    let here = |word: &str| site.here(&["storage", "--data", &site.folder("disk"), word, "web"]);
+    assert!(here("reclaim").ends(13).stderr.contains("icecore storage pool state second online"));
+    here("check").ends(0);
+    set("second", "offline");
+    let refused = site.node("web", &["snapshots"]);
+    assert!(refused.code != 0 && refused.stderr.contains("offline"), "{refused:?}");
+    restores(&site, "db");
+    set("main", "draining");
+    set("second", "draining");
+    let [url, token] = site.token(&["new", "--on", "disk"]);
+    let enroll = ["agent", "enroll", &url, &token];
+    let refused = site.node("new", &enroll);
+    assert!(refused.code != 0 && refused.stderr.contains("takes new domains"), "{refused:?}");
+    backup(&site, "web").ends(0);
+    set("second", "online");
+    site.node("new", &enroll).ends(0);
+    backup(&site, "new").ends(0);
+    assert_eq!(listed(&site, "second").0, ["new", "web"]);
+    let refused = pool(&site, &["state", "third", "online"]).ends(2);
+    assert!(refused.stderr.contains("icecore storage pool list"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_pool_that_is_lost_is_removed_and_its_nodes_begin_anew() {
+    let site = site();
+    let refused = pool(&site, &["remove", "second"]).ends(2);
+    assert!(refused.stderr.contains("it has domains"), "{}", refused.stderr);
+    pool(&site, &["remove", "main"]).ends(2);
+    fs::remove_dir_all(site.machine.path("second")).unwrap();
+    site.node("web", &["snapshots"]).ends(16);
+    let refused = pool(&site, &["remove", "second"]).ends(2);
+    assert!(refused.stderr.contains("--lost"), "{}", refused.stderr);
+    pool(&site, &["remove", "second", "--lost"]).ends(0);
+    site.enroll("new", &[]);
+    backup(&site, "new").ends(0);
+    // As the error says.
+    let refused = backup(&site, "web").ends(10).stderr;
+    for words in [["remove", "web"], ["remove-domain", "web"]] {
+        assert!(refused.contains(&words.join(" ")), "{refused}");
+        site.govern(&words).ends(0);
+    }
+    let [url, token] = site.token(&["web", "--on", "disk"]);
+    site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
+    backup(&site, "web").ends(0);
+    restores(&site, "web");
+}
+
+#[test]
 fn what_is_no_pool_of_this_machine_is_refused() {
     let site = site();
     let add = |words: &[&str]| pool(&site, &[&["add"], words].concat());

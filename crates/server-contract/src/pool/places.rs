@@ -28,9 +28,9 @@ pub const MAIN: &str = "main";
 /// The folder of the first pool: no other one has this name, so that paths tell them apart.
 pub const NAME_TAKEN: &str = "pool";
 /// Links to further pools.
-const LINKS: &str = "pools";
+pub(super) const LINKS: &str = "pools";
 /// What is remembered of them.
-const MEMORIES: &str = "pool-ids";
+pub(super) const MEMORIES: &str = "pool-ids";
 
 /// How often a pool is tried that cannot be used: each try writes what is remembered of it.
 const TRIED_EVERY: Duration = Duration::from_secs(10);
@@ -109,9 +109,17 @@ impl PoolPaths {
     pub(super) fn accept(&self) -> String {
         match self.pool.file_name().filter(|_| !self.is_first()) {
             Some(name) => {
-                format!("icecore server pool add {} DIR --accept", name.to_string_lossy())
+                format!("{} {} DIR --accept", self.add_command(), name.to_string_lossy())
             }
             None => format!("icecore pool accept {}", self.data.display()),
+        }
+    }
+
+    /// The command that adds a further pool.
+    fn add_command(&self) -> &'static str {
+        match self.data.join(super::ENROLLED).exists() {
+            true => "icecore storage pool add",
+            false => "icecore server pool add",
         }
     }
 
@@ -232,7 +240,9 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
     };
     let found = superblock(&new)?;
     let is_half_made = known.as_ref().is_some_and(|known| is_half_added(&place, &new, known));
-    may_take(name, found.as_ref(), known.as_ref(), is_half_made, accept).map_err(refused)?;
+    let may =
+        may_take((name, place.add_command()), found.as_ref(), known.as_ref(), is_half_made, accept);
+    may.map_err(refused)?;
     if let (Placement::Bucket(bucket), None) = (&new.placement, &found) {
         bucket::probe(bucket).map_err(|error| refused(error.source.to_string()))?;
     }
@@ -304,7 +314,7 @@ fn buckets_lie_apart(
 
 /// Why a directory with the superblock `found` does not become the pool `name`, of which `known` is remembered.
 fn may_take(
-    name: &Name,
+    (name, command): (&Name, &str),
     found: Option<&Superblock>,
     known: Option<&Memory>,
     is_half_made: bool,
@@ -314,7 +324,7 @@ fn may_take(
         (Some(found), Some(known)) if found.id == known.superblock.id => Ok(()),
         (Some(_), _) if accept => Ok(()),
         (Some(_), _) => Err(format!(
-            "it is another pool already; if it is the right one: icecore server pool add {name} DIR --accept"
+            "it is another pool already; if it is the right one: {command} {name} DIR --accept"
         )),
         (None, _) if accept => Err("it has no superblock, so it is no pool".to_owned()),
         (None, None) => Ok(()),

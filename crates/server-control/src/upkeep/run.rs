@@ -201,18 +201,12 @@ fn own_secret(upkeep: &Upkeep, domain: &str) -> Result<Option<Zeroizing<[u8; 32]
     }
 }
 
-/// What of the work may be done: in a pool that is read-only nothing is freed, and nothing healed.
+/// What of the work may be done in the pool of the domain.
 fn permitted(upkeep: &Upkeep, domain: &str, work: UpkeepWork) -> Result<UpkeepWork> {
     let known = upkeep.catalog.domain(&crate::error::parse_name(domain)?)?;
     let place = known.map(|known| upkeep.repositories.place_of(&known)).transpose()?;
     let read_only = place.and_then(|place| place.read_only);
-    match (read_only, work) {
-        (Some(refusal), UpkeepWork::Reclaim { .. }) => Err(refusal.into()),
-        (Some(_), UpkeepWork::Check { sample_percent, position, bytes_per_sec, .. }) => {
-            Ok(UpkeepWork::Check { sample_percent, position, bytes_per_sec, copies: Vec::new() })
-        }
-        (_, work) => Ok(work),
-    }
+    Ok(server_contract::upkeep::permitted(read_only, work)?)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! is in none of the others may lie there, and nobody makes it again elsewhere.
 
 use api::Name;
+use api::pools::PoolState;
 use parking_lot::Mutex;
 use server_contract::access_control::Refusal;
 use server_contract::folder::Folder;
@@ -15,6 +16,13 @@ use std::path::PathBuf;
 
 /// A pool by its name; the first one has none.
 type Pool = Option<Name>;
+
+/// Where a domain lies.
+pub(super) struct DomainPlace {
+    pub(super) folder: PathBuf,
+    /// Why nothing may be written there.
+    pub(super) read_only: Option<Refusal>,
+}
 
 /// The pools of a storage server.
 pub(super) struct Pools {
@@ -30,34 +38,58 @@ impl Pools {
         Self { folder, chosen: Mutex::default(), away: Mutex::default() }
     }
 
-    /// The directory of the domain in its pool. Where it may lie in a pool that is not there, the directory in that
-    /// one: whoever opens it is told.
+    /// The directory of the domain in its pool.
     ///
     /// # Errors
-    /// [`Refusal`] when it lies in two pools.
+    /// Those of [`Pools::place_of`].
     pub(super) fn folder_of(&self, domain: &Name) -> Result<PathBuf, Refusal> {
+        self.place_of(domain).map(|place| place.folder)
+    }
+
+    /// Where the domain lies, or will lie. Where it may lie in a pool that is not there, in that one: whoever opens it
+    /// is told.
+    ///
+    /// # Errors
+    /// [`Refusal`] when it lies in two pools, when it may lie in one that is offline, and when it is new and no pool
+    /// takes new domains.
+    pub(super) fn place_of(&self, domain: &Name) -> Result<DomainPlace, Refusal> {
         let all = self.all();
-        let (there, away): (Vec<_>, Vec<_>) = all.iter().partition(|pool| self.is_there(pool));
+        let (offline, looked_at): (Vec<_>, Vec<_>) =
+            all.iter().partition(|pool| self.state(pool) == PoolState::Offline);
+        let (there, away): (Vec<_>, Vec<_>) =
+            looked_at.into_iter().partition(|pool| self.is_there(pool));
         let lies_in = |pool: &&&Pool| self.folder.domain(pool.as_ref(), domain).exists();
         let mut found = there.iter().filter(lies_in);
-        let pool = match (found.next(), found.next(), away.first()) {
-            (Some(one), Some(other), _) => return Err(self.twice(domain, [one, other])),
-            (Some(one), None, _) => (*one).clone(),
-            (None, _, Some(away)) => (*away).clone(),
-            (None, _, None) => self.choose(&there, domain),
+        let pool = match (found.next(), found.next(), offline.first(), away.first()) {
+            (Some(one), Some(other), ..) => return Err(self.twice(domain, [one, other])),
+            (Some(one), None, ..) => (*one).clone(),
+            (None, _, Some(offline), _) => return Err(is_offline(offline, domain)),
+            (None, _, None, Some(away)) => (*away).clone(),
+            (None, _, None, None) => self.choose(&there, domain)?,
         };
-        Ok(self.folder.domain(pool.as_ref(), domain))
+        let read_only = (self.state(&pool) == PoolState::ReadOnly).then(|| is_read_only(&pool));
+        Ok(DomainPlace { folder: self.folder.domain(pool.as_ref(), domain), read_only })
+    }
+
+    /// What it is used for. Where nobody knows it any more, for nothing.
+    fn state(&self, pool: &Pool) -> PoolState {
+        self.folder.pool_state(pool.as_ref()).unwrap_or_else(|error| {
+            tracing::error!(%error, pool = name_of(pool), "the state of the pool cannot be read");
+            PoolState::Offline
+        })
     }
 
     /// The pool for a new domain: two that make it at once have to choose the same one.
-    fn choose(&self, there: &[&Pool], domain: &Name) -> Pool {
+    fn choose(&self, there: &[&Pool], domain: &Name) -> Result<Pool, Refusal> {
+        let takes_new = |pool: &&&Pool| self.state(pool) == PoolState::Online;
+        let online: Vec<_> = there.iter().filter(takes_new).copied().collect();
         let mut chosen = self.chosen.lock();
-        if let Some(pool) = chosen.get(domain).filter(|pool| there.contains(pool)) {
-            return pool.clone();
+        if let Some(pool) = chosen.get(domain).filter(|pool| online.contains(pool)) {
+            return Ok(pool.clone());
         }
-        let pool = self.roomiest(there);
+        let pool = self.roomiest(&online).ok_or_else(none_takes_new)?.clone();
         chosen.insert(domain.clone(), pool.clone());
-        pool
+        Ok(pool)
     }
 
     /// The directories of all domains. What is no repository has no locks either.
@@ -68,12 +100,13 @@ impl Pools {
         entries.flatten().map(|entry| entry.path()).collect()
     }
 
-    /// Free and all bytes of the pools that are there; two on one file system count once.
+    /// Free and all bytes of the pools that are there and take new domains; two on one file system count once.
     pub(super) fn room(&self) -> [u64; 2] {
         let mut devices = BTreeSet::new();
         let metadata = |pool: &Pool| std::fs::metadata(self.folder.pool(pool.as_ref())).ok();
         let device = |pool: &Pool| metadata(pool).map(|metadata| metadata.dev());
-        let there = self.all().into_iter().filter(|pool| self.is_there(pool));
+        let is_counted = |pool: &Pool| self.state(pool) == PoolState::Online && self.is_there(pool);
+        let there = self.all().into_iter().filter(is_counted);
         let apart = there.filter(|pool| device(pool).is_none_or(|device| devices.insert(device)));
         let sum = |[free, total]: [u64; 2], pool: Pool| {
             let [more, size] = self.folder.room(pool.as_ref());
@@ -91,7 +124,7 @@ impl Pools {
 
     /// Whether it can be looked into, and nobody else uses it. The log has it when that changes.
     fn is_there(&self, pool: &Pool) -> bool {
-        let name = pool.as_ref().map_or(MAIN, Name::as_str);
+        let name = name_of(pool);
         match (self.usable(pool.as_ref()), &mut *self.away.lock()) {
             (Ok(()), away) => {
                 if away.remove(pool) {
@@ -113,14 +146,13 @@ impl Pools {
         self.folder.verify_pool(pool).map_err(|error| error.to_string())
     }
 
-    /// Of two with the same room the first one.
-    fn roomiest(&self, pools: &[&Pool]) -> Pool {
-        let room = |pool: &&Pool| {
+    /// Of two with the same room the first one. One of which nobody knows the room, as in a bucket, comes last.
+    fn roomiest<'a>(&self, pools: &[&'a Pool]) -> Option<&'a Pool> {
+        let room = |pool: &Pool| {
             let pool = pool.as_ref();
             self.folder.room(pool)[0].filter(|_| self.folder.has_inodes(pool))
         };
-        let roomiest = pools.iter().rev().filter_map(|pool| Some((room(pool)?, pool)));
-        roomiest.max_by_key(|(free, _)| *free).and_then(|(_, pool)| (*pool).clone())
+        pools.iter().rev().copied().max_by_key(|pool| room(pool))
     }
 
     fn twice(&self, domain: &Name, pools: [&Pool; 2]) -> Refusal {
@@ -132,6 +164,32 @@ impl Pools {
         );
         Refusal::new(message, "Move the directory that is not the right one out of its pool.")
     }
+}
+
+fn name_of(pool: &Pool) -> &str {
+    pool.as_ref().map_or(MAIN, Name::as_str)
+}
+
+fn online(pool: &Pool) -> String {
+    format!("On the storage server: icecore storage pool state {} online", name_of(pool))
+}
+
+fn is_offline(pool: &Pool, domain: &Name) -> Refusal {
+    let name = name_of(pool);
+    let message = format!(
+        "the pool '{name}' of the storage server is offline, and the domain '{domain}' is in no other one"
+    );
+    Refusal::new(message, online(pool))
+}
+
+fn is_read_only(pool: &Pool) -> Refusal {
+    let message = format!("the pool '{}' of the storage server is read-only", name_of(pool));
+    Refusal::new(message, online(pool))
+}
+
+fn none_takes_new() -> Refusal {
+    let hint = "On the storage server: icecore storage pool list, and: icecore storage pool state NAME online";
+    Refusal::new("no pool of the storage server takes new domains", hint)
 }
 
 #[cfg(test)]
@@ -239,5 +297,64 @@ mod tests {
         rig.add("third");
         assert_eq!(rig.pools.room()[1], total);
         assert!(total > 0);
+    }
+
+    #[test]
+    fn a_state_says_what_a_pool_is_used_for() {
+        let rig = Rig::new();
+        let set = |pool: Option<&str>, state| {
+            let pool = pool.map(name);
+            rig.pools.folder.set_pool_state(pool.as_ref(), state).unwrap();
+        };
+        let refused = |domain: &str| match rig.pools.place_of(&name(domain)) {
+            Ok(place) => place.read_only.map(|why| why.message).unwrap_or_default(),
+            Err(why) => why.message,
+        };
+        rig.has("data/pool", "web");
+        rig.has("second", "db");
+        set(None, PoolState::Draining);
+        assert_eq!(rig.of("new"), rig.path("second/domains/new"));
+        assert_eq!((refused("web"), refused("db")), Default::default());
+        set(Some("second"), PoolState::ReadOnly);
+        assert!(refused("other").contains("no pool of the storage server takes new domains"));
+        assert!(refused("db").contains("'second' of the storage server is read-only"));
+        assert_eq!((rig.pools.room(), refused("web")), ([0, 0], String::new()));
+        set(None, PoolState::Online);
+        // It was chosen before it was read-only, and nothing lies there.
+        assert_eq!(rig.of("new"), rig.path("data/pool/domains/new"));
+        set(Some("second"), PoolState::Offline);
+        for domain in ["db", "another"] {
+            assert!(refused(domain).contains("'second' of the storage server is offline"));
+        }
+        assert_eq!(refused("web"), "");
+        let states = rig.path("data/pool-states");
+        fs::write(states.join("second"), "onl").unwrap();
+        assert!(refused("db").contains("offline"), "nobody knows what it was");
+        fs::remove_file(states.join("second")).unwrap();
+        assert_eq!(rig.of("db"), rig.path("second/domains/db"));
+    }
+
+    #[test]
+    fn only_a_pool_without_domains_or_one_that_is_lost_is_removed() {
+        let rig = Rig::new();
+        let remove = |is_lost| match rig.pools.folder.remove_pool(&name("second"), is_lost) {
+            Ok(()) => String::new(),
+            Err(why) => why.to_string(),
+        };
+        rig.has("second", "db");
+        assert!(remove(false).contains("it has domains"));
+        assert!(remove(true).contains("it is there, so it is not lost"));
+        fs::rename(rig.path("second"), rig.path("away")).unwrap();
+        assert_ne!(remove(false), "");
+        let may_lie = rig.pools.folder_of(&name("new")).unwrap();
+        assert!(may_lie.ends_with("pools/second/domains/new"), "{}", may_lie.display());
+        rig.pools.folder.set_pool_state(Some(&name("second")), PoolState::Draining).unwrap();
+        assert_eq!(remove(true), "");
+        assert_eq!(rig.of("new"), rig.path("data/pool/domains/new"));
+        assert!(remove(true).contains("there is no such pool"));
+        // Another one of this name has nothing of it.
+        rig.add("second");
+        assert_eq!(rig.pools.folder.pool_state(Some(&name("second"))).unwrap(), PoolState::Online);
+        assert_eq!(remove(false), "");
     }
 }

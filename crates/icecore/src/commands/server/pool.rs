@@ -71,7 +71,7 @@ struct SetState {
     name: Name,
     /// What for.
     #[arg(value_name = "STATE", value_enum)]
-    state: State,
+    state: StateArg,
 }
 
 /// Move a domain to another pool, while nodes use it.
@@ -99,8 +99,9 @@ struct Move {
     limit: Option<u64>,
 }
 
+/// What a pool is used for.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum State {
+pub(crate) enum StateArg {
     /// Everything.
     Online,
     /// Restores and checks: nothing is written.
@@ -138,14 +139,19 @@ impl Add {
 
 impl SetState {
     fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let state = match self.state {
-            State::Online => PoolState::Online,
-            State::ReadOnly => PoolState::ReadOnly,
-            State::Draining => PoolState::Draining,
-            State::Offline => PoolState::Offline,
-        };
-        let path = format!("/pools/{}/state", self.name);
+        let (path, state) = (format!("/pools/{}/state", self.name), self.state.of_api());
         shown(&reach.post(&path, &SetPoolState { state })?, context)
+    }
+}
+
+impl StateArg {
+    pub(crate) fn of_api(self) -> PoolState {
+        match self {
+            Self::Online => PoolState::Online,
+            Self::ReadOnly => PoolState::ReadOnly,
+            Self::Draining => PoolState::Draining,
+            Self::Offline => PoolState::Offline,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `icecore storage pool`.
 
 use crate::codes::Code;
-use crate::commands::server::pool::table;
+use crate::commands::server::pool::{StateArg, table};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use api::Name;
@@ -11,13 +11,15 @@ use server_contract::folder::Folder;
 use server_contract::pool::MAIN;
 use std::path::{Path, PathBuf};
 
-/// Add pools to this storage server, and list them.
+const ALL_OF_THEM: &str = "All of them: icecore storage pool list";
+
+/// Add pools to this storage server, say what each is used for, and remove them.
 ///
 /// A pool is a directory for the repositories of domains. The first one, `main`, was chosen when the machine was
 /// enrolled. A new domain goes to the pool with the most free bytes, and stays there.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore storage pool add second /mnt/second\n  icecore storage pool list\n\nThe storage server can be running or not."
+    after_help = "Examples:\n  icecore storage pool add second /mnt/second\n  icecore storage pool list\n  icecore storage pool state second draining\n\nThe storage server can be running or not."
 )]
 pub(super) struct PoolArgs {
     #[command(subcommand)]
@@ -27,9 +29,11 @@ pub(super) struct PoolArgs {
 #[derive(clap::Subcommand, Debug)]
 enum Action {
     Add(Add),
-    /// List the pools with their room and domains.
+    /// List the pools with their state, room and domains.
     #[command(after_help = "Example:\n  icecore storage pool list --json")]
     List,
+    State(SetState),
+    Remove(Remove),
 }
 
 /// Make a directory of this machine a pool; or say where a pool is now, which is known by its superblock.
@@ -49,6 +53,37 @@ struct Add {
     accept: bool,
 }
 
+/// Change what a pool is used for. Sessions that begin later follow.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore storage pool state second read-only\n  icecore storage pool state main draining"
+)]
+struct SetState {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    name: Name,
+    /// What for.
+    #[arg(value_name = "STATE", value_enum)]
+    state: StateArg,
+}
+
+/// Forget a further pool in which no domains lie, or one that is lost.
+///
+/// What lies in its directory stays there. While a pool is away, new domains wait, because they may lie there: a pool
+/// that will never come back has to be removed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore storage pool remove second\n  icecore storage pool remove second --lost"
+)]
+struct Remove {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    name: Name,
+    /// Its disk is lost, with all domains on it: the next backups of their nodes begin anew.
+    #[arg(long)]
+    lost: bool,
+}
+
 #[derive(Serialize)]
 struct Count {
     pools: usize,
@@ -60,6 +95,8 @@ impl PoolArgs {
         match &self.action {
             Action::Add(add) => add.run(&folder, context),
             Action::List => list(&folder, context),
+            Action::State(state) => state.run(&folder, context),
+            Action::Remove(remove) => remove.run(&folder, context),
         }
     }
 }
@@ -78,10 +115,36 @@ impl Add {
         let hint = "Give an empty directory of a file system that is mounted: findmnt --target DIR. If it is a pool of a machine that is gone: --accept";
         let added = folder.add_pool(&self.name, &self.dir, self.accept);
         added.map_err(|error| Failure::usage(error.to_string()).hint(hint))?;
-        let shown = of(folder, Some(&self.name))?;
-        table(std::slice::from_ref(&shown)).print(&context.out)?;
-        context.out.summary(Code::Complete, &shown)
+        shown(folder, Some(&self.name), context)
     }
+}
+
+impl SetState {
+    fn run(&self, folder: &Folder, context: &Context) -> Result<Code> {
+        let name = (self.name.as_str() != MAIN).then_some(&self.name);
+        let set = folder.set_pool_state(name, self.state.of_api());
+        set.map_err(|error| Failure::usage(error.to_string()).hint(ALL_OF_THEM))?;
+        shown(folder, name, context)
+    }
+}
+
+impl Remove {
+    fn run(&self, folder: &Folder, context: &Context) -> Result<Code> {
+        if self.name.as_str() == MAIN {
+            return Err(Failure::usage("the first pool cannot be removed")
+                .hint("For no new domains there: icecore storage pool state main draining"));
+        }
+        let hint = "With domains in it: icecore storage pool state NAME draining. If its disk is lost for ever: --lost";
+        let removed = folder.remove_pool(&self.name, self.lost);
+        removed.map_err(|error| Failure::usage(error.to_string()).hint(hint))?;
+        list(folder, context)
+    }
+}
+
+fn shown(folder: &Folder, name: Option<&Name>, context: &Context) -> Result<Code> {
+    let shown = of(folder, name)?;
+    table(std::slice::from_ref(&shown)).print(&context.out)?;
+    context.out.summary(Code::Complete, &shown)
 }
 
 fn list(folder: &Folder, context: &Context) -> Result<Code> {
@@ -93,13 +156,26 @@ fn list(folder: &Folder, context: &Context) -> Result<Code> {
     context.out.summary(Code::Complete, &Count { pools: pools.len() })
 }
 
-/// The directory of a domain in one of the pools; in the first one if it is in none.
-pub(super) fn folder_of(data: &Path, domain: &Name) -> Result<PathBuf> {
+/// The directory of a domain in one of the pools that are not offline; in the first one if it is in none. Whoever
+/// writes may not in a pool that is read-only.
+pub(super) fn folder_of(data: &Path, domain: &Name, writes: bool) -> Result<PathBuf> {
     let folder = opened(data)?;
     let further = folder.further_pools()?;
-    let mut all = [None].into_iter().chain(further.iter().map(Some));
-    let found = all.find_map(|pool| Some(folder.domain(pool, domain)).filter(|it| it.is_dir()));
-    Ok(found.unwrap_or_else(|| folder.domain(None, domain)))
+    for pool in [None].into_iter().chain(further.iter().map(Some)) {
+        let state = folder.pool_state(pool)?;
+        let found = folder.domain(pool, domain);
+        if state == PoolState::Offline || !found.is_dir() {
+            continue;
+        }
+        if writes && state == PoolState::ReadOnly {
+            let name = pool.map_or(MAIN, Name::as_str);
+            let hint = format!("To write there: icecore storage pool state {name} online");
+            let message = format!("the pool '{name}' is read-only");
+            return Err(Failure::new(Code::NotAllowed, message).hint(hint));
+        }
+        return Ok(found);
+    }
+    Ok(folder.domain(None, domain))
 }
 
 fn opened(data: &Path) -> Result<Folder> {
@@ -120,7 +196,7 @@ fn of(folder: &Folder, name: Option<&Name>) -> Result<Pool> {
     };
     let main =
         || MAIN.parse().map_err(|error: api::name::BadName| Failure::usage(error.to_string()));
-    let (path, state) = (path.display().to_string(), PoolState::Online);
+    let (path, state) = (path.display().to_string(), folder.pool_state(name)?);
     let name = name.cloned().map_or_else(main, Ok)?;
     Ok(Pool { name, path, state, free_bytes, total_bytes, free_inodes, domains, fault })
 }

@@ -1,0 +1,96 @@
+//! What the pools of a storage server are used for, and how a further one is given up. The control server has the
+//! states of its own pools in its catalog.
+//!
+//! ```text
+//! pool-states/NAME    the state of a pool, a word; without this file it is online
+//! ```
+
+use super::places::{LINKS, MAIN, MEMORIES, PoolPaths};
+use crate::folder::{make_directory, read, write};
+use crate::{Error, Result};
+use api::Name;
+use api::pools::PoolState;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+const STATES: &str = "pool-states";
+
+/// What a pool is used for; the first one has no name.
+///
+/// # Errors
+/// [`Error::File`], also when it is no state: nobody knows then what it was.
+pub(crate) fn state(data: &Path, pool: Option<&Name>) -> Result<PoolState> {
+    let path = path(data, pool);
+    let Some(text) = read(&path)? else { return Ok(PoolState::Online) };
+    let states = [PoolState::Online, PoolState::ReadOnly, PoolState::Draining, PoolState::Offline];
+    let found = states.into_iter().find(|state| state.to_string() == text.trim());
+    let unknown = || io::Error::new(ErrorKind::InvalidData, "it is no state of a pool");
+    found.ok_or_else(|| Error::file(&path)(unknown()))
+}
+
+/// Changes it durably.
+///
+/// # Errors
+/// [`Error::Pool`] when there is no such pool, [`Error::File`].
+pub(crate) fn set_state(data: &Path, pool: Option<&Name>, state: PoolState) -> Result<()> {
+    if let Some(name) = pool {
+        is_known(data, name)?;
+    }
+    make_directory(&data.join(STATES))?;
+    write(&path(data, pool), &format!("{state}\n"), 0o600)
+}
+
+/// Forgets a further pool: one that is there and has no domains, or, if somebody says that it `is_lost`, one that is not
+/// there.
+///
+/// # Errors
+/// [`Error::Pool`] when it is not so, or there is no such pool; [`Error::File`].
+pub(crate) fn remove(data: &Path, name: &Name, is_lost: bool) -> Result<()> {
+    is_known(data, name)?;
+    let place = PoolPaths::of(data, Some(name));
+    match (place.verify(), is_lost) {
+        (Ok(()), false) => has_no_domains(&place)?,
+        (Ok(()), true) => return Err(refused(data, name, "it is there, so it is not lost")),
+        (Err(why), false) => return Err(refused(data, name, &why.source.to_string())),
+        (Err(_), true) => {}
+    }
+    // What makes it a pool goes first: who is killed behind that leaves a link that nobody follows.
+    gone(&data.join(MEMORIES).join(name.as_str()))?;
+    gone(&data.join(LINKS).join(name.as_str()))?;
+    gone(&path(data, Some(name)))
+}
+
+fn has_no_domains(place: &PoolPaths) -> Result<()> {
+    let domains = place.domains();
+    let mut entries = fs::read_dir(&domains).map_err(Error::file(&domains))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(Error::Pool {
+            path: place.shown(),
+            why: "it has domains".to_owned(),
+            data: place.data.clone(),
+        }),
+    }
+}
+
+fn is_known(data: &Path, name: &Name) -> Result<()> {
+    let is_known = super::further(data)?.contains(name);
+    if is_known { Ok(()) } else { Err(refused(data, name, "there is no such pool")) }
+}
+
+fn refused(data: &Path, name: &Name, why: &str) -> Error {
+    let path = PoolPaths::of(data, Some(name)).shown();
+    Error::Pool { path, why: why.to_owned(), data: data.to_owned() }
+}
+
+fn path(data: &Path, pool: Option<&Name>) -> PathBuf {
+    data.join(STATES).join(pool.map_or(MAIN, Name::as_str))
+}
+
+fn gone(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file(path)(error)),
+        _ => Ok(()),
+    }
+}
