@@ -37,6 +37,14 @@ pub(crate) fn open(place: &Path, reads: Reads, out: &Arc<Out>) -> Result<Arc<dyn
     }
 }
 
+/// Whether `path`, which need not exist, is the directory `folder` or lies in it, through links or not.
+pub(crate) fn lies_in(path: &Path, folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else { return false };
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let real = absolute.ancestors().find_map(|above| above.canonicalize().ok());
+    real.is_some_and(|real| real.starts_with(folder))
+}
+
 /// The storage of the bucket at `place`.
 pub(crate) fn open_object_storage(place: &Path, out: &Arc<Out>) -> Result<ObjectStorage> {
     let Some(location) = bucket(place)? else {

@@ -8,8 +8,9 @@ use crate::target::Target;
 use crate::{directory, flags, names, system, unfinished};
 use format::entry::Time;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Dir, Mode, Statx, StatxAttributes};
+use rustix::fs::{Dir, FileType, Mode, Statx, StatxAttributes};
 use rustix::io::Errno;
+use std::path::Path;
 
 /// The outcome of a removal, or of its dry run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -20,6 +21,8 @@ pub struct RemovalOutcome {
     pub bytes: u64,
     /// The first object that could not be removed; the others are removed.
     pub problem: Option<RestoreProblem>,
+    /// Repositories, which are never removed: no snapshot has the one that it lies in.
+    pub repositories: Vec<Vec<u8>>,
 }
 
 /// Whether to keep the object at a path below the target; the flag says whether it is a directory.
@@ -106,6 +109,22 @@ impl Target {
         let others = self.extraneous(path, |_| false);
         others.is_ok_and(|mut others| others.next().is_some())
     }
+}
+
+/// Whether an open directory is a repository, damaged or not: these directories every version has.
+pub(crate) fn is_repository(open: BorrowedFd<'_>) -> bool {
+    let is_directory = |name: &[u8]| {
+        let found = system::stat_at(open, name);
+        found.is_ok_and(|stat| system::file_type(&stat) == FileType::Directory)
+    };
+    [&b"containers"[..], b"keys", b"snapshots"].into_iter().all(is_directory)
+}
+
+/// Whether `path` or a directory above it is a repository. What does not exist is in none.
+pub fn is_in_repository(path: &Path) -> bool {
+    let Ok(real) = path.canonicalize() else { return false };
+    let open = |path: &Path| rustix::fs::open(path, system::DIRECTORY, Mode::empty());
+    real.ancestors().any(|above| open(above).is_ok_and(|open| is_repository(open.as_fd())))
 }
 
 /// Restores what the removal of a name changed in its directory.

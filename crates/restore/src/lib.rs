@@ -52,7 +52,7 @@ mod verify;
 mod xattrs;
 
 pub use directory::{DirHandle, Directory};
-pub use extraneous::{KeepFilter, RemovalOutcome};
+pub use extraneous::{KeepFilter, RemovalOutcome, is_in_repository};
 pub use open_file::{OpenFile, StartedFile};
 pub use options::{Overwrite, OwnerMapping, TargetOptions};
 pub use problem::{

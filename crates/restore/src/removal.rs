@@ -2,7 +2,7 @@
 //! bounded number of open directories at any depth.
 
 use crate::directory;
-use crate::extraneous::{KeepFilter, RemovalOutcome, refuse_mount};
+use crate::extraneous::{KeepFilter, RemovalOutcome, is_repository, refuse_mount};
 use crate::flags;
 use crate::names;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
@@ -50,6 +50,7 @@ enum Step {
     Enter(OwnedFd),
     MovedAs(Vec<u8>),
     Kept,
+    Repository,
     Stuck(RestoreCause),
 }
 
@@ -93,6 +94,10 @@ impl<'a> Remover<'a> {
                 self.removed.bytes += bytes;
             }
             Step::Kept => self.stay(name),
+            Step::Repository => {
+                self.removed.repositories.push(path);
+                self.stay(name);
+            }
             Step::MovedAs(temporary) => self.moved.push((temporary, path)),
             Step::Stuck(cause) => self.stuck(name, &path, cause),
             Step::Enter(fd) => {
@@ -127,6 +132,9 @@ impl<'a> Remover<'a> {
         }
         let open = directory::open_child(here, name, &self.target.0.credentials)?;
         refuse_mount(self.top, open.as_fd())?;
+        if is_repository(open.as_fd()) {
+            return Ok(Step::Repository);
+        }
         // If something may be kept, directories are neither changed nor moved.
         if self.keep.is_some() {
             return Ok(Step::Enter(open));

@@ -1,6 +1,6 @@
 //! Counts a tree as [`crate::removal::Remover`] would remove it, for a dry run.
 
-use crate::extraneous::{KeepFilter, RemovalOutcome, refuse_mount};
+use crate::extraneous::{KeepFilter, RemovalOutcome, is_repository, refuse_mount};
 use crate::names;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system;
@@ -69,6 +69,10 @@ impl<'a> RemovalCounter<'a> {
     fn list(&mut self, path: &[u8], above: usize) -> Result<Level, RestoreCause> {
         let open = system::open_beneath(self.top, &path[above..], OFlags::RDONLY)?;
         refuse_mount(self.top, open.as_fd())?;
+        if is_repository(open.as_fd()) {
+            self.counted.repositories.push(path.to_vec());
+            return Ok(Level { waiting: Vec::new(), stays: true });
+        }
         let is_kept = self.keep.is_some_and(|keep| keep(path, true));
         let mut level = Level { waiting: Vec::new(), stays: is_kept };
         for item in Dir::read_from(&open)? {

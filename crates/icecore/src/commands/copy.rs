@@ -13,7 +13,7 @@ use pipeline::copy::{self, CopyOptions, CopyReport};
 use repository::snapshots::SnapshotRef;
 use repository::storage::Storage;
 use repository::{Repository, config};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const EXAMPLES: &str = "Examples:
@@ -107,14 +107,7 @@ impl Copy {
 
     fn refuse_itself(&self, context: &Context) -> Result<()> {
         let repo = context.repo()?;
-        let same = |one: &Path, other: &Path| {
-            one == other
-                || one
-                    .canonicalize()
-                    .ok()
-                    .is_some_and(|it| other.canonicalize().is_ok_and(|other| it == other))
-        };
-        if !same(&repo, &self.to) {
+        if repo != self.to && !place::lies_in(&self.to, &repo) {
             return Ok(());
         }
         let failure = Failure::usage("the copy would be in the repository itself");

@@ -35,8 +35,8 @@ equal are left alone, so an interrupted restore can be run again and continues. 
 could not be restored.
 
 --delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
-up. It does so after everything is restored, and deletes nothing if parts of the snapshot are lost. On a \
-terminal it asks first; try it with --dry-run.
+up. It does so after everything is restored, and deletes nothing if parts of the snapshot are lost. \
+Repositories are left alone. On a terminal it asks first; try it with --dry-run.
 
 While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
 tells the next restore to compare contents. With --no-sync, restore does not wait until the data is on \
@@ -123,6 +123,7 @@ impl Restore {
     }
 
     fn restore(&self, context: &Context) -> Result<Code> {
+        self.refuse_repositories(context)?;
         let repository = context.open_to_restore()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
@@ -172,6 +173,18 @@ impl Restore {
         };
         job.end(code(&report), &summary);
         context.out.summary(code(&report), &summary)
+    }
+
+    /// Nothing is restored over what it is read from.
+    fn refuse_repositories(&self, context: &Context) -> Result<()> {
+        let copies =
+            crate::copies::named(context)?.into_iter().map(|copy| PathBuf::from(copy.place));
+        let read = context.repo().ok().into_iter().chain(copies);
+        let mut around = read.filter(|place| crate::place::lies_in(&self.target, place));
+        let Some(place) = around.next() else { return Ok(()) };
+        let (target, place) = (self.target.display(), place.display());
+        let message = format!("the target {target} lies in the repository {place}");
+        Err(Failure::usage(message).hint("Restore to another directory: --target DIR"))
     }
 
     /// On a terminal, lists what would be deleted and asks. Scripts have said what they want.

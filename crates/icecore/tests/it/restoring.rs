@@ -52,3 +52,78 @@ fn a_restore_of_which_nothing_came_back_is_no_partial_one() {
     assert!(ran.stderr.starts_with("/: nothing from here on can be read"), "{}", ran.stderr);
     assert!(ran.text().contains("icecore check"), "{}", ran.text());
 }
+
+/// The repository lay in the folder that was backed up, and no snapshot has it: it went with what else was new.
+#[test]
+fn restore_delete_leaves_repositories_alone_and_says_so() {
+    let machine = Machine::new();
+    let home = machine.source();
+    let [repo, other] = ["backup", "disk/other"].map(|name| home.join(name));
+    std::fs::create_dir(home.join("disk")).unwrap();
+    for place in [&repo, &other] {
+        machine.run(["init", "--repo", place.to_str().unwrap()]).ends(0);
+    }
+    let run = |words: &[&str]| machine.run([words, &["--repo", repo.to_str().unwrap()]].concat());
+    run(&["backup", home.to_str().unwrap(), "--exclude", "disk"]).ends(0);
+    std::fs::write(home.join("new"), "new").unwrap();
+    std::fs::write(home.join("disk/new"), "new").unwrap();
+    let source = format!("latest:{}", home.display());
+    let restore = ["restore", &source, "--target", home.to_str().unwrap(), "--delete"];
+    for flags in [&["--dry-run"][..], &[]] {
+        let ran = run(&[&restore[..], flags].concat()).ends(0);
+        for name in ["backup", "disk/other"] {
+            let said = format!("{name} is a repository: --delete leaves it alone");
+            assert!(ran.stderr.contains(&said), "{}", ran.stderr);
+        }
+        assert!(ran.text().contains(" 2 not in the snapshot"), "{}", ran.text());
+    }
+    assert!(!home.join("new").exists() && !home.join("disk/new").exists());
+    run(&["check", "--read-data"]).ends(0);
+    machine.run(["check", "--repo", other.to_str().unwrap()]).ends(0);
+    // Nor in another repository.
+    let inside = other.join("snapshots");
+    let ran = run(&["restore", &source, "--target", inside.to_str().unwrap(), "--delete"]).ends(2);
+    assert!(ran.stderr.contains("lies in a repository"), "{}", ran.stderr);
+}
+
+#[test]
+fn nothing_is_restored_over_what_it_is_read_from() {
+    let machine = Machine::new();
+    machine.write("config", b"of somebody else");
+    machine.backup();
+    let copy = machine.path("copy");
+    std::fs::create_dir(&copy).unwrap();
+    machine.run(["copy", "--to", copy.to_str().unwrap()]).ends(0);
+    let link = machine.path("link");
+    std::os::unix::fs::symlink(machine.path("repository"), &link).unwrap();
+    let stored = machine.stored("latest", "");
+    let before = std::fs::read(machine.path("repository").join("config")).unwrap();
+    for target in [
+        machine.path("repository"),
+        machine.path("repository").join("new/below"),
+        link,
+        copy.clone(),
+    ] {
+        let words = ["restore", &stored, "--copies", copy.to_str().unwrap()];
+        let ran = machine.run([&words[..], &["--target", target.to_str().unwrap()]].concat());
+        assert!(ran.ends(2).stderr.contains("lies in the repository"), "{}", target.display());
+    }
+    assert_eq!(std::fs::read(machine.path("repository").join("config")).unwrap(), before);
+    assert!(!machine.path("repository").join("new").exists());
+    let beside = machine.path("repo-beside");
+    machine.run(["restore", &stored, "--target", beside.to_str().unwrap()]).ends(0);
+}
+
+/// Each run stored all earlier ones.
+#[test]
+fn a_repository_is_neither_backed_up_into_itself_nor_copied_there() {
+    let machine = Machine::new();
+    machine.backup();
+    for named in [machine.path("repository"), machine.path("repository").join("containers")] {
+        let refused = machine.run(["backup", named.to_str().unwrap()]).ends(2);
+        assert!(refused.stderr.contains("icecore copy --to"), "{}", refused.stderr);
+    }
+    let inside = machine.path("repository").join("copy");
+    machine.run(["copy", "--to", inside.to_str().unwrap()]).ends(2);
+    assert!(!inside.exists());
+}

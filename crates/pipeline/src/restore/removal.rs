@@ -6,7 +6,8 @@ use super::entries::Selection;
 use super::work::RestoreContext;
 use crate::manifest::Snapshot;
 use crate::{Error, Result};
-use restore::{KeepFilter, RemovalOutcome};
+use format::escape::escape;
+use restore::{KeepFilter, RemovalOutcome, is_in_repository};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
@@ -80,6 +81,11 @@ pub(super) fn refuse(snapshot: &Snapshot, target: &Path) -> Result<()> {
             "restore --delete never removes anything in '/'; restore one folder of the snapshot instead, as in SNAP:/etc --target /etc --delete".into(),
         ));
     }
+    if is_in_repository(target) {
+        return Err(Error::Usage(
+            "the target lies in a repository: --delete would remove its files; restore to another directory, or without --delete".into(),
+        ));
+    }
     if snapshot.body.partial {
         return Err(Error::Usage(
             "the snapshot is partial: --delete would remove what could not be read when it was created; restore without --delete, or from a complete snapshot".into(),
@@ -112,11 +118,16 @@ pub(super) fn run(
     let spare = selection.has_patterns().then_some(&unselected as KeepFilter<'_>);
     removals.each(|path| {
         shared.check()?;
-        let RemovalOutcome { objects, bytes, problem } = shared.target.remove(path, spare);
+        let RemovalOutcome { objects, bytes, problem, repositories } =
+            shared.target.remove(path, spare);
         if objects > 0 {
             Counters::add(&shared.counters.deleted, objects);
             Counters::add(&shared.counters.deleted_bytes, bytes);
             shared.monitor.removed(path, objects, bytes);
+        }
+        for path in repositories {
+            let path = escape(&path);
+            shared.monitor.note(&format!("{path} is a repository: --delete leaves it alone"));
         }
         if let Some(problem) = problem {
             shared.failed(&problem.path, &problem.reason());

@@ -252,7 +252,7 @@ fn kinds_replace_each_other_but_full_directories_are_removed_first() {
     fs::write(folder.at("full/deep/file"), [0; 700]).unwrap();
     std::os::unix::fs::symlink("long target of no weight", folder.at("full/link")).unwrap();
     // The whole outcome, rehearsed as it then is.
-    let removed = crate::RemovalOutcome { objects: 4, bytes: 700, problem: None };
+    let removed = crate::RemovalOutcome { objects: 4, bytes: 700, ..Default::default() };
     assert_eq!(rehearsed.remove(b"full", None), removed);
     assert!(target.is_full_directory(b"full"));
     assert_eq!(target.remove(b"full", None), removed);

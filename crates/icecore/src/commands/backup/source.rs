@@ -7,13 +7,15 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::paths::absolute;
+use crate::place;
 use capture::excludes::{self, Excludes, ExcludesBuilder, Only, PatternError};
 use capture::walk::SourceRoot;
 use pipeline::backup::{BackupOptions, TransactionLimits};
 use pipeline::select::clean_path;
 use pipeline::throttle::ResourceLimits;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Fewest threads that walk: listing waits for disks more than for processors.
@@ -133,6 +135,7 @@ pub(super) fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot
     }
     let sources = lists::wanted(flags, context)?;
     let sources = sources.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
+    sources.iter().try_for_each(|path| refuse_own_repository(path, context))?;
     let rooted =
         |path: &PathBuf| [b"/", clean_path(path.as_os_str().as_bytes()).as_slice()].concat();
     let shown_as = flags.shown_as.as_ref().map(rooted);
@@ -169,6 +172,19 @@ pub(crate) fn walk(
 /// Where the repository lies: a backup that holds itself doubles with every run.
 fn own_repository(context: &Context) -> Option<PathBuf> {
     context.repo().ok()?.canonicalize().ok()
+}
+
+/// What is named is backed up whatever is excluded.
+fn refuse_own_repository(source: &[u8], context: &Context) -> Result<()> {
+    let source = Path::new(OsStr::from_bytes(source));
+    match own_repository(context).filter(|own| place::lies_in(source, own)) {
+        None => Ok(()),
+        Some(own) => {
+            let (source, own) = (source.display(), own.display());
+            let message = format!("{source} lies in the repository {own} itself");
+            Err(Failure::usage(message).hint("To have it twice: icecore copy --to DIR"))
+        }
+    }
 }
 
 /// Our own repository, then the patterns that the server suggests, of the config file and of the environment, then
