@@ -83,10 +83,15 @@ impl ObjectStorage {
         }
         let now = Moment::now();
         let mut later = Names::default();
-        later.replace("", "", self.client().list(LEASE, &lease::behind(held.number))?);
+        later.replace("", "", self.client().list(LEASE, &lease::behind(held.number - 1))?);
         let leases = Leases::of(&later);
         if leases.last > held.number {
             return Ok(Some(leases));
+        }
+        if !later.has(&numbered(LEASE, held.number)) {
+            let why = "the lease of this writer is not there any more: somebody deleted it";
+            let source = Error::new(ErrorKind::NotConnected, why);
+            return Err(StorageError::new("write to", self.client().location(), source));
         }
         held.note_checked(now);
         Ok(None)

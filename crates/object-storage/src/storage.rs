@@ -77,6 +77,8 @@ pub(crate) struct State {
     /// When a directory or row was listed last; all names under an empty name.
     pub(crate) listed_at: HashMap<String, Moment>,
     pub(crate) held: Option<Arc<Held>>,
+    /// There was a config: while there is none yet, somebody makes or moves a repository.
+    pub(crate) is_repository: bool,
     pub(crate) ended: Option<(u64, Ended)>,
     /// The last object of each row that was read or written.
     pub(crate) roots: HashMap<&'static str, (u64, Bytes)>,
@@ -286,7 +288,8 @@ impl ObjectStorage {
     /// The file that says which repository this is.
     fn open_config(&self) -> StorageResult<Bytes> {
         let config = self.client().get(CONFIG)?;
-        let state = self.shared.state.lock();
+        let mut state = self.shared.state.lock();
+        state.is_repository = true;
         if let Some(cache) = &state.cache {
             cache.attach(&config, &state.states());
         }

@@ -6,6 +6,7 @@ use crate::ownership::Guard;
 use crate::reader::{MemoryReader, ObjectReader};
 use crate::rows::row_of;
 use bytes::Bytes;
+use repository::config;
 use repository::storage::{
     FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
 };
@@ -42,6 +43,19 @@ impl ObjectStorage {
             Some(length) => Ok(Some(length)),
             None => Ok(self.shared.state.lock().lengths.get(name).copied()),
         }
+    }
+
+    /// Somebody may have emptied the bucket while this writer used it, and what it wrote is no repository then.
+    fn is_still_there(&self) -> StorageResult<()> {
+        for name in config::NAMES {
+            match self.client().length(name) {
+                Err(error) if error.is_not_found() => {}
+                found => return found.map(drop),
+            }
+        }
+        let why = "the repository is not there any more: its object config was deleted";
+        let source = std::io::Error::new(ErrorKind::NotConnected, why);
+        Err(StorageError::new("write to", self.client().location(), source))
     }
 
     /// What the engine calls the directory of the repository: without what only a bucket needs.
@@ -167,8 +181,11 @@ impl Storage for ObjectStorage {
             return Err(StorageError::new("create", &name, ErrorKind::AlreadyExists));
         };
         self.note(&name, bytes.len() as u64, written.tag);
-        self.shared.state.lock().kept_of(&name).keep(&name, &object);
-        Ok(())
+        let state = self.shared.state.lock();
+        state.kept_of(&name).keep(&name, &object);
+        let is_repository = state.is_repository;
+        drop(state);
+        if is_repository { self.is_still_there() } else { Ok(()) }
     }
 
     fn put_new(&self, name: &str, bytes: &[u8]) -> StorageResult<()> {

@@ -1,9 +1,12 @@
 //! Who may write: one at a time, and an overtaken writer does no harm when it goes on.
 
 use crate::contract::in_memory;
+use crate::engine::{back_up, begun, opened};
 use crate::stormy::Stormy;
+use futures_util::StreamExt;
 use object_storage::{Client, ObjectStorage};
 use object_store::memory::InMemory;
+use object_store::{ObjectStore, ObjectStoreExt};
 use repository::lease::Lease;
 use repository::storage::{Storage, read_small};
 use repository::{Error, Result};
@@ -262,4 +265,35 @@ fn who_waits_for_a_silent_holder_goes_on_when_it_ends() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(lease.generation(), 2);
     ends.join().unwrap();
+}
+
+/// A rule of the bucket, or a command of somebody: what is written from then on is no repository.
+#[test]
+fn nobody_acknowledges_a_snapshot_where_the_repository_was_deleted_meanwhile() {
+    for gone in ["config", "lease/", ""] {
+        let store: Arc<InMemory> = Arc::default();
+        begun(&store);
+        let storage: Arc<dyn Storage> = Arc::new(in_memory(&store));
+        let repository = opened(storage);
+        let lease = repository.lease("a writer").unwrap();
+        back_up(&repository, &lease, &[6]).unwrap();
+        delete(&store, gone);
+        let error = back_up(&repository, &lease, &[7]).unwrap_err();
+        assert!(error.to_string().contains("not there any more"), "{gone}: {error}");
+        assert_eq!(error.is_unreachable(), true, "{gone}: {error}");
+    }
+}
+
+/// Deletes all objects whose names below the repository begin with `prefix`.
+fn delete(store: &Arc<InMemory>, prefix: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let found: Vec<_> = store.list(None).collect().await;
+        for object in found {
+            let path = object.unwrap().location;
+            if path.as_ref().starts_with(&format!("some/prefix/{prefix}")) {
+                store.delete(&path).await.unwrap();
+            }
+        }
+    });
 }
