@@ -39,6 +39,33 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a source that is not mounted is not complete": (
+        "crates/pipeline/src/backup/emptied.rs", "let last = self.last.take().filter(|last| last.had_files)?;", "let last = self.last.take().filter(|last| last.had_files && false)?;",
+        test("icecore", "a_source_that_is_not_mounted_pushes_no_good_backup_out")),
+    "a source that is not mounted is not complete the second time": (
+        "crates/pipeline/src/backup/emptied.rs", "it.path == path && it.reason == reason", "it.path == path && it.reason == reason && false",
+        test("icecore", "a_source_that_is_not_mounted_pushes_no_good_backup_out")),
+    "a directory that was empty before is not missed": (
+        "crates/pipeline/src/backup/emptied.rs", "had_files: root.was_so }", "had_files: true }",
+        test("icecore", "a_directory_that_somebody_emptied_is_backed_up_as_it_is")),
+    "a snapshot in a bucket whose config was deleted is not acknowledged": (
+        "crates/object-storage/src/storage/files.rs", "if is_repository { self.is_still_there() }", "if is_repository && false { self.is_still_there() }",
+        test("object-storage", "nobody_acknowledges_a_snapshot_where")),
+    "a snapshot in a bucket whose lease was deleted is not acknowledged": (
+        "crates/object-storage/src/ownership.rs", "if !later.has(&numbered(LEASE, held.number)) {", "if false {",
+        test("object-storage", "nobody_acknowledges_a_snapshot_where")),
+    "restore --delete leaves repositories alone": (
+        "crates/restore/src/removal.rs", "if is_repository(open.as_fd()) {", "if is_repository(open.as_fd()) && false {",
+        test("icecore", "restore_delete_leaves_repositories_alone")),
+    "the dry run of restore --delete counts no repository": (
+        "crates/restore/src/removal_count.rs", "if is_repository(open.as_fd()) {", "if is_repository(open.as_fd()) && false {",
+        test("icecore", "restore_delete_leaves_repositories_alone")),
+    "nothing is deleted inside a repository": (
+        "crates/pipeline/src/restore/removal.rs", "if is_in_repository(target) {", "if is_in_repository(target) && false {",
+        test("icecore", "restore_delete_leaves_repositories_alone")),
+    "nothing is restored into the repository that is read": (
+        "crates/icecore/src/commands/restore.rs", "self.refuse_repositories(context)?;", "",
+        test("icecore", "nothing_is_restored_over_what_it_is_read_from")),
     "a pool of a storage server that is read-only takes no writes of the control server": (
         "crates/server-data/src/upkeep.rs", "permitted(asked.read_only.cloned(), work)", "permitted({ let _ = asked.read_only; None }, work)",
         test("server-data", "in_a_pool_that_is_read_only_nothing_is_freed")),

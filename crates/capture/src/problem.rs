@@ -19,6 +19,8 @@ pub enum CaptureOperation {
     Xattrs,
     /// Reading a file of patterns.
     Patterns,
+    /// Finding what lay in a named directory: another file system is there now, and no files.
+    FindFiles,
     /// Storing it, or the part named here: it exceeds the limits of the format.
     Store(&'static str),
 }
@@ -32,6 +34,7 @@ impl std::fmt::Display for CaptureOperation {
             CaptureOperation::Read => "read",
             CaptureOperation::Xattrs => "read the extended attributes of",
             CaptureOperation::Patterns => "read the patterns in",
+            CaptureOperation::FindFiles => "find the files of",
             CaptureOperation::Store(_) => "store",
         })
     }
@@ -55,10 +58,19 @@ impl CaptureProblem {
         CaptureProblem { path, operation: CaptureOperation::Store(what), error: Errno::OVERFLOW }
     }
 
+    /// A named directory that had files, in which nothing is mounted any more.
+    pub fn not_mounted(path: Vec<u8>) -> Self {
+        CaptureProblem { path, operation: CaptureOperation::FindFiles, error: Errno::NODATA }
+    }
+
     /// Why it failed, in words.
     pub fn reason(&self) -> String {
         match self.operation {
             CaptureOperation::Store(what) => format!("{what} exceeds what a snapshot can hold"),
+            CaptureOperation::FindFiles => {
+                "it is empty, and on another file system than in the last backup; is it mounted?"
+                    .to_owned()
+            }
             // Without the number of the error.
             _ => self.error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
         }

@@ -21,6 +21,7 @@ mod compressor;
 mod context;
 mod counters;
 mod dry_run;
+mod emptied;
 mod failed;
 mod memory;
 mod merge;

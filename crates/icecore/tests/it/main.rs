@@ -61,6 +61,7 @@ mod terminal;
 mod trusting;
 mod unheard;
 mod units;
+mod unmounted;
 mod upkeeping;
 mod waiting;
 mod wishes;

@@ -5,7 +5,7 @@ use super::counters::Counters;
 use super::merge::Merge;
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
-use super::previous::{newest, previous_pages};
+use super::previous::{failed_of, newest, previous_pages};
 use crate::report::BackupReport;
 use crate::{Result, UnlockedRepository};
 use capture::walk::{Walk, WalkEvent};
@@ -21,7 +21,9 @@ pub fn dry_run(
 ) -> Result<BackupReport> {
     let previous = newest(repository, options, monitor)?;
     let pages = previous_pages(repository, options, previous.as_ref(), monitor)?;
-    let mut merge = Merge::new(options, pages.as_ref(), previous.map(|stored| stored.head), None);
+    let failed = failed_of(repository, previous.as_ref());
+    let head = previous.map(|stored| stored.head);
+    let mut merge = Merge::new(options, pages.as_ref(), head, None, &failed);
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let mut batch = Batch::default();
     let mut counters = Counters::default();

@@ -3,6 +3,8 @@
 
 use super::batch::{Batch, Item, Job};
 use super::counters::Counters;
+use super::emptied::Emptied;
+use super::failed::FailedObject;
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
 use crate::pages::PageReader;
@@ -48,6 +50,7 @@ pub(super) struct Merge<'a> {
     /// Files with more than one name that are being read in this run.
     linked: FxHashSet<LinkGroup>,
     counters: Counters,
+    emptied: Emptied,
     /// Attributes of the previous snapshot, and the same with the new identity of the file system.
     moved: Option<(Arc<Attributes>, Arc<Attributes>)>,
 }
@@ -69,6 +72,7 @@ impl<'a> Merge<'a> {
         pages: Option<&'a PageReader<'a>>,
         head: Option<Head>,
         distrust: Option<&'a dyn WriteSession>,
+        failed: &[FailedObject],
     ) -> Self {
         let previous = pages.zip(head).map(|(pages, head)| Previous {
             cursor: Cursor::new(pages, head.root, head.level),
@@ -88,6 +92,7 @@ impl<'a> Merge<'a> {
             attributes: FxHashMap::default(),
             linked: FxHashSet::default(),
             counters: Counters::default(),
+            emptied: Emptied::new(options, failed),
             moved: None,
         }
     }
@@ -108,6 +113,8 @@ impl<'a> Merge<'a> {
             self.counters.report.bytes_inspected += found.row.size;
         }
         let before = self.before(found.path, batch, monitor)?;
+        let emptied = self.emptied.met(found, before.as_ref());
+        self.empty_root(emptied, monitor);
         match before {
             Some(before)
                 if !self.full
@@ -138,12 +145,23 @@ impl<'a> Merge<'a> {
         monitor.problem(problem);
     }
 
+    fn empty_root(&mut self, problem: Option<CaptureProblem>, monitor: &dyn BackupMonitor) {
+        if let Some(problem) = problem {
+            // It was inspected, and is in the snapshot: what was in it is not.
+            self.counters.report.objects_failed += 1;
+            self.counters.report.objects_inspected += 1;
+            monitor.problem(&problem);
+        }
+    }
+
     /// Ends the merge: what is left of the previous snapshot no longer exists.
     pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         self.flush(batch);
         while let Some(gone) = self.next_before(monitor)? {
             self.gone(&gone);
         }
+        let emptied = self.emptied.ended();
+        self.empty_root(emptied, monitor);
         Ok(())
     }
 
@@ -261,6 +279,7 @@ impl<'a> Merge<'a> {
 
     /// Counts an object of the previous snapshot that this one does not have.
     fn gone(&mut self, before: &Entry) {
+        self.emptied.gone(before);
         let is_directory = before.attributes.kind == Kind::Directory;
         let is_ours = |only: &Arc<Only>| only.includes(&before.path, is_directory);
         let report = &mut self.counters.report;

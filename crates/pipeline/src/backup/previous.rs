@@ -1,5 +1,6 @@
 //! The previous snapshot: which one a backup builds on, and how far it is trusted.
 
+use super::failed::FailedObject;
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
 use crate::manifest::{self, ManifestReader};
@@ -51,6 +52,16 @@ pub(super) fn previous_pages<'a>(
         return Ok(None);
     }
     Ok(Some(PageReader::cached(repository, cache)?))
+}
+
+/// What the previous snapshot says that it could not read; nothing if it cannot be opened with this key.
+pub(super) fn failed_of(
+    repository: &UnlockedRepository,
+    previous: Option<&StoredSnapshot>,
+) -> Vec<FailedObject> {
+    let open = |stored: &StoredSnapshot| ManifestReader::new(repository)?.open(stored.clone());
+    let opened = previous.and_then(|stored| open(stored).ok());
+    opened.map_or_else(Vec::new, |snapshot| snapshot.body.failed)
 }
 
 /// Whether data may have been lost since the previous snapshot. Then every chunk taken over from it

@@ -5,7 +5,7 @@ use super::merge::Merge;
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
 use super::pipeline;
-use super::previous::{begin_session, distrusts, previous_pages};
+use super::previous::{begin_session, distrusts, failed_of, previous_pages};
 use super::publish::{BackupOutcome, RunStart, is_same, publish, skipped};
 use super::reorder::ReorderBuffer;
 use crate::manifest::{self, NewManifest};
@@ -88,7 +88,8 @@ fn write_snapshot(
     let previous_head = previous.as_ref().map(|stored| stored.head);
     let distrust =
         distrusts(repository, options, pages.is_some(), previous.as_ref())?.then_some(&*session);
-    let merge = Merge::new(options, pages.as_ref(), previous_head, distrust);
+    let failed = failed_of(repository, previous.as_ref());
+    let merge = Merge::new(options, pages.as_ref(), previous_head, distrust, &failed);
     let reorder = ReorderBuffer::new(&page_writer, repository.cut_key(), monitor);
     let (root, mut counters) = pipeline::run(options, &shared, merge, reorder)?;
     drop(shared);

@@ -70,7 +70,7 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
         let sealer = repository.sealer()?;
         let (_, session) = begin_session(&repository, writer, &options, &sealer, &Silent)?;
         let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
-        let mut merge = Merge::new(&options, None, None, None);
+        let mut merge = Merge::new(&options, None, None, None, &[]);
         let mut reorder = ReorderBuffer::new(&pages, repository.cut_key(), &Silent);
         let (mut walk, mut batch) =
             (Walk::start(&options.roots, options.walk.clone())?, Batch::default());
