@@ -39,6 +39,15 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a certificate of the future is renewed": (
+        "crates/server-control/src/server_identity.rs", "left_secs < RENEW_BEFORE_SECS || is_of_the_future", "{ let _ = is_of_the_future; left_secs < RENEW_BEFORE_SECS }",
+        test("server-control", "a_certificate_is_renewed_in_time_and_when_it_begins_too_late")),
+    "a clock that was ahead is in doubt although somebody confirms it": (
+        "crates/clock/src/believed.rs", "        self.read(tick)\n", "        Reading::certain(self.believed_secs)\n",
+        test("icecore", "a_clock_in_doubt_is_told_with_what_ends_it")),
+    "a writer whose repository is gone does not say that nobody took it over": (
+        "crates/repository/src/lease.rs", "None if config::exists(&*self.storage)? => {", "None if config::exists(&*self.storage)? || true => {",
+        test("icecore", "a_repository_that_is_deleted_during_a_backup_is_said_to_be_gone")),
     "a source that is not mounted is not complete": (
         "crates/pipeline/src/backup/emptied.rs", "let last = self.last.take().filter(|last| last.had_files)?;", "let last = self.last.take().filter(|last| last.had_files && false)?;",
         test("icecore", "a_source_that_is_not_mounted_pushes_no_good_backup_out")),

@@ -322,4 +322,7 @@ pub struct ConfirmedClock {
     #[serde(with = "crate::rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub time: i64,
+    /// Why that time is in doubt still: the clock of the machine was ahead before, and time does not go back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }

@@ -134,10 +134,11 @@ impl Clock {
         self.anchor_secs = self.anchor_secs.saturating_add(raise);
     }
 
-    /// An administrator says that the wall clock is right. Time still does not go back.
+    /// An administrator says that the wall clock is right. Time still does not go back: where it was ahead before, the
+    /// reading is in doubt until the wall clock has caught up.
     pub fn confirm(&mut self, tick: Tick) -> Reading {
         *self = Self::anchored(self.believed_secs.max(tick.wall_secs), tick);
-        Reading::certain(self.believed_secs)
+        self.read(tick)
     }
 }
 

@@ -61,6 +61,15 @@ impl AsRef<AtomicBool> for Cancel {
     }
 }
 
+/// A file or a unit of the system has nobody who writes the home directory for `~/`.
+fn at_home(path: &OsStr) -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    match (Path::new(path).strip_prefix("~"), home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
 impl Context {
     /// `typed` are the client options on the command line.
     pub(crate) fn new(mut global: Global, typed: Vec<Candidate>, out: &Arc<Out>) -> Result<Self> {
@@ -147,7 +156,7 @@ impl Context {
         if self.global.server.node_command {
             return None;
         }
-        self.resolved.value("repo").map(PathBuf::from)
+        self.resolved.value("repo").map(at_home)
     }
 
     /// The folder of what this machine is to its server.

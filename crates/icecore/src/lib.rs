@@ -8,6 +8,7 @@ mod allocator;
 mod child;
 mod cli;
 mod client_options;
+mod clock_advice;
 mod codes;
 mod commands;
 mod context;

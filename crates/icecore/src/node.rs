@@ -112,6 +112,9 @@ impl Node {
 
     /// A first backup has its repository already, or makes it: for a backup, one that is missing is lost.
     fn with_advice(&self, failure: Failure, purpose: Purpose) -> Failure {
+        if failure.message == remote::CERTIFICATE_ENDED {
+            return self.unless_valid(failure);
+        }
         if failure.code != Code::NoRepository || purpose != Purpose::Backup {
             return failure;
         }
@@ -119,6 +122,20 @@ impl Node {
         failure.hint(format!(
             "It was deleted, or its disk is lost: ask the administrator of the server. To begin anew, there: icecore server remove {node} && icecore server remove-domain {domain} && icecore server token {node}; here: icecore agent enroll --replace URL TOKEN"
         ))
+    }
+
+    /// Whoever enrolls anew with a server whose clock is wrong gets a certificate that ends as early.
+    fn unless_valid(&self, failure: Failure) -> Failure {
+        let ends = self.identity.certificate.not_after_secs;
+        if ends <= jiff::Timestamp::now().as_second() {
+            return failure;
+        }
+        let ends = clock::civil::utc(ends);
+        let message = format!(
+            "the server says that the certificate of this machine is not valid, but by the clock of this machine it is, until {ends}"
+        );
+        Failure::new(Code::NotAllowed, message)
+            .hint("One of the two clocks is wrong. Set it (timedatectl), and try again.")
     }
 
     /// Opens the repository on the server.

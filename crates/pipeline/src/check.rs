@@ -74,6 +74,9 @@ pub struct CheckReport {
     pub needs_rebuild: bool,
     /// What may be intended, but deserves a look.
     pub notes: Vec<Damage>,
+    /// Snapshots that are whole and not in the list: their files were lost, or their backups ended just before.
+    #[serde(default)]
+    pub orphans: u64,
     /// Snapshots that others cite and that are not in the list, if tombstones cannot be read:
     /// forgotten or lost.
     pub gaps: u64,

@@ -83,11 +83,14 @@ pub(crate) fn is_ended(error: &io::Error) -> bool {
     matches!(tls, Some(rustls::Error::AlertReceived(AlertDescription::CertificateExpired)))
 }
 
+/// What is said of the certificate of this machine where the server does not take it any more.
+pub const CERTIFICATE_ENDED: &str = "the certificate of this machine has expired";
+
 /// The certificate of this machine has ended: only who gives it another one helps.
 pub(crate) fn ended() -> Failure {
     Failure::Fault {
         code: Code::NotAllowed,
-        message: "the certificate of this machine has expired".to_owned(),
+        message: CERTIFICATE_ENDED.to_owned(),
         hint: "On the server: icecore server token NODE; then here: icecore agent enroll --replace URL TOKEN".to_owned(),
         about: Vec::new(),
     }

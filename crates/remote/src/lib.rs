@@ -26,6 +26,7 @@ mod stream_scaler;
 mod wait_control;
 mod write_session;
 
+pub use dial::CERTIFICATE_ENDED;
 pub use endpoint::Endpoint;
 pub use failure::{Failure, SERVERS_STORAGE};
 pub use remote::{ControlConnection, Purpose, Remote};

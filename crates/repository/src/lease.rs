@@ -1,6 +1,7 @@
 //! The lease: the right to write. It is a lock that the system releases when its process dies, and a generation that
 //! fences out a writer that lost the lock without noticing.
 
+use crate::config;
 use crate::container::{self, read::ContainerReader};
 use crate::guard::{Guard, guarded};
 use crate::storage::{LockGuard, Storage, StorageError, read_small};
@@ -94,7 +95,10 @@ impl Lease {
                 Ok(())
             }
             Some((_, holder)) => Err(Error::LeaseLost { holder: shown(&holder) }),
-            None => Err(Error::LeaseLost { holder: "nobody".into() }),
+            None if config::exists(&*self.storage)? => {
+                Err(Error::LeaseLost { holder: "nobody".into() })
+            }
+            None => Err(Error::NoRepository { location: self.storage.describe() }),
         }
     }
 }

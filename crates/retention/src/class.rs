@@ -188,7 +188,10 @@ impl Class {
     /// # Errors
     /// [`ClassError`], with what to write instead.
     pub fn check(&self) -> Result<(), ClassError> {
-        if self.keep_rules().is_empty() && self.versions.is_none() && self.minimum_versions == 0 {
+        if self.keep_rules().keeps_nothing()
+            && self.versions.is_none()
+            && self.minimum_versions == 0
+        {
             return Err(ClassError::KeepsNothing);
         }
         if self.keep_tags.iter().any(Vec::is_empty) {

@@ -79,6 +79,15 @@ impl KeepRules {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether no rule keeps anything: none is set, or each keeps none.
+    pub fn keeps_nothing(&self) -> bool {
+        let counts = [self.last, self.hourly, self.daily, self.weekly, self.monthly, self.yearly];
+        counts.iter().all(|count| matches!(count, Keep::None | Keep::Newest(0)))
+            && self.within_secs.is_none()
+            && self.within_secs_each == KeepWithin::default()
+            && self.tags.is_empty()
+    }
 }
 
 /// A snapshot as the keep rules see it.

@@ -33,6 +33,7 @@ use api::Name;
 use api::retention::ConfirmedClock;
 use api::sites::{Mistake, SiteChange};
 use catalog::Catalog;
+use clock::Reading;
 use labels::PromisedLocks;
 use parking_lot::Mutex;
 use repositories::SnapshotStore;
@@ -110,7 +111,8 @@ impl Retention {
     /// # Errors
     /// [`Error::Catalog`].
     pub(crate) fn confirm_clock(&self, who: &str) -> Result<ConfirmedClock> {
-        Ok(ConfirmedClock { time: self.clock.confirm(crate::by(who))?.secs })
+        let Reading { secs, doubt } = self.clock.confirm(crate::by(who))?;
+        Ok(ConfirmedClock { time: secs, doubt: doubt.map(|doubt| doubt.to_string()) })
     }
 
     /// The names of all domains, or the one that is wanted.

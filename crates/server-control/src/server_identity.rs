@@ -33,6 +33,12 @@ pub(crate) struct ServerIdentity {
     is_local: AtomicBool,
 }
 
+/// Whether a certificate of which so much is left has to be renewed.
+fn is_due(left_secs: i64) -> bool {
+    let is_of_the_future = left_secs > pki::certificate_authority::SERVER_SECS;
+    left_secs < RENEW_BEFORE_SECS || is_of_the_future
+}
+
 impl ServerIdentity {
     /// The identity of the server whose files lie in `folder`. `names` are those of [`kept_names`]; nodes are told
     /// the first.
@@ -103,12 +109,13 @@ impl ServerIdentity {
         Ok(())
     }
 
-    /// Renews the certificate when it is time.
+    /// Renews the certificate when it is time; also one that was made while the clock of the machine was ahead: no
+    /// node would believe it before it begins.
     ///
     /// # Errors
     /// [`Error::Pki`].
     pub(crate) fn renew_if_due(&self, now_secs: i64) -> Result<()> {
-        if self.expires() - now_secs < RENEW_BEFORE_SECS { self.renew() } else { Ok(()) }
+        if is_due(self.expires() - now_secs) { self.renew() } else { Ok(()) }
     }
 
     /// When the certificate expires, seconds since 1970.
@@ -188,6 +195,7 @@ pub(crate) fn kept_names(folder: &Folder, given: &[String]) -> Result<Vec<String
 
 #[cfg(test)]
 mod tests {
+    use super::is_due;
     use crate::Control;
 
     fn names(control: &Control) -> Vec<String> {
@@ -219,5 +227,15 @@ mod tests {
             assert!(opened.is_err() || bad.is_empty(), "{bad}");
         }
         assert!(Control::open(place.path(), &["192.0.2.1".to_owned()]).is_ok());
+    }
+
+    #[test]
+    fn a_certificate_is_renewed_in_time_and_when_it_begins_too_late() {
+        let (day, life) = (86_400, pki::certificate_authority::SERVER_SECS);
+        for (left, due) in [(life, false), (31 * day, false), (29 * day, true), (-1, true)] {
+            assert_eq!(is_due(left), due, "{left}");
+        }
+        // It was made while the clock of the machine was 20 days ahead: nobody would believe it until then.
+        assert!(is_due(life + 20 * day));
     }
 }

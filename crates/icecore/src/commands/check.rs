@@ -265,7 +265,14 @@ fn concerned(damage: &Damage) -> String {
 
 /// The answer first; then what it rests on.
 fn summary(report: &CheckReport) -> Vec<String> {
+    let orphans = match report.orphans {
+        1 => "1 snapshot is".to_owned(),
+        some => format!("{} snapshots are", units::count(some)),
+    };
     let found = match report.damages.len() {
+        0 if report.orphans > 0 => format!(
+            "No damage found in what is listed, but {orphans} whole and not listed. To list what was lost: icecore rebuild"
+        ),
         0 => "No damage found".to_owned(),
         some => format!("Damage found: {}", units::many(some as u64, "problem")),
     };

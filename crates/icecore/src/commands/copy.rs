@@ -11,7 +11,7 @@ use ids::SnapshotId;
 use pipeline::UnlockedRepository;
 use pipeline::copy::{self, CopyOptions, CopyReport};
 use repository::snapshots::SnapshotRef;
-use repository::storage::Storage;
+use repository::storage::{Storage, StorageError};
 use repository::{Repository, config};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,6 +56,17 @@ pub(crate) struct Copy {
     wait: Wait,
 }
 
+/// Whether something could not be written: only the copy is.
+fn is_of_writing(error: &pipeline::Error) -> bool {
+    let reads = ["open", "read", "list", "ask for the length of"];
+    let is_write = |error: &StorageError| !reads.contains(&error.operation);
+    matches!(error, pipeline::Error::Repository(store::Error::Storage(error)) if is_write(error))
+}
+
+fn is_damage(error: &repository::Error) -> bool {
+    matches!(error, repository::Error::Damaged { .. })
+}
+
 impl Copy {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let storage = context.storage()?;
@@ -88,7 +99,8 @@ impl Copy {
         if let Ok(there) = &opened
             && (self.dry_run || config::exists(&**there).unwrap_or(false))
         {
-            return opened;
+            let damaged = config::read(&**there).err().filter(is_damage);
+            return damaged.map_or(opened, |error| Err(self.of_copy(Failure::from(error))));
         }
         if !self.dry_run {
             context.out.remark(&format!(
@@ -142,14 +154,22 @@ impl Copy {
 
     /// Only the copy is written, and so in use or full.
     fn failure(&self, context: &Context, error: pipeline::Error) -> Failure {
+        let writes = is_of_writing(&error);
         let failure = Failure::from(error);
         match failure.code {
+            _ if writes => self.of_copy(failure),
             Code::InUse | Code::NoSpace => failure.at(&self.place()),
             Code::Usage => {
                 failure.hint("Give an empty directory, or the one that holds the copy: --to DIR")
             }
             _ => failure.at(&context.location()),
         }
+    }
+
+    /// It is the copy that could not be used, and not what is copied.
+    fn of_copy(&self, failure: Failure) -> Failure {
+        let message = format!("the copy in {}: {}", self.place(), failure.message);
+        Failure { message, ..failure }.at(&self.place())
     }
 
     fn tell(&self, context: &Context, report: &CopyReport) -> Result<()> {

@@ -6,12 +6,14 @@ mod due;
 mod expiring;
 mod state;
 
+use crate::clock_advice::advised;
 use crate::codes::Code;
 use crate::commands::backup::node_name;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left};
 use crate::units;
+use clock::Reading;
 use due::{Ran, Runs};
 use expiring::Expired;
 use jiff::tz::TimeZone;
@@ -45,6 +47,9 @@ pub(crate) struct Run {
     /// Back up the sources of this policy now, whatever its schedules say. Can be given several times.
     #[arg(long, value_name = "POLICY")]
     force: Vec<String>,
+    /// The clock of this machine is right, although it disagreed with the time that the machine was running.
+    #[arg(long)]
+    confirm_clock: bool,
     /// Directory of what is remembered between calls [default: /var/lib/icecore/run for root, otherwise in the user's
     /// state directory].
     #[arg(long, value_name = "DIR")]
@@ -74,14 +79,34 @@ impl Run {
         let site = read(&self.file)?;
         let node = node_name(None, context)?;
         let mut state = State::open(&self.folder(context), &repository.repository.to_string())?;
-        let now = state.read_clock();
+        let now = if self.confirm_clock { state.confirm_clock() } else { state.read_clock() };
+        self.tell_doubt(context, now);
+        if self.confirm_clock && !self.dry_run {
+            state.store()?;
+        }
         let runs = Runs::new(&site, &node, &self.force)?;
+        if runs.sources.is_empty() {
+            let file = self.file.display();
+            let message = format!("no policy in {file} is for this machine, '{node}'");
+            return Err(Failure::usage(message)
+                .hint("What a file can say: docs/SITE.md. To see what this one does: icecore run FILE --dry-run"));
+        }
         let mut ran = runs.decide(&mut state, now, self.dry_run)?;
         if !self.dry_run {
             due::carry_out(context, &mut state, &mut ran)?;
         }
         let expired = expiring::expire(context, (&site, &runs), &mut state, self.dry_run)?;
         self.report(context, &ran, expired)
+    }
+
+    /// Schedules go on by what was counted; nothing is deleted by a clock that is in doubt.
+    fn tell_doubt(&self, context: &Context, now: Reading) {
+        if let Some(doubt) = now.doubt {
+            let file = crate::failure::quoted(&self.file.display().to_string());
+            let confirm = format!("icecore run {file} --confirm-clock");
+            let doubt = advised(&doubt.to_string(), &confirm);
+            context.out.note(&format!("nothing is forgotten while {doubt}"));
+        }
     }
 
     /// Beside the state of an agent, which is another thing.

@@ -210,7 +210,7 @@ impl Snapshots {
             [] if self.filter.is_any() => {
                 "No snapshot matches. All of them: icecore snapshots".into()
             }
-            [] => "There are no snapshots yet. To make one: icecore backup PATH".into(),
+            [] => "There are no snapshots. To make one: icecore backup PATH. If there were some: icecore check".into(),
             [one] => format!("1 snapshot, made {}", ago(one)),
             [oldest, .., newest] => format!(
                 "{} · newest {} · oldest {}",

@@ -20,6 +20,7 @@ mod forgetting;
 mod forgetting_from_afar;
 mod full_disk;
 mod hardened;
+mod hints;
 mod hooks;
 mod key_epochs;
 mod keyless;

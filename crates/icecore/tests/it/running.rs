@@ -168,3 +168,42 @@ fn mistakes_are_told_with_their_line_and_nothing_runs() {
     let failed = run(&machine, &["--force", "c"]).ends(2);
     assert!(failed.text().contains("no policy 'c'"), "{}", failed.text());
 }
+
+/// The wall clock and the time that the machine was running disagree.
+fn wind(machine: &Machine, secs: i64) {
+    let folder = std::fs::read_dir(machine.path("state")).unwrap();
+    let mut files = folder.map(|one| one.unwrap().path());
+    let file = files.find(|path| path.extension() == Some("json".as_ref())).unwrap();
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    for name in ["believed_secs", "anchor_secs"] {
+        let at = text.find(name).unwrap() + name.len() + 2;
+        let end = at + text[at..].find(|c: char| !c.is_ascii_digit()).unwrap();
+        let wound: i64 = text[at..end].parse::<i64>().unwrap() + secs;
+        text.replace_range(at..end, &wound.to_string());
+    }
+    std::fs::write(&file, text).unwrap();
+}
+
+/// Nothing was deleted any more, and nothing said why.
+#[test]
+fn a_clock_in_doubt_is_told_with_what_ends_it() {
+    let machine = Machine::new();
+    declare(&machine, "every = \"1 hour\"\nwindow = \"always\"", "keep_last = 1");
+    run(&machine, &[]).ends(0);
+    wind(&machine, -20_000);
+    let said = |flags: &[&str]| {
+        let ran = run(&machine, flags).ends(0);
+        [ran.text(), ran.stderr].concat()
+    };
+    let doubtful = said(&["--dry-run"]);
+    assert!(doubtful.contains("ahead of") && doubtful.contains("--confirm-clock"), "{doubtful}");
+    run(&machine, &["--confirm-clock"]).ends(0);
+    let certain = said(&[]);
+    assert!(!certain.contains("clock"), "{certain}");
+    // It was ahead once, and is right now: to say so does not help, and nobody is told to.
+    wind(&machine, 20_000);
+    for flags in [&[][..], &["--confirm-clock"]] {
+        let doubtful = said(flags);
+        assert!(doubtful.contains("behind") && doubtful.contains("caught up"), "{doubtful}");
+    }
+}

@@ -280,7 +280,7 @@ fn nobody_acknowledges_a_snapshot_where_the_repository_was_deleted_meanwhile() {
         delete(&store, gone);
         let error = back_up(&repository, &lease, &[7]).unwrap_err();
         assert!(error.to_string().contains("not there any more"), "{gone}: {error}");
-        assert_eq!(error.is_unreachable(), true, "{gone}: {error}");
+        assert!(error.is_unreachable(), "{gone}: {error}");
     }
 }
 

@@ -20,7 +20,15 @@ type Many<T> = Pin<Box<dyn futures_util::Stream<Item = Result<T>> + Send>>;
 
 /// Ignores that an object is to be created only if it is absent, as some do.
 #[derive(Debug, Default)]
-struct Ignorant(InMemory);
+struct Ignorant(InMemory, Takes);
+
+/// Whether it takes anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Takes {
+    #[default]
+    All,
+    Nothing,
+}
 
 impl fmt::Display for Ignorant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,6 +48,12 @@ impl ObjectStore for Ignorant {
         'b: 'c,
         Self: 'c,
     {
+        if self.1 == Takes::Nothing {
+            let path = path.to_string();
+            let source = "the bucket is read-only".into();
+            let refused = object_store::Error::PermissionDenied { path, source };
+            return Box::pin(std::future::ready(Err(refused)));
+        }
         self.0.put_opts(path, payload, PutOptions { mode: PutMode::Overwrite, ..options })
     }
 
@@ -109,6 +123,15 @@ fn a_storage_that_lets_every_writer_win_is_refused() {
     // And when it became so later: by whoever takes the lease.
     let refused = storage.try_lock("lock").err().unwrap();
     assert_eq!(refused.source.kind(), ErrorKind::Unsupported, "{refused}");
+}
+
+/// It was called a bucket that does not exist.
+#[test]
+fn a_storage_that_takes_nothing_says_why() {
+    let store = Arc::new(Ignorant(InMemory::new(), Takes::Nothing));
+    let client = Client::new(store.clone(), store, "", "s3://read-only").unwrap();
+    let refused = ObjectStorage::open(client).unwrap().probe().unwrap_err();
+    assert!(refused.to_string().contains("read-only") && !refused.is_not_found(), "{refused}");
 }
 
 #[test]

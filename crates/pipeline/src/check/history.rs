@@ -69,6 +69,7 @@ pub(super) fn check(
             );
             let snapshots = vec![id.to_string()];
             report.notes.push(Damage { what, snapshots, ..Damage::default() });
+            report.orphans += 1;
         }
     }
     Ok(())

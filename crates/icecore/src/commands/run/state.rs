@@ -79,6 +79,14 @@ impl State {
         self.now
     }
 
+    /// The same, when somebody says that the clock of the machine is right.
+    pub(super) fn confirm_clock(&mut self) -> Reading {
+        let tick = tick();
+        let clock = self.stored.clock.get_or_insert_with(|| Clock::start(tick, None));
+        self.now = clock.confirm(tick);
+        self.now
+    }
+
     /// Durably replaces the file.
     pub(super) fn store(&mut self) -> Result<()> {
         self.read_clock();

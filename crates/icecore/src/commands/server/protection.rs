@@ -1,6 +1,7 @@
 //! `icecore server protection`.
 
 use super::{ago, when, word};
+use crate::clock_advice::advised;
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
@@ -48,9 +49,8 @@ impl Protection {
         let counts = Counts { sources: sources.len(), states: count(&sources) };
         context.out.line(&last_line(&counts))?;
         if let Some(doubt) = doubt {
-            let what = format!(
-                "ages are in doubt: {doubt}. If that clock is right: icecore server clock confirm"
-            );
+            let doubt = advised(&doubt, "icecore server clock confirm");
+            let what = format!("ages are in doubt: {doubt}");
             context.out.note(&escape::text(&what));
         }
         context.out.summary(code(&sources), &counts)

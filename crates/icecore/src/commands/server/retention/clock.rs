@@ -1,9 +1,11 @@
 //! `icecore server clock`.
 
+use crate::clock_advice::advised;
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::commands::server::when;
 use crate::context::Context;
+use crate::escape;
 use crate::failure::Result;
 use api::retention::ConfirmedClock;
 
@@ -29,6 +31,11 @@ impl ClockArgs {
         let Action::Confirm = self.action;
         let done: ConfirmedClock = reach.post("/clock/confirm", &serde_json::json!({}))?;
         context.out.line(&format!("The server goes on from {}.", when(done.time)))?;
+        if let Some(doubt) = &done.doubt {
+            context
+                .out
+                .note(&escape::text(&format!("nothing expires while {}", advised(doubt, ""))));
+        }
         context.out.summary(Code::Complete, &done)
     }
 }

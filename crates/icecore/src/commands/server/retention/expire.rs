@@ -1,5 +1,6 @@
 //! `icecore server expire`.
 
+use crate::clock_advice::advised;
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
@@ -37,7 +38,8 @@ impl ExpireArgs {
         }
         context.out.line(&last_line(&done))?;
         if let Some(doubt) = &done.doubt {
-            context.out.note(&escape::text(&format!("nothing expires while {doubt}. If that clock is right: icecore server clock confirm")));
+            let doubt = advised(doubt, "icecore server clock confirm");
+            context.out.note(&escape::text(&format!("nothing expires while {doubt}")));
         }
         let failed = done.domains.iter().filter(|one| one.error.is_some());
         for one in failed.clone() {

@@ -1,5 +1,6 @@
 //! Snapshots in lists, with what becomes of each.
 
+use crate::clock_advice::advised;
 use crate::commands::server::{ago, when, word};
 use crate::context::Context;
 use crate::failure::Result;
@@ -92,9 +93,8 @@ pub(super) fn explained(one: &RetainedSnapshot, context: &Context) -> Result<()>
 /// What keeps everything from going, and what could not be read.
 pub(super) fn doubts(found: &RetainedSnapshots, context: &Context) {
     if let Some(doubt) = &found.doubt {
-        context.out.note(&escape::text(&format!(
-            "nothing expires while {doubt}. If that clock is right: icecore server clock confirm"
-        )));
+        let doubt = advised(doubt, "icecore server clock confirm");
+        context.out.note(&escape::text(&format!("nothing expires while {doubt}")));
     }
     for one in &found.unread {
         let line = format!(
