@@ -88,8 +88,7 @@ impl Run {
         if runs.sources.is_empty() {
             let file = self.file.display();
             let message = format!("no policy in {file} is for this machine, '{node}'");
-            return Err(Failure::usage(message)
-                .hint("What a file can say: docs/SITE.md. To see what this one does: icecore run FILE --dry-run"));
+            return Err(Failure::usage(message).hint("What a file can say: docs/SITE.md"));
         }
         let mut ran = runs.decide(&mut state, now, self.dry_run)?;
         if !self.dry_run {
