@@ -372,3 +372,14 @@ fn a_hundred_thousand_snapshots_are_decided_at_once() {
     assert_eq!(kept, 1000 * 51, "48 hours, and the last of two more days and the oldest");
     assert!(passed.as_secs() < 2, "{passed:?}");
 }
+
+/// Each backup would have let all older ones go.
+#[test]
+fn a_class_whose_counts_are_all_0_keeps_nothing_and_is_refused() {
+    for text in ["keep_daily = 0", "keep_last = 0\nkeep_yearly = 0"] {
+        let refused = toml::from_str::<Class>(text).unwrap_err();
+        assert!(refused.to_string().contains("keeps nothing"), "{refused}");
+    }
+    toml::from_str::<Class>("keep_daily = 0\nkeep_last = 1").unwrap();
+    toml::from_str::<Class>("keep_daily = 0\nkeep_within = \"1 day\"").unwrap();
+}
