@@ -52,7 +52,7 @@ SABOTAGES = {
         "crates/pipeline/src/backup/emptied.rs", "let last = self.last.take().filter(|last| last.had_files)?;", "let last = self.last.take().filter(|last| last.had_files && false)?;",
         test("icecore", "a_source_that_is_not_mounted_pushes_no_good_backup_out")),
     "a source that is not mounted is not complete the second time": (
-        "crates/pipeline/src/backup/emptied.rs", "it.path == path && it.reason == reason", "it.path == path && it.reason == reason && false",
+        "crates/pipeline/src/backup/emptied.rs", "failed.contains(escape(source).as_str())", "failed.contains(escape(source).as_str()) && false",
         test("icecore", "a_source_that_is_not_mounted_pushes_no_good_backup_out")),
     "a directory that was empty before is not missed": (
         "crates/pipeline/src/backup/emptied.rs", "had_files: root.was_so }", "had_files: true }",

@@ -88,8 +88,8 @@ impl<Run: Fn(&Part) -> Outcome> Lanes<'_, Run> {
 #[cfg(test)]
 mod tests {
     use super::super::parts::What;
+    use super::super::record::tests::Folder;
     use super::*;
-    use std::path::PathBuf;
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
@@ -105,25 +105,8 @@ mod tests {
         Outcome { name: part.name, seconds: 1, is_well: true, skipped: Vec::new(), said }
     }
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let folder =
-                std::env::temp_dir().join(format!("icecore-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).unwrap();
-            Self(folder)
-        }
-
-        fn record(&self) -> Record {
-            Record::at(self.0.join("prove.jsonl"), Some("abc"), 60).unwrap()
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).unwrap();
-        }
+    fn record_in(folder: &Folder) -> Record {
+        folder.open(Some("abc"), 60)
     }
 
     fn names(outcomes: &[Outcome]) -> Vec<&str> {
@@ -148,7 +131,7 @@ mod tests {
             running.fetch_sub(1, Ordering::SeqCst);
             outcome(part)
         };
-        let outcomes = run_all(&parts, folder.record(), 2, run).unwrap();
+        let outcomes = run_all(&parts, record_in(&folder), 2, run).unwrap();
         assert_eq!(names(&outcomes), ["a", "b", "c", "d", "e"]);
     }
 
@@ -156,7 +139,7 @@ mod tests {
     fn only_what_had_not_ended_runs_again() {
         let folder = Folder::new("lanes-again");
         let parts: Vec<&Part> = PARTS.iter().collect();
-        let mut record = folder.record();
+        let mut record = record_in(&folder);
         record.note(&outcome(&PARTS[1])).unwrap();
         record.note(&outcome(&PARTS[3])).unwrap();
         drop(record);
@@ -165,7 +148,7 @@ mod tests {
             ran.lock().unwrap().push(part.name);
             outcome(part)
         };
-        let outcomes = run_all(&parts, folder.record(), 1, run).unwrap();
+        let outcomes = run_all(&parts, record_in(&folder), 1, run).unwrap();
         assert_eq!(*ran.lock().unwrap(), ["a", "c", "e"]);
         assert_eq!(names(&outcomes), ["a", "b", "c", "d", "e"]);
     }

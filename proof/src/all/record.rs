@@ -30,7 +30,7 @@ impl Record {
         Self::at(options::target().join(name).with_extension("jsonl"), commit.as_deref(), seconds)
     }
 
-    pub(super) fn at(path: PathBuf, commit: Option<&str>, seconds: u64) -> Result<Self, String> {
+    fn at(path: PathBuf, commit: Option<&str>, seconds: u64) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         let heading = json!({ "commit": commit, "seconds": seconds });
         let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -87,20 +87,21 @@ fn commit() -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    struct Folder(PathBuf);
+    /// For records of tests, as long as it lives.
+    pub(in crate::all) struct Folder(PathBuf);
 
     impl Folder {
-        fn new(name: &str) -> Self {
+        pub(in crate::all) fn new(name: &str) -> Self {
             let folder =
                 std::env::temp_dir().join(format!("icecore-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
             Self(folder)
         }
 
-        fn open(&self, commit: Option<&str>, seconds: u64) -> Record {
+        pub(in crate::all) fn open(&self, commit: Option<&str>, seconds: u64) -> Record {
             Record::at(self.0.join("nightly.jsonl"), commit, seconds).unwrap()
         }
     }

@@ -8,17 +8,17 @@ use capture::CaptureProblem;
 use capture::walk::WalkEntry;
 use format::entry::{Entry, Kind};
 use format::escape::escape;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Looks for such directories while walk and previous snapshot are merged: what is in a directory follows it.
 pub(super) struct Emptied {
-    roots: Vec<Root>,
+    /// By their paths in the snapshot: a list of files may name many.
+    roots: FxHashMap<Vec<u8>, Root>,
     /// The named directory that was met last, until something in it is met.
     last: Option<Last>,
 }
 
 struct Root {
-    /// In the snapshot, without a slash at its beginning.
-    shown: Vec<u8>,
     source: Vec<u8>,
     /// It was so in the previous snapshot, which has no files of it either.
     was_so: bool,
@@ -35,10 +35,11 @@ impl Emptied {
     /// Of a backup behind one that could not read `failed`.
     pub(super) fn new(options: &BackupOptions, failed: &[FailedObject]) -> Self {
         let reason = reason();
+        let failed: FxHashSet<&str> =
+            failed.iter().filter(|it| it.reason == reason).map(|it| it.path.as_str()).collect();
         let root = |source: &[u8], shown: &[u8]| {
-            let path = escape(source);
-            let was_so = failed.iter().any(|it| it.path == path && it.reason == reason);
-            Root { shown: clean_path(shown), source: source.to_vec(), was_so }
+            let was_so = failed.contains(escape(source).as_str());
+            (clean_path(shown), Root { source: source.to_vec(), was_so })
         };
         let roots = options.roots.iter();
         let roots =
@@ -60,7 +61,7 @@ impl Emptied {
             _ => self.ended(),
         };
         if found.row.kind == Kind::Directory
-            && let Some(root) = self.roots.iter().find(|root| root.shown == found.path)
+            && let Some(root) = self.roots.get(found.path)
         {
             let is_other = |entry: &Entry| entry.attributes.file_system != found.file_system;
             if root.was_so || before.is_some_and(is_other) {
