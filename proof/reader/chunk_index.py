@@ -11,19 +11,28 @@ def state(data):
     need(checksum(data[:-16]) == data[-16:], "checksum of the index state")
     reader = Reader(data[:-16], "index state")
     magic = reader.take(8)
-    need(magic in (b"ICESTAT1", b"ICESTAT2"), "magic of the index state")
+    need(magic in (b"ICESTAT1", b"ICESTAT2", b"ICESTAT3"), "magic of the index state")
     next_container, _run, _snapshot, _epoch = (reader.u64() for _ in range(4))
     runs = [reader.u64() for _ in range(reader.u64())]
-    if magic == b"ICESTAT2":
-        interrupted(reader)
+    if magic != b"ICESTAT1":
+        interrupted(reader, at_least=1 if magic == b"ICESTAT2" else 0)
+    if magic == b"ICESTAT3":
+        pending(reader)
     reader.end()
     return next_container, runs
 
 
-def interrupted(reader):
+def pending(reader):
+    """Snapshots that may have no file yet: number, container of the manifest, id."""
+    count = reader.u64()
+    need(0 < count <= 1024, "number of pending snapshots")
+    return [(reader.u64(), reader.u64(), reader.take(16)) for _ in range(count)]
+
+
+def interrupted(reader, at_least):
     """Ranges of containers that reclaim leaves alone: first, last, and how often it has."""
     ranges = [tuple(reader.u64() for _ in range(3)) for _ in range(reader.u64())]
-    need(0 < len(ranges) <= 1024, "number of ranges of containers")
+    need(at_least <= len(ranges) <= 1024, "number of ranges of containers")
     need(all(first <= last and often < 3 for first, last, often in ranges), "a range of containers")
     need(all(a[1] < b[0] for a, b in zip(ranges, ranges[1:])), "order of the ranges of containers")
 

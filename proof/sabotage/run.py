@@ -39,6 +39,21 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "the next writer lists what a killed one left pending": (
+        "crates/repository/src/recover.rs", "    list_pending(repository, lease, &listed)\n", "    { let _ = (list_pending as fn(_, _, _) -> _, &listed); Ok(()) }\n",
+        test("icecore", "a_newest_snapshot_that_lost_its_file_is_listed_again")),
+    "what is forgotten is not pending": (
+        "crates/repository/src/repository.rs", "        self.are_pending_no_more(lease, names)?;\n", "        let _ = Self::are_pending_no_more;\n",
+        test("icecore", "a_newest_snapshot_that_was_forgotten_does_not_come_back")),
+    "a snapshot that is not pending and not in the list is lost": (
+        "crates/pipeline/src/check/history.rs", "let is_new = pending.has(&id, one.container) || is_not_copied(&id);", "let is_new = pending.has(&id, one.container) || is_not_copied(&id) || true;",
+        test("icecore", "snapshots_whose_files_are_lost_are_told_by_the_verdict")),
+    "a commit makes its snapshot pending": (
+        "crates/repository/src/session.rs", "        self.repository.pending.lock().add(PendingSnapshot { name, container });\n", "        let _ = PendingSnapshot { name, container };\n",
+        test("pipeline", "power::")),
+    "a manifest that no state knew of is pending": (
+        "crates/repository/src/recover.rs", "        if name.sequence >= known {\n", "        if name.sequence >= known && false {\n",
+        test("pipeline", "power::")),
     "a certificate of the future is renewed": (
         "crates/server-control/src/server_identity.rs", "left_secs < RENEW_BEFORE_SECS || is_of_the_future", "{ let _ = is_of_the_future; left_secs < RENEW_BEFORE_SECS }",
         test("server-control", "a_certificate_is_renewed_in_time_and_when_it_begins_too_late")),
@@ -468,8 +483,8 @@ SABOTAGES = {
         "crates/repository/src/container/write.rs", " || self.objects >= OBJECTS_MAX", "",
         test("repository", "a_container_ends_after_so_many_objects")),
     "half of an init goes": (
-        "crates/repository/src/recover.rs", "    remove_half_of_an_init(repository, lease)\n}",
-        "    let _ = remove_half_of_an_init;\n    Ok(())\n}",
+        "crates/repository/src/recover.rs", "    remove_half_of_an_init(repository, lease)?;\n",
+        "    let _ = remove_half_of_an_init;\n",
         test("simulation", "an_init_that_is_killed")),
     "a writer looks at the lease behind its snapshot": (
         "crates/repository/src/session.rs",
@@ -793,8 +808,8 @@ SABOTAGES = {
         test("repository", "robbed")),
     "lease before strays are removed": (
         "crates/repository/src/recover.rs",
-        "            lease.verify()?;\n            repository.storage.remove(&path)?;",
-        "            let _ = lease;\n            repository.storage.remove(&path)?;",
+        "        lease.verify()?;\n        repository.storage.remove(&path)?;\n    }\n    Ok(names)",
+        "        let _ = lease;\n        repository.storage.remove(&path)?;\n    }\n    Ok(names)",
         test("repository", "robbed")),
     "lease before runs are removed": (
         "crates/repository/src/publication.rs",

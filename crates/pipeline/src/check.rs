@@ -74,7 +74,7 @@ pub struct CheckReport {
     pub needs_rebuild: bool,
     /// What may be intended, but deserves a look.
     pub notes: Vec<Damage>,
-    /// Snapshots that are whole and not in the list: their files were lost, or their backups ended just before.
+    /// Snapshots that are whole and not in the list, since their backups ended just before: the next one lists them.
     #[serde(default)]
     pub orphans: u64,
     /// Snapshots that others cite and that are not in the list, if tombstones cannot be read:

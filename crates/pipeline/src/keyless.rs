@@ -183,26 +183,22 @@ fn structure(repository: &Repository, report: &mut ScrubReport, watch: &dyn Watc
     Ok(())
 }
 
-/// Snapshots that a later one of their source cites, that nobody forgot, and whose files are
-/// missing. One that nothing cites may come from a backup that did not finish.
+/// Snapshots that nobody forgot and whose files are missing.
 fn history(repository: &Repository, report: &mut ScrubReport) -> Result<()> {
-    let orphans: FxHashSet<_> = match orphans(repository) {
-        Ok(orphans) => orphans.into_iter().collect(),
+    // Before the list: what is pending no more by now is in it.
+    let pending = repository.pending()?;
+    let orphans = match orphans(repository) {
+        Ok(orphans) => orphans,
         Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
             report.damage(format!("cannot determine whether a snapshot was lost: {error}"));
             return Ok(());
         }
     };
-    let names = repository.snapshots()?;
-    for (_, read) in repository.each_snapshot(&names) {
-        let Ok(stored) = read else { continue };
-        if orphans.contains(&stored.head.previous) {
-            report.damage(format!(
-                "snapshot {} is missing and nobody forgot it; to restore it to the list: icecore rebuild",
-                stored.head.previous
-            ));
-        }
+    for id in orphans.iter().filter(|id| !pending.has_id(id)) {
+        report.damage(format!(
+            "snapshot {id} is missing and nobody forgot it; to restore it to the list: icecore rebuild"
+        ));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 mod compaction;
 pub(crate) mod interrupted;
 mod merge;
+pub(crate) mod pending;
 pub(crate) mod run;
 pub(crate) mod state;
 

@@ -32,6 +32,7 @@ mod mount;
 pub mod moving;
 mod neighbors;
 pub mod parity;
+pub mod pending;
 mod pins;
 mod publication;
 pub mod readers;

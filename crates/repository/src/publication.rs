@@ -43,6 +43,7 @@ impl Repository {
         let unindexed = pins.first_unindexed(covered).map(|number| number.0);
         state.next_container = unindexed.unwrap_or(allocated).min(allocated);
         state.next_snapshot = self.next_snapshot.load(Ordering::Relaxed);
+        state.pending = self.pending.lock().clone();
         state
     }
 

@@ -79,6 +79,7 @@ pub fn rebuild_in_parts(
         damage_epoch: lease.generation().max(state.damage_epoch.saturating_add(1)),
         runs: Vec::new(),
         interrupted: state.interrupted,
+        ..State::default()
     };
     let index = Index::open(&**storage, state.clone())?;
     let repository = Repository::assemble(storage.clone(), config, index);
@@ -129,6 +130,16 @@ fn last_state(storage: &dyn Storage) -> State {
 fn after_all(manifests: &[FoundManifest]) -> u64 {
     let heads = manifests.iter().filter_map(|found| Head::decode(&found.clear).ok());
     heads.map(|(head, _)| after(head.sequence)).max().unwrap_or(0)
+}
+
+/// The manifest of `id` in a container, with the records that its snapshot file holds.
+pub(crate) fn manifest_in(
+    reader: &ContainerReader,
+    id: SnapshotId,
+) -> Result<Option<FoundManifest>> {
+    let mut scan = Scan::default();
+    reader.walk(|location, record| scan.record(location, record))?;
+    Ok(scan.found_manifests().into_iter().find(|found| found.id == id))
 }
 
 impl Repository {
@@ -344,19 +355,23 @@ impl Scan {
     }
 
     fn settle(self, placed: &mut FxHashMap<Prefix, RecordLocation>, found: &mut RebuildOutcome) {
+        found.manifests.extend(self.found_manifests());
         self.placed.into_values().for_each(|some| placed.extend(some));
         found.tombstones.extend(self.tombstones);
         found.expiries.extend(self.expiries);
         let sealed = |whole: &Vec<u8>| Some(record::split(whole).ok()?.clear.to_vec());
         found.sessions.extend(self.sessions.values().filter_map(sealed));
-        for (session, clear, manifest) in self.manifests {
-            if let Some(key) = self.sessions.get(&session) {
-                let id = manifest::snapshot_id(&clear);
-                let receipt = self.receipts.get(&session).map_or(&[][..], |receipt| receipt);
-                let file = [&key[..], &manifest, receipt].concat();
-                found.manifests.push(FoundManifest { id, clear, file });
-            }
-        }
+    }
+
+    /// The manifests whose session records are here.
+    fn found_manifests(&self) -> Vec<FoundManifest> {
+        let found = |(session, clear, manifest): &(SessionId, Vec<u8>, Vec<u8>)| {
+            let key = self.sessions.get(session)?;
+            let receipt = self.receipts.get(session).map_or(&[][..], |receipt| receipt);
+            let file = [&key[..], manifest, receipt].concat();
+            Some(FoundManifest { id: manifest::snapshot_id(clear), clear: clear.clone(), file })
+        };
+        self.manifests.iter().filter_map(found).collect()
     }
 }
 

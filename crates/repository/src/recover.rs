@@ -5,14 +5,16 @@ use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container::{self, ContainerFile, part_name};
 use crate::guard::{Guard, guarded};
+use crate::index::pending::PendingSnapshot;
 use crate::index::run::{Prefix, rows_of, write_rows};
 use crate::index::{prefix_of, run_name};
 use crate::lease::Lease;
+use crate::pending::list_pending;
 use crate::pins::Covered;
+use crate::snapshots::SnapshotRef;
 use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Error, Repository, Result, config, keys, lock_file, readme, receipts, snapshots};
 use format::container::Row;
-use format::manifest::Head;
 use format::record::{self, Header, RecordKind};
 use ids::{ContainerNo, RecordLocation, SessionId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -23,6 +25,7 @@ use std::sync::atomic::Ordering;
 /// saved as far as their records are good. So an interrupted backup costs nothing twice.
 pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     let first = repository.index().state.first_unknown();
+    *repository.pending.lock() = repository.index().state.pending.clone();
     let left = match guarded(Guard::LeftoverListing) {
         true => container::list_current(repository, first)?,
         false => container::list(&*repository.storage, first)?,
@@ -40,7 +43,8 @@ pub(crate) fn recover(repository: &Repository, lease: &Lease) -> Result<()> {
     if last.is_some() {
         repository.compact_index(lease)?;
     }
-    remove_strays(repository, lease)
+    let listed = remove_strays(repository, lease)?;
+    list_pending(repository, lease, &listed)
 }
 
 /// Brings what was left into the index, in parts of bounded size: each is a checkpoint of its own, so that a recovery
@@ -65,9 +69,9 @@ impl<'a> Recovery<'a> {
 
     fn settle_all(mut self, left: Vec<ContainerFile>) -> Result<()> {
         let ids_max = self.repository.checkpoint_limits().ids;
+        let known = self.repository.next_snapshot.load(Ordering::Relaxed);
         for file in left {
-            let next_snapshot = after_manifests(self.repository, file)?;
-            self.repository.next_snapshot.fetch_max(next_snapshot, Ordering::Relaxed);
+            note_manifests(self.repository, file, known)?;
             let holder = settle(self.repository, self.lease, file, &mut self.placed)?;
             self.holders.extend(holder);
             self.done.insert(file.number);
@@ -144,33 +148,36 @@ pub(crate) fn make_names_durable(storage: &dyn Storage, left: &[ContainerFile]) 
     directories.iter().try_for_each(|name| Ok(storage.sync_directory(name)?))
 }
 
-/// The number after those of the manifests in `file`. A backup that failed between its containers
-/// and the index has used its number up: a rebuild may bring its snapshot back.
-fn after_manifests(repository: &Repository, file: ContainerFile) -> Result<u64> {
+/// Notes the manifests in `file`: their numbers are used up, and those that no state knew of are pending. A backup
+/// that failed between its containers and the index leaves such a manifest. Those with numbers below `known` are
+/// copies that a reclaim made: their snapshots have files, or were forgotten since.
+fn note_manifests(repository: &Repository, file: ContainerFile, known: u64) -> Result<()> {
     if !file.finished {
         // Manifests in there are not saved.
-        return Ok(0);
+        return Ok(());
     }
     let reader = ContainerReader::open(&*repository.storage, file.number)?;
     let rows = match reader.rows() {
         Ok(rows) => rows,
         Err(_) => reader.walk(|_, _| ())?.rows,
     };
-    let mut next = 0;
     for row in rows.iter().filter(|row| row.has_kind(RecordKind::Manifest)) {
-        next = next.max(sequence(&reader, row)?.map_or(0, after));
+        let Some(name) = snapshot_of(&reader, row)? else { continue };
+        repository.next_snapshot.fetch_max(after(name.sequence), Ordering::Relaxed);
+        if name.sequence >= known {
+            repository.pending.lock().add(PendingSnapshot { name, container: file.number });
+        }
     }
-    Ok(next)
+    Ok(())
 }
 
-/// The number of the manifest at `row`, unless it is damaged.
-fn sequence(reader: &ContainerReader, row: &Row) -> Result<Option<u64>> {
+/// The snapshot that the manifest at `row` makes, unless it is damaged.
+fn snapshot_of(reader: &ContainerReader, row: &Row) -> Result<Option<SnapshotRef>> {
     let associated = match reader.associated(row) {
         Err(Error::Damaged { .. }) => return Ok(None),
         associated => associated?,
     };
-    let head = record::head_only(&associated).and_then(|record| Head::decode(record.clear));
-    Ok(head.ok().map(|(head, _)| head.sequence))
+    Ok(record::head_only(&associated).ok().and_then(|_| snapshots::name_of(&associated).ok()))
 }
 
 /// The snapshot number after `sequence`, which anybody may have written there.
@@ -178,22 +185,36 @@ pub(crate) fn after(sequence: u64) -> u64 {
     sequence.saturating_add(1)
 }
 
-/// Removes what no reader looks at: it is of writers that died or failed.
-pub(crate) fn remove_strays(repository: &Repository, lease: &Lease) -> Result<()> {
-    for directory in ["index", snapshots::DIRECTORY, keys::DIRECTORY] {
-        let strays = strays(repository, directory)?;
-        // The state that does not name them may be of a dead writer, and be seen but not durable:
-        // the one before it names them.
-        if !strays.is_empty() && guarded(Guard::LeftoverState) {
-            repository.storage.sync_directory(directory)?;
-        }
-        for path in strays {
-            // To who was robbed of the lease, all that the next one wrote looks like this.
-            lease.verify()?;
-            repository.storage.remove(&path)?;
-        }
+/// Removes what no reader looks at: it is of writers that died or failed. Returns the names of the snapshots.
+pub(crate) fn remove_strays(repository: &Repository, lease: &Lease) -> Result<Vec<String>> {
+    remove_strays_in(repository, lease, "index")?;
+    remove_strays_in(repository, lease, keys::DIRECTORY)?;
+    let listed = remove_strays_in(repository, lease, snapshots::DIRECTORY)?;
+    remove_half_of_an_init(repository, lease)?;
+    Ok(listed)
+}
+
+/// The same in one directory; the names in it.
+fn remove_strays_in(
+    repository: &Repository,
+    lease: &Lease,
+    directory: &str,
+) -> Result<Vec<String>> {
+    let names = repository.storage.list(directory)?;
+    let paths = names.iter().map(|name| format!("{directory}/{name}"));
+    let is_stray = |path: &String| path.ends_with(PUT_SUFFIX) || is_stray_run(repository, path);
+    let strays: Vec<_> = paths.filter(is_stray).collect();
+    // The state that does not name them may be of a dead writer, and be seen but not durable:
+    // the one before it names them.
+    if !strays.is_empty() && guarded(Guard::LeftoverState) {
+        repository.storage.sync_directory(directory)?;
     }
-    remove_half_of_an_init(repository, lease)
+    for path in strays {
+        // To who was robbed of the lease, all that the next one wrote looks like this.
+        lease.verify()?;
+        repository.storage.remove(&path)?;
+    }
+    Ok(names)
 }
 
 /// The files of the top folder that are put as a whole. What was left of one there is of an `init` that was
@@ -212,13 +233,6 @@ fn remove_half_of_an_init(repository: &Repository, lease: &Lease) -> Result<()> 
         }
     }
     Ok(())
-}
-
-fn strays(repository: &Repository, directory: &str) -> Result<Vec<String>> {
-    let names = repository.storage.list(directory)?;
-    let paths = names.into_iter().map(|name| format!("{directory}/{name}"));
-    let is_stray = |path: &String| path.ends_with(PUT_SUFFIX) || is_stray_run(repository, path);
-    Ok(paths.filter(is_stray).collect())
 }
 
 /// Whether this is a run that the state does not name.

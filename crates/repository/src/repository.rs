@@ -8,11 +8,12 @@ use crate::container_numbers::ContainerNumbers;
 use crate::guard::{Guard, guarded};
 use crate::healed::Healed;
 use crate::index::Index;
+use crate::index::pending::Pending;
 use crate::index::state::State;
 use crate::keys::Keys;
 use crate::lease::{Lease, LeasePurpose};
 use crate::listing_markers::ListingMarkers;
-use crate::pins::{Pins, SessionNo};
+use crate::pins::{Covered, Pins, SessionNo};
 use crate::reading::REFRESH_MAX;
 use crate::received::Verifier;
 use crate::session::{CheckpointLimits, Session};
@@ -50,6 +51,8 @@ pub struct Repository {
     pub(crate) merging: Mutex<()>,
     pub(crate) next_container: AtomicU64,
     pub(crate) next_snapshot: AtomicU64,
+    /// Snapshots that this process made and that may have no file yet.
+    pub(crate) pending: Mutex<Pending>,
     pub(crate) next_run: AtomicU64,
     pub(crate) listing_markers: ListingMarkers,
     pub(crate) open: Mutex<VecDeque<Arc<ContainerReader>>>,
@@ -138,6 +141,7 @@ impl Repository {
             next_container: AtomicU64::new(index.state.next_container),
             next_snapshot: AtomicU64::new(index.state.next_snapshot),
             next_run: AtomicU64::new(index.state.next_run),
+            pending: Mutex::new(index.state.pending.clone()),
             storage,
             config,
             index: RwLock::new(Arc::new(index)),
@@ -363,8 +367,22 @@ impl Repository {
             },
         )?;
         numbers.done();
+        self.are_pending_no_more(lease, names)?;
         lease.verify()?;
         snapshots::remove(&*self.storage, names)
+    }
+
+    /// Before snapshots are removed: the next writer lists those that are pending and have no file.
+    fn are_pending_no_more(&self, lease: &Lease, names: &[SnapshotRef]) -> Result<()> {
+        let state = &self.index().state;
+        let mut pending = self.pending.lock();
+        let is_pending = |name: &SnapshotRef| pending.has(&name.id) || state.pending.has(&name.id);
+        if !names.iter().any(is_pending) {
+            return Ok(());
+        }
+        names.iter().for_each(|name| pending.remove(&name.id));
+        drop(pending);
+        self.publish_index(lease, self.next_state(Covered::Nothing))
     }
 
     pub(crate) fn allocate_container(&self) -> ContainerNo {

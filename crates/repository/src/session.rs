@@ -8,6 +8,7 @@ mod objects;
 
 use crate::container::{self, write::ContainerWriter};
 use crate::guard::{Guard, guarded};
+use crate::index::pending::PendingSnapshot;
 use crate::lease::Lease;
 use crate::pins::{Covered, SessionNo};
 use crate::reserve;
@@ -170,11 +171,15 @@ impl Session {
         }
         self.check_root(manifest)?;
         let sum = manifest.checksum();
-        self.write(manifest.kind, &[], &[&manifest.associated, &manifest.sealed, &sum])?;
+        let parts: [&[u8]; 3] = [&manifest.associated, &manifest.sealed, &sum];
+        let container = self.write(manifest.kind, &[], &parts)?;
         if let Some(receipt) = &receipt {
             // Behind its manifest, in the same container: reclaim and rebuild know it by that.
             self.write(receipt.kind, &[], &[&receipt.associated, &receipt.checksum()])?;
         }
+        // Before a state can know that container.
+        let name = snapshots::name_of(&manifest.associated)?;
+        self.repository.pending.lock().add(PendingSnapshot { name, container });
         self.finish_containers()?;
         let run = self.write_rest()?;
         let snapshot = self.publish(run, manifest, receipt.as_ref())?;
@@ -216,6 +221,7 @@ impl Session {
         let snapshot = snapshots::write(storage, self.own_record()?, manifest, receipt)?;
         // Who was overtaken while it wrote that may have written it too late for the next writer to see.
         self.lease.verify()?;
+        repository.pending.lock().remove(&snapshot.id);
         self.committed.store(true, Ordering::Relaxed);
         Ok(snapshot)
     }
@@ -319,18 +325,18 @@ impl Session {
         self.session_record.as_ref().ok_or(none)
     }
 
-    fn write(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
+    fn write(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<ContainerNo> {
         self.write_with(None, kind, ids, parts)
     }
 
-    /// Appends a record, and before it `key_record`, if that is not in the container yet.
+    /// Appends a record, and before it `key_record`, if that is not in the container yet. Returns the container.
     fn write_with(
         &self,
         key_record: Option<&[u8]>,
         kind: RecordKind,
         ids: &[ObjectId],
         parts: &[&[u8]],
-    ) -> Result<()> {
+    ) -> Result<ContainerNo> {
         let written = self.try_write(key_record, kind, ids, parts);
         self.note_full(&written);
         written
@@ -352,7 +358,7 @@ impl Session {
         kind: RecordKind,
         ids: &[ObjectId],
         parts: &[&[u8]],
-    ) -> Result<()> {
+    ) -> Result<ContainerNo> {
         let mut current = self.current.lock();
         let writer = match &mut *current {
             Some(writer) => writer,
@@ -379,7 +385,7 @@ impl Session {
         {
             self.send_to_sync(full)?;
         }
-        Ok(())
+        Ok(location.container)
     }
 
     fn start_container(&self) -> Result<ContainerWriter> {

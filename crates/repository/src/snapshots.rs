@@ -56,11 +56,16 @@ pub(crate) fn write_bytes(
     manifest_associated: &[u8],
     bytes: &[u8],
 ) -> Result<SnapshotRef> {
-    let clear = &manifest_associated[record::HEADER_BYTES..];
-    let (head, _) = Head::decode(clear).map_err(|reason| Error::damaged("manifest", reason))?;
-    let name = SnapshotRef { sequence: head.sequence, id: manifest::snapshot_id(clear) };
+    let name = name_of(manifest_associated)?;
     storage.put(&name.path(), bytes)?;
     Ok(name)
+}
+
+/// The name of the snapshot that the record of a manifest makes, of which this is the clear part with its header.
+pub(crate) fn name_of(manifest_associated: &[u8]) -> Result<SnapshotRef> {
+    let clear = &manifest_associated[record::HEADER_BYTES..];
+    let (head, _) = Head::decode(clear).map_err(|reason| Error::damaged("manifest", reason))?;
+    Ok(SnapshotRef { sequence: head.sequence, id: manifest::snapshot_id(clear) })
 }
 
 /// Durably removes the files of snapshots.

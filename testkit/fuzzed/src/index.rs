@@ -28,8 +28,12 @@ fn state(input: &Input<'_>) -> Vec<u8> {
     if input.is_raw {
         return summed(input.state);
     }
-    let is_interrupted = input.runs >= 128;
-    let magic = if is_interrupted { b"ICESTAT2" } else { b"ICESTAT1" };
+    let (is_pending, is_interrupted) = (input.runs >= 192, input.runs >= 128);
+    let magic = match (is_pending, is_interrupted) {
+        (true, _) => b"ICESTAT3",
+        (false, true) => b"ICESTAT2",
+        (false, false) => b"ICESTAT1",
+    };
     let mut out = magic.to_vec();
     input.numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
     out.extend(u64::from(input.runs % 3).to_le_bytes());
@@ -39,6 +43,11 @@ fn state(input: &Input<'_>) -> Vec<u8> {
         let ranges = input.state.as_chunks::<24>().0;
         out.extend((ranges.len() as u64).to_le_bytes());
         ranges.iter().for_each(|range| out.extend(range));
+    }
+    if is_pending {
+        let snapshots = input.run.as_chunks::<32>().0;
+        out.extend((snapshots.len() as u64).to_le_bytes());
+        snapshots.iter().for_each(|snapshot| out.extend(snapshot));
     }
     summed(&out)
 }

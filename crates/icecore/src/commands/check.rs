@@ -271,7 +271,7 @@ fn summary(report: &CheckReport) -> Vec<String> {
     };
     let found = match report.damages.len() {
         0 if report.orphans > 0 => format!(
-            "No damage found in what is listed, but {orphans} whole and not listed. To list what was lost: icecore rebuild"
+            "No damage found in what is listed, but {orphans} whole and not listed: the next backup lists it"
         ),
         0 => "No damage found".to_owned(),
         some => format!("Damage found: {}", units::many(some as u64, "problem")),

@@ -31,8 +31,8 @@ pub(super) struct ContainerFindings {
     pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, IdPrefix)>>,
     /// Whether a container that is not in the index holds objects.
     pub(super) has_unnamed: bool,
-    /// The clear parts of the manifests.
-    pub(super) manifests: Vec<Vec<u8>>,
+    /// The clear parts of the manifests, each with its container.
+    pub(super) manifests: Vec<(ContainerNo, Vec<u8>)>,
     /// The clear parts of the tombstones.
     pub(super) tombstones: Vec<Vec<u8>>,
     /// The clear parts of the expiries.
@@ -221,7 +221,7 @@ impl ContainerChecker<'_> {
         match record.header.kind {
             RecordKind::Session | RecordKind::Receipt => return Ok(()),
             RecordKind::Manifest => {
-                seen.manifests.push(record.clear.to_vec());
+                seen.manifests.push((location.container, record.clear.to_vec()));
                 return Ok(());
             }
             RecordKind::Tombstone => {

@@ -160,7 +160,7 @@ fn g3_a_list_that_fails_is_not_no_files() {
 
 #[test]
 fn g3_a_list_that_lacks_snapshots_costs_no_data() {
-    for lost in [0..1, 1..2, 0..2] {
+    for (lost, is_newest_lost) in [(0..1, false), (1..2, true), (0..2, true)] {
         let lab = Lab::new();
         let names: Vec<_> =
             lab.folder.files().into_iter().filter(|name| name.starts_with("snapshots/")).collect();
@@ -168,7 +168,9 @@ fn g3_a_list_that_lacks_snapshots_costs_no_data() {
             std::fs::remove_file(lab.folder.repository().join(name)).unwrap();
         }
         let report = lab.reclaim(&Plan::none()).unwrap();
-        assert_eq!(report.snapshots_restored, lost.len() as u64);
+        // The newest was still pending: taking the lease has listed it.
+        let found = lost.len() as u64 - u64::from(is_newest_lost);
+        assert_eq!(report.snapshots_restored, found);
         lab.assert_all_restore();
     }
 }

@@ -2,6 +2,7 @@
 //! whole, so that a reader sees one moment.
 
 use super::interrupted::Interrupted;
+use super::pending::Pending;
 use crate::guard::{Guard, guarded};
 use crate::storage::{Storage, read_small};
 use crate::{Error, Result};
@@ -12,6 +13,9 @@ const NAME: &str = "index/state";
 const MAGIC: [u8; 8] = *b"ICESTAT1";
 /// Of a state that lists interrupted containers, too.
 const MAGIC_INTERRUPTED: [u8; 8] = *b"ICESTAT2";
+/// Of a state that lists both, of which the first may be empty.
+const MAGIC_PENDING: [u8; 8] = *b"ICESTAT3";
+const MAGICS: [[u8; 8]; 3] = [MAGIC, MAGIC_INTERRUPTED, MAGIC_PENDING];
 const BYTES_MAX: usize = 1 << 20;
 
 /// What the state file says.
@@ -31,6 +35,8 @@ pub(crate) struct State {
     pub(crate) runs: Vec<u64>,
     /// Containers of sessions that run or were interrupted.
     pub(crate) interrupted: Interrupted,
+    /// Snapshots that may have no file yet.
+    pub(crate) pending: Pending,
 }
 
 /// A container number as the state counts it.
@@ -72,19 +78,29 @@ impl State {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let magic = if self.interrupted.is_empty() { MAGIC } else { MAGIC_INTERRUPTED };
-        let mut out = magic.to_vec();
+        let mut out = self.magic().to_vec();
         for value in [self.next_container, self.next_run, self.next_snapshot, self.damage_epoch] {
             out.extend_from_slice(&value.to_le_bytes());
         }
         out.extend_from_slice(&(self.runs.len() as u64).to_le_bytes());
         self.runs.iter().for_each(|run| out.extend_from_slice(&run.to_le_bytes()));
-        if !self.interrupted.is_empty() {
+        if !(self.interrupted.is_empty() && self.pending.is_empty()) {
             self.interrupted.encode(&mut out);
+        }
+        if !self.pending.is_empty() {
+            self.pending.encode(&mut out);
         }
         let sum = checksum(&[&out]);
         out.extend_from_slice(&sum);
         out
+    }
+
+    fn magic(&self) -> [u8; 8] {
+        match (self.pending.is_empty(), self.interrupted.is_empty()) {
+            (false, _) => MAGIC_PENDING,
+            (true, false) => MAGIC_INTERRUPTED,
+            (true, true) => MAGIC,
+        }
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -93,28 +109,40 @@ impl State {
             return None;
         }
         let mut reader = Reader::new(body, "index state");
-        let has_interrupted = match reader.array().ok()? {
-            MAGIC => false,
-            MAGIC_INTERRUPTED => true,
-            _ => return None,
-        };
+        let magic = reader.array().ok().filter(|it| MAGICS.contains(it))?;
         let next_container = reader.u64().ok()?;
         let (next_run, next_snapshot) = (reader.u64().ok()?, reader.u64().ok()?);
         let damage_epoch = reader.u64().ok()?;
         let count = reader.u64().ok()?;
         let runs = (0..count).map(|_| reader.u64().ok()).collect::<Option<_>>()?;
-        let interrupted = match has_interrupted {
-            true => Interrupted::decode(&mut reader).filter(|list| !list.is_empty())?,
-            false => Interrupted::default(),
-        };
+        let (mut interrupted, mut pending) = Default::default();
+        if magic != MAGIC {
+            interrupted = Interrupted::decode(&mut reader)?;
+        }
+        if magic == MAGIC_PENDING {
+            pending = Pending::decode(&mut reader)?;
+        }
         reader.end().ok()?;
-        Some(Self { next_container, next_run, next_snapshot, damage_epoch, runs, interrupted })
+        let state = Self {
+            next_container,
+            next_run,
+            next_snapshot,
+            damage_epoch,
+            runs,
+            interrupted,
+            pending,
+        };
+        // Each list is there only if the magic says so.
+        (state.magic() == magic).then_some(state)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::pending::PendingSnapshot;
+    use crate::snapshots::SnapshotRef;
+    use ids::SnapshotId;
 
     #[test]
     fn a_state_is_read_back_and_flips_are_found() {
@@ -128,7 +156,15 @@ mod tests {
         };
         is_read_back(&state);
         assert_eq!(state.encode()[..8], MAGIC, "as before there was such a list");
+        let name = SnapshotRef { sequence: 8, id: SnapshotId([9; SnapshotId::LEN]) };
+        let pending = PendingSnapshot { name, container: ContainerNo(4) };
+        let mut none_interrupted = state.clone();
+        none_interrupted.pending.add(pending);
+        is_read_back(&none_interrupted);
         state.interrupted.keep(&[2, 3, 7].into_iter().map(ContainerNo).collect());
+        assert_eq!(state.encode()[..8], MAGIC_INTERRUPTED, "as before there were pending ones");
+        is_read_back(&state);
+        state.pending.add(pending);
         is_read_back(&state);
     }
 

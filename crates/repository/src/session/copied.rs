@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::copy::GoodRecord;
+use crate::index::pending::PendingSnapshot;
 use crate::pins::Covered;
 use crate::snapshots::{self, SnapshotRef};
 use crate::{Error, Repository, Result};
@@ -58,7 +59,7 @@ impl Session {
         kind: RecordKind,
         bytes: &[u8],
     ) -> Result<()> {
-        self.write_with(key, kind, &[], &[bytes])
+        self.write_with(key, kind, &[], &[bytes]).map(drop)
     }
 
     /// Whether `id` was claimed and not appended yet.
@@ -103,13 +104,15 @@ impl Session {
             return Err(Error::RootMissing(root));
         }
         let (key, file) = (snapshot.session_record(), snapshot.to_bytes());
-        self.write_with(Some(key), RecordKind::Manifest, &[], &[&snapshot.record])?;
+        let container =
+            self.write_with(Some(key), RecordKind::Manifest, &[], &[&snapshot.record])?;
+        self.repository.pending.lock().add(PendingSnapshot { name: snapshot.name, container });
         let receipt = &file[key.len() + snapshot.record.len()..];
         if receipt.is_empty() {
             return Ok(());
         }
         // Behind its manifest, in the same container: reclaim and rebuild know it by that.
-        self.write(RecordKind::Receipt, &[], &[receipt])
+        self.write(RecordKind::Receipt, &[], &[receipt]).map(drop)
     }
 
     fn publish_copied(
@@ -132,7 +135,10 @@ impl Session {
             self.write_snapshot(snapshot)?;
         }
         // Who was overtaken while it wrote may have written it too late for the next writer to see.
-        self.lease.verify()
+        self.lease.verify()?;
+        let mut pending = repository.pending.lock();
+        copied.iter().for_each(|snapshot| pending.remove(&snapshot.name.id));
+        Ok(())
     }
 
     fn write_snapshot(&self, snapshot: &StoredSnapshot) -> Result<SnapshotRef> {
