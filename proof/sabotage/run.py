@@ -42,6 +42,9 @@ SABOTAGES = {
     "the next writer lists what a killed one left pending": (
         "crates/repository/src/recover.rs", "    list_pending(repository, lease, &listed)\n", "    { let _ = (list_pending as fn(_, _, _) -> _, &listed); Ok(()) }\n",
         test("icecore", "a_newest_snapshot_that_lost_its_file_is_listed_again")),
+    "what is listed of a killed backup rests on a durable state": (
+        "crates/repository/src/pending.rs", "        repository.storage.sync_directory(\"index\")?;\n", "",
+        test("pipeline", "what_a_killed_backup_left_pending_is_listed_durably")),
     "what is forgotten is not pending": (
         "crates/repository/src/repository.rs", "        self.are_pending_no_more(lease, names)?;\n", "        let _ = Self::are_pending_no_more;\n",
         test("icecore", "a_newest_snapshot_that_was_forgotten_does_not_come_back")),

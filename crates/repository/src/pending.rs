@@ -21,8 +21,13 @@ pub(crate) fn list_pending(
         return Ok(());
     }
     let listed: FxHashSet<_> = snapshots::parse_all(listed).into_iter().collect();
+    let has_file = |one: &&PendingSnapshot| listed.contains(&one.name);
+    if !left.iter().all(|one| has_file(&one)) {
+        // The state of a killed writer may be seen and not be durable: no snapshot may outlive it.
+        repository.storage.sync_directory("index")?;
+    }
     for one in left.iter() {
-        if !listed.contains(&one.name) {
+        if !has_file(&one) {
             list(repository, lease, one)?;
         }
         repository.pending.lock().remove(&one.name.id);

@@ -236,6 +236,31 @@ tests! {
     a_short_write_of_any_command_loses_nothing: ShortWrite;
 }
 
+/// What the next writer lists of a killed one is as durable as what it rests on: the power goes right after.
+#[test]
+fn what_a_killed_backup_left_pending_is_listed_durably() {
+    let (lab, backup) = (Lab::new(), &COMMANDS[0]);
+    let mut listed = 0;
+    for k in 0.. {
+        let (disk, done, has_fired) =
+            backup.on_a_copy(&lab, k, |disk| disk.arm(Faults::after(k, Fault::Kill)));
+        if !has_fired {
+            break;
+        }
+        drop(open(&disk).unwrap().lease("recovery").unwrap());
+        let count =
+            |disk: &Arc<Disk>| open(disk).unwrap().local().unwrap().snapshots().unwrap().len();
+        listed += usize::from(done.made.is_none() && count(&disk) > lab.snapshots.len());
+        for fate in 0..8 {
+            let disk = disk.copy(Random::new(fate));
+            disk.lose_power();
+            let repository = open(&disk).unwrap_or_else(|error| panic!("killed at {k}: {error}"));
+            assert_eq!(checked(&repository).unwrap().damages, [], "killed at {k}, fate {fate}");
+        }
+    }
+    assert!(listed > 1, "{listed}");
+}
+
 /// A network file system lists what directories were some changes ago.
 #[test]
 fn stale_listings_lose_nothing_in_any_command() {
