@@ -39,6 +39,15 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "the newest snapshot of each list of paths stays": (
+        "crates/retention/src/evaluate.rs", "        keep_other_paths(newest_first, &mut reasons);\n", "        let _ = keep_other_paths;\n",
+        test("icecore", "a_policy_whose_paths_change_is_new")),
+    "the server knows of which paths a snapshot is": (
+        "crates/server-control/src/retention/facts.rs", "        paths: Some(head.source),\n", "        paths: { let _ = head.source; None },\n",
+        test("icecore", "a_policy_whose_paths_change_is_new")),
+    "a snapshot of other paths does not protect": (
+        "crates/server-control/src/protection/snapshots.rs", "&& one.paths == known.paths)", ")",
+        test("server-control", "a_snapshot_of_other_paths_protects_none")),
     "the next writer lists what a killed one left pending": (
         "crates/repository/src/recover.rs", "    list_pending(repository, lease, &listed)\n", "    { let _ = (list_pending as fn(_, _, _) -> _, &listed); Ok(()) }\n",
         test("icecore", "a_newest_snapshot_that_lost_its_file_is_listed_again")),

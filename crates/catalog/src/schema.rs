@@ -6,6 +6,7 @@ mod job_labels;
 mod looking;
 mod move_rates;
 mod moves;
+mod paths;
 mod pools;
 mod schedules;
 mod snapshots;
@@ -34,6 +35,7 @@ pub(crate) const STEPS: &[&str] = &[
     moves::STEP,
     move_rates::STEP,
     dedup::STEP,
+    paths::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

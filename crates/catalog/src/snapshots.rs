@@ -6,7 +6,7 @@
 use crate::audit::note;
 use crate::sql::{Row, Sql, values};
 use crate::{By, Catalog, Error, Result};
-use ids::SnapshotId;
+use ids::{ObjectId, SnapshotId};
 use retention::{Facts, Trashed, TrashedBy};
 
 /// Snapshots that are written in one transaction.
@@ -15,7 +15,7 @@ const BATCH: usize = 500;
 const NAMED_MAX: usize = 64;
 const COLUMNS: &str =
     "id, number, node, source, policy, class, received, partial, suspect, locked_until,
-     deleted_objects, trashed, trashed_by, domain";
+     deleted_objects, trashed, trashed_by, domain, paths";
 
 /// A snapshot in its domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,11 +190,11 @@ fn subject(node: &str, policy: &str, source: &str) -> String {
 fn put(change: &Sql<'_>, domain: &str, one: &Facts) -> Result<()> {
     change.execute(
         "INSERT INTO snapshots (domain, id, number, node, source, policy, class, received, partial,
-             suspect, locked_until, deleted_objects)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+             suspect, locked_until, deleted_objects, paths)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          ON CONFLICT (domain, id) DO UPDATE SET number = $3, node = $4, source = $5, policy = $6,
              class = $7, received = $8, partial = $9, suspect = $10, locked_until = $11,
-             deleted_objects = $12",
+             deleted_objects = $12, paths = $13",
         values![
             domain,
             one.id.to_string(),
@@ -208,6 +208,7 @@ fn put(change: &Sql<'_>, domain: &str, one: &Facts) -> Result<()> {
             one.suspect,
             one.locked_until_secs,
             one.has_deleted_objects,
+            one.paths.map(|paths| paths.to_string()),
         ],
     )?;
     Ok(())
@@ -251,6 +252,7 @@ fn facts(row: &Row) -> Result<Facts> {
         number: row.get(1)?,
         node: row.get(2)?,
         source: row.get(3)?,
+        paths: row.get::<Option<String>>(14)?.as_deref().and_then(ObjectId::from_hex),
         policy: row.get(4)?,
         class: row.get(5)?,
         received_secs: row.get(6)?,

@@ -8,8 +8,9 @@
 //! What stays, whatever the rules say:
 //! - what is locked: no policy, no name and no hold shortens a lock;
 //! - what a hold selects;
-//! - the newest complete snapshot of a series, unless it is named, or its source was deleted by name
-//!   and the class has rules for the versions of such sources;
+//! - the newest complete snapshot of a series, and that of each other list of paths that its source
+//!   had, unless it is named, or its source was deleted by name and the class has rules for the
+//!   versions of such sources;
 //! - what is suspect, or has a policy or class that nobody knows: no rule can speak for it;
 //! - everything that would go while the clock is in doubt.
 
@@ -213,8 +214,24 @@ fn kept_by_class(
     };
     if deleted.is_none() || class.versions.is_none() {
         keep_least(class, newest_first, &mut reasons);
+        keep_other_paths(newest_first, &mut reasons);
     }
     reasons
+}
+
+/// The newest complete snapshot of each list of paths: nothing newer restores what the policy does not name any more.
+fn keep_other_paths(newest_first: &[&Facts], reasons: &mut [Vec<Reason>]) {
+    let mut seen = Vec::new();
+    let complete = newest_first.iter().enumerate().filter(|(_, one)| !one.is_partial);
+    for (at, paths) in complete.filter_map(|(at, one)| Some((at, one.paths?))) {
+        if seen.contains(&paths) {
+            continue;
+        }
+        if reasons[at].is_empty() {
+            reasons[at].push(Reason::new(Why::NewestOfPaths, Until::Released));
+        }
+        seen.push(paths);
+    }
 }
 
 /// Since when the source of its newest snapshot is deleted. One that was backed up since is back.

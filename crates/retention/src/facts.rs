@@ -1,6 +1,6 @@
 //! What a server knows of a snapshot without any key.
 
-use ids::SnapshotId;
+use ids::{ObjectId, SnapshotId};
 
 /// A snapshot, as the rules see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Facts {
     pub node: String,
     /// The source that it shows.
     pub source: String,
+    /// Which paths it shows, as an id: equal ids are equal paths. `None` if nobody knows.
+    pub paths: Option<ObjectId>,
     /// The policy that its source belongs to now.
     pub policy: String,
     /// The class of that policy that its source is bound to now.

@@ -86,6 +86,8 @@ pub enum Why {
     SealedTags,
     /// Nothing else restores its source.
     NewestComplete,
+    /// Nothing else restores the paths that its source had.
+    NewestOfPaths,
     /// It is one of this many versions that stay in any case.
     Minimum(u32),
     /// It is the version that shows its source as it is.
@@ -148,6 +150,9 @@ impl fmt::Display for Why {
                 formatter.write_str("its tags are sealed, and a rule keeps by tags")
             }
             Self::NewestComplete => formatter.write_str("newest complete snapshot"),
+            Self::NewestOfPaths => {
+                formatter.write_str("newest complete snapshot of paths that its source has no more")
+            }
             Self::Minimum(1) => formatter.write_str("the version that stays in any case"),
             Self::Minimum(count) => {
                 write!(formatter, "one of {count} versions that stay in any case")

@@ -25,6 +25,7 @@ fn snapshot(number: u64, received_secs: i64) -> Facts {
         suspect: None,
         tags: Some(Vec::new()),
         locked_until_secs: None,
+        paths: None,
         has_deleted_objects: Some(false),
         source_deleted_secs: None,
         trashed: None,
@@ -87,6 +88,24 @@ fn the_newest_complete_snapshot_goes_only_by_name() {
     all[1].trashed = trash(NOW - 30 * DAY, TrashedBy::Name);
     assert_eq!(states(&rules, &all, NOW)[1], State::Expired);
     assert_eq!(kept(&rules, &all), [1], "and then the one before stays");
+}
+
+#[test]
+fn the_newest_complete_snapshot_of_each_list_of_paths_goes_only_by_name() {
+    let rules = rules_of("keep_last = 2");
+    let mut all = daily(7);
+    // Two with the paths of old, a partial one of them, then other paths twice, then a third list.
+    for (one, paths) in all.iter_mut().zip([1, 1, 1, 2, 2, 3, 3]) {
+        one.paths = Some(ids::ObjectId([paths; ids::ObjectId::LEN]));
+    }
+    all[2].is_partial = true;
+    assert_eq!(kept(&rules, &all), [2, 5, 6, 7]);
+    let why = rules.evaluate(&all, Reading::certain(NOW))[1].reasons[0].to_string();
+    assert!(why.contains("paths that its source has no more, until somebody"), "{why}");
+    all[1].trashed = trash(NOW - 30 * DAY, TrashedBy::Name);
+    assert_eq!(kept(&rules, &all), [1, 5, 6, 7], "and then the one before stays");
+    all.iter_mut().for_each(|one| one.paths = None);
+    assert_eq!(kept(&rules, &all), [6, 7], "nobody knows of other paths");
 }
 
 #[test]

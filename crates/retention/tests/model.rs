@@ -3,7 +3,7 @@
 //! many runs there are.
 
 use clock::{Doubt, Reading, Span, Unit};
-use ids::SnapshotId;
+use ids::{ObjectId, SnapshotId};
 use jiff::tz::TimeZone;
 use retention::{
     Class, Facts, Hold, Keep, Retention, Rules, State, Trash, Trashed, TrashedBy, Versions,
@@ -98,6 +98,7 @@ impl World {
             suspect,
             tags: (!random.one_in(5)).then_some(tags),
             locked_until_secs: random.one_in(10).then_some(lock),
+            paths: (!random.one_in(6)).then(|| ObjectId([random.below(2) as u8; ObjectId::LEN])),
             has_deleted_objects: *random.pick(&[None, Some(true), Some(false), Some(false)]),
             source_deleted_secs: None,
             trashed: None,
@@ -254,6 +255,14 @@ impl World {
         self.is_kept_by_rule(class, &pool, at)
             || class.versions.is_some_and(|versions| self.is_version(&versions, &pool, at, None))
             || (!one.is_partial && at < class.minimum_versions.max(1) as usize)
+            || self.is_newest_of_paths(&pool, one)
+    }
+
+    /// What has no paths counts for none.
+    fn is_newest_of_paths(&self, pool: &[&Facts], one: &Facts) -> bool {
+        let complete = || pool.iter().filter(|other| !other.is_partial);
+        let of_these = complete().find(|other| other.paths == one.paths);
+        one.paths.is_some() && of_these.is_some_and(|other| other.id == one.id)
     }
 
     fn is_kept_by_rule(&self, class: &Class, pool: &[&Facts], at: usize) -> bool {

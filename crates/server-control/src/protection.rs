@@ -192,8 +192,9 @@ impl<'a> Known<'a> {
 
     fn without_policy(&self, node: &str) -> SourceProtection {
         let state = self.states.get(&(node, "", "")).copied();
-        let class = WantedClass::Usual { but: &[] };
-        let complete = self.complete(state, Wanted { node, policy: "", source: "", class });
+        let enrolled = self.nodes.get(node).map_or("", |node| node.domain.as_str());
+        // Of policies that it has no more, too.
+        let complete = self.snapshots.newest_of_node(enrolled, said(state), node);
         let verdict = self.verdict(node, (state, &complete), None, false);
         self.shown(node, (state, complete), verdict)
     }
@@ -201,8 +202,7 @@ impl<'a> Known<'a> {
     /// The newest complete backup whose snapshot exists and is not in doubt. What a repository has that cannot be read
     /// now, nobody knows: then what its jobs said counts.
     fn complete(&self, state: Option<&BackupState>, wanted: Wanted<'_>) -> Option<Complete> {
-        let said = state.and_then(|state| state.complete.as_ref());
-        let said = said.map(|it| Complete { secs: it.begun, snapshot: it.snapshot.clone() });
+        let said = said(state);
         let Some(enrolled) = self.nodes.get(wanted.node) else { return said };
         self.snapshots.newest(enrolled.domain.as_str(), said, wanted)
     }
@@ -265,6 +265,12 @@ impl<'a> Known<'a> {
             last_run,
         }
     }
+}
+
+/// What the jobs of a source say.
+fn said(state: Option<&BackupState>) -> Option<Complete> {
+    let said = state.and_then(|state| state.complete.as_ref());
+    said.map(|it| Complete { secs: it.begun, snapshot: it.snapshot.clone() })
 }
 
 /// All nodes that a policy, a group or a table of their own names.

@@ -80,6 +80,7 @@ fn snapshot(number: u64, ago: i64) -> Facts {
         suspect: None,
         tags: Some(Vec::new()),
         locked_until_secs: None,
+        paths: None,
         has_deleted_objects: None,
         source_deleted_secs: None,
         trashed: None,

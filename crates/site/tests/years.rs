@@ -271,6 +271,7 @@ impl World {
             suspect: now.doubt.map(|doubt| doubt.to_string()),
             tags: Some(Vec::new()),
             locked_until_secs: (lock > 0).then(|| now.secs + lock),
+            paths: None,
             has_deleted_objects: *self.random.pick(&[None, Some(true), Some(false)]),
             source_deleted_secs: None,
             trashed: None,

@@ -16,6 +16,7 @@ fn snapshot(number: u8) -> Facts {
         suspect: (number == 3).then(|| "its clock".to_owned()),
         tags: None,
         locked_until_secs: (number == 1).then_some(500),
+        paths: (number == 2).then_some(ObjectId([7; ObjectId::LEN])),
         has_deleted_objects: (number == 2).then_some(true),
         source_deleted_secs: None,
         trashed: None,

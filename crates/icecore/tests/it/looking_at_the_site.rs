@@ -102,6 +102,45 @@ fn a_server_says_how_it_stands_and_what_its_backups_did() {
     assert!(one["snapshot"].is_null(), "a snapshot in the trash protects nothing: {one}");
 }
 
+/// Paths that were mistyped neither look like a backup nor cost one.
+#[test]
+fn a_policy_whose_paths_change_is_new_and_keeps_what_it_had() {
+    let ordered = with_policies();
+    let machine = &ordered.machine;
+    is_new(&ordered);
+    let site = std::fs::read_to_string(machine.path("site.toml")).unwrap();
+    let one = "[retention.one.class.standard]\nkeep_last = 1\ntrash = \"1 second\"\n";
+    let site =
+        site.replace("[policy.source]", &format!("{one}[policy.source]\nretention = \"one\""));
+    let apply = |site: &str| {
+        std::fs::write(machine.path("site.toml"), site).unwrap();
+        govern(machine, &["apply", machine.path("site.toml").to_str().unwrap(), "--yes"]).ends(0);
+    };
+    apply(&site);
+    let old = run(&ordered, "source");
+    std::fs::create_dir(machine.path("source/new")).unwrap();
+    std::fs::write(machine.path("source/new/file"), "new").unwrap();
+    apply(&site.replacen("/source\"", "/source/new\"", 1));
+    let state = || protection(&ordered, &["--policy", "source"]).lines().remove(0);
+    // Unprotected until the server has seen the change, then new.
+    assert_ne!(state()["state"], "protected", "{}", state());
+    let of_new: Vec<_> = (0..2).map(|_| run(&ordered, "source")).collect();
+    assert_eq!(
+        (&state()["state"], &state()["snapshot"]),
+        (&"protected".into(), &of_new[1]["snapshot"])
+    );
+    for _ in 0..2 {
+        govern(machine, &["expire"]).ends(0);
+        std::thread::sleep(Duration::from_millis(1_100));
+    }
+    let folder = machine.path("agent");
+    let words = ["snapshots", "--json", "--agent-dir", folder.to_str().unwrap()];
+    let mut command = machine.command(words);
+    let left = crate::machine::ended(command.env_remove("ICECORE_REPO")).ends(0).lines();
+    let left: Vec<_> = left.iter().filter_map(|one| one["snapshot_id"].as_str()).collect();
+    assert_eq!(left, [&old, &of_new[1]].map(|job| job["snapshot"].as_str().unwrap()));
+}
+
 fn the_log_of(ordered: &Ordered, job: &Value, codes: &[&str]) {
     let id = job["id"].to_string();
     let log = govern(&ordered.machine, &["jobs", &id, "--log", "--json"]).ends(0).lines();

@@ -22,12 +22,14 @@ type Key<'a> = (&'a str, &'a str, &'a str);
 pub(super) struct GoodSnapshots<'a> {
     /// Domains whose repositories cannot be read.
     unread: FxHashSet<String>,
-    ids: FxHashSet<SnapshotId>,
-    newest: FxHashMap<Key<'a>, NewestOfClasses<'a>>,
+    /// All, those too that protect nothing.
+    all: FxHashMap<SnapshotId, &'a Facts>,
+    newest: FxHashMap<Key<'a>, NewestOfEach<'a>>,
+    newest_of_nodes: FxHashMap<&'a str, &'a Facts>,
 }
 
-/// Of each class the newest one. There are few classes: looking through them beats a map.
-type NewestOfClasses<'a> = Vec<&'a Facts>;
+/// Of each class and list of paths the newest one. There are few: looking through them beats a map.
+type NewestOfEach<'a> = Vec<&'a Facts>;
 
 /// Which snapshots of a source are looked for.
 #[derive(Clone, Copy, Debug)]
@@ -60,45 +62,70 @@ impl WantedClass<'_> {
 impl<'a> GoodSnapshots<'a> {
     pub(super) fn new(all: &'a BTreeMap<String, Arc<Vec<Facts>>>, unread: &[UnreadDomain]) -> Self {
         let unread = unread.iter().map(|domain| domain.domain.clone()).collect();
-        let (mut ids, mut newest) = (FxHashSet::default(), FxHashMap::default());
-        for facts in all.values().flat_map(|facts| facts.iter()).filter(|facts| protects(facts)) {
-            ids.insert(facts.id);
+        let every = || all.values().flat_map(|facts| facts.iter());
+        let mut newest = FxHashMap::default();
+        let mut newest_of_nodes: FxHashMap<&str, &Facts> = FxHashMap::default();
+        for facts in every().filter(|facts| protects(facts)) {
             let source = if facts.policy.is_empty() { "" } else { facts.source.as_str() };
             let key: Key<'a> = (&facts.node, &facts.policy, source);
             note(newest.entry(key).or_default(), facts);
+            let of_node = newest_of_nodes.entry(&facts.node).or_insert(facts);
+            if of_node.received_secs < facts.received_secs {
+                *of_node = facts;
+            }
         }
-        Self { unread, ids, newest }
+        let all = every().map(|facts| (facts.id, facts)).collect();
+        Self { unread, all, newest, newest_of_nodes }
     }
 
     /// The newest complete backup of a source: the one that its jobs tell of, if its snapshot is good, or else the
-    /// newest good one.
+    /// newest good one of the same paths. A source whose paths were changed has none until a job has backed them up:
+    /// its snapshots show others.
     pub(super) fn newest(
         &self,
         domain: &str,
         said: Option<Complete>,
         wanted: Wanted<'_>,
     ) -> Option<Complete> {
-        let is_good = |said: &Complete| {
-            let id = said.snapshot.as_deref().and_then(SnapshotId::from_hex);
-            id.is_some_and(|id| self.ids.contains(&id))
-        };
-        if self.unread.contains(domain) || said.as_ref().is_some_and(is_good) {
+        if self.unread.contains(domain) {
+            return said;
+        }
+        let id = said.as_ref()?.snapshot.as_deref().and_then(SnapshotId::from_hex);
+        let known = *self.all.get(&id?)?;
+        if protects(known) {
             return said;
         }
         let Wanted { node, policy, source, class } = wanted;
-        let classes = self.newest.get(&(node, policy, source))?.iter();
-        let facts =
-            classes.filter(|one| class.is(&one.class)).max_by_key(|one| one.received_secs)?;
-        Some(Complete { secs: facts.received_secs, snapshot: Some(facts.id.to_string()) })
+        let each = self.newest.get(&(node, policy, source))?.iter();
+        let alike = each.filter(|one| class.is(&one.class) && one.paths == known.paths);
+        alike.max_by_key(|one| one.received_secs).map(|facts| complete(facts))
+    }
+
+    /// The newest complete backup of anything of a node.
+    pub(super) fn newest_of_node(
+        &self,
+        domain: &str,
+        said: Option<Complete>,
+        node: &str,
+    ) -> Option<Complete> {
+        if self.unread.contains(domain) {
+            return said;
+        }
+        self.newest_of_nodes.get(node).map(|facts| complete(facts))
     }
 }
 
-/// Notes it if it is the newest of its class.
-fn note<'a>(classes: &mut NewestOfClasses<'a>, facts: &'a Facts) {
-    match classes.iter_mut().find(|known| known.class == facts.class) {
+fn complete(facts: &Facts) -> Complete {
+    Complete { secs: facts.received_secs, snapshot: Some(facts.id.to_string()) }
+}
+
+/// Notes it if it is the newest of its class and paths.
+fn note<'a>(each: &mut NewestOfEach<'a>, facts: &'a Facts) {
+    let is_alike = |known: &&mut &Facts| known.class == facts.class && known.paths == facts.paths;
+    match each.iter_mut().find(is_alike) {
         Some(known) if known.received_secs < facts.received_secs => *known = facts,
         Some(_) => {}
-        None => classes.push(facts),
+        None => each.push(facts),
     }
 }
 
@@ -125,6 +152,7 @@ mod tests {
             suspect: None,
             tags: None,
             locked_until_secs: None,
+            paths: None,
             has_deleted_objects: None,
             source_deleted_secs: None,
             trashed: None,
@@ -145,12 +173,29 @@ mod tests {
     #[test]
     fn a_class_protects_itself_and_no_other() {
         let logs = Facts { class: "logs".into(), ..facts("0b", 95) };
-        let all = BTreeMap::from([("web".to_owned(), Arc::new(vec![facts("5a", 50), logs]))]);
+        let bad = Facts { is_partial: true, ..facts("5b", 99) };
+        let all = BTreeMap::from([("web".to_owned(), Arc::new(vec![facts("5a", 50), logs, bad]))]);
         let good = GoodSnapshots::new(&all, &[]);
-        let of = |class| good.newest("web", None, wanted(class)).map(|it| it.secs);
-        assert_eq!(of(WantedClass::Usual { but: &["logs"] }), Some(50));
-        assert_eq!(of(WantedClass::One("logs")), Some(95));
-        assert_eq!(of(WantedClass::One("mail")), None);
+        let said = |id: &str| Some(Complete { secs: 40, snapshot: Some(id.repeat(16)) });
+        let of = |id, class| good.newest("web", said(id), wanted(class)).map(|it| it.secs);
+        assert_eq!(of("5b", WantedClass::Usual { but: &["logs"] }), Some(50));
+        assert_eq!(of("5b", WantedClass::One("logs")), Some(95));
+        assert_eq!(of("5b", WantedClass::One("mail")), None);
+    }
+
+    #[test]
+    fn a_snapshot_of_other_paths_protects_none() {
+        let of = |paths: u8, facts| Facts { paths: Some(ids::ObjectId([paths; 24])), ..facts };
+        let bad = Facts { is_partial: true, ..facts("5a", 95) };
+        let other = of(2, facts("0b", 50));
+        assert_eq!(newest(vec![of(1, bad.clone()), other.clone()], &[]), None);
+        assert_eq!(newest(vec![of(2, bad), other.clone()], &[]), Some(50));
+        let all = BTreeMap::from([("web".to_owned(), Arc::new(vec![other]))]);
+        let good = GoodSnapshots::new(&all, &[]);
+        let none = good.newest("web", None, wanted(WantedClass::Usual { but: &[] }));
+        assert_eq!(none, None, "no job has backed these paths up");
+        assert_eq!(good.newest_of_node("web", None, "web").map(|it| it.secs), Some(50));
+        assert_eq!(good.newest_of_node("web", None, "db"), None);
     }
 
     #[test]

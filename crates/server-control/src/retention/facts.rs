@@ -23,6 +23,7 @@ pub fn of_received(received: ReceivedSnapshot) -> Facts {
         received_secs: receipt.received_secs,
         is_partial: head.is_partial(),
         suspect,
+        paths: Some(head.source),
         locked_until_secs,
         ..of_name(name)
     }
@@ -46,6 +47,7 @@ fn of_name(name: SnapshotRef) -> Facts {
         suspect: None,
         tags: None,
         locked_until_secs: None,
+        paths: None,
         has_deleted_objects: None,
         source_deleted_secs: None,
         trashed: None,

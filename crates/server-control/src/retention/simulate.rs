@@ -10,7 +10,7 @@ use ids::SnapshotId;
 use jiff::tz::TimeZone;
 use schedule::Timetable;
 use site::{Policy, Site};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const DAYS_DEFAULT: u32 = 365;
 const DAYS_MAX: u32 = 3_660;
@@ -45,6 +45,7 @@ impl Retention {
         let until_secs = now.secs.saturating_add(i64::from(days) * 86_400);
         let nodes = self.members(found, wanted.node.as_deref())?;
         let arrivals = arrivals(site, (policy, found), &nodes, (now, until_secs))?;
+        let arrivals = with_paths(arrivals, &snapshots);
         too_many(&snapshots, &arrivals, days)?;
         let today = civil::local(&zone, now.secs).date();
         let name = zone.iana_name().unwrap_or("UTC").to_owned();
@@ -78,6 +79,19 @@ fn too_many(snapshots: &[Facts], arrivals: &[Facts], days: u32) -> Result<()> {
     }
     let what = "these are too many snapshots to simulate so many days; name a node (--node) or fewer days (--days)";
     Err(Error::Usage(what.to_owned()))
+}
+
+/// Backups to come show the paths that the newest one of their source shows.
+fn with_paths(arrivals: Vec<Facts>, snapshots: &[Facts]) -> Vec<Facts> {
+    let mut newest: BTreeMap<(&str, &str), &Facts> = BTreeMap::new();
+    for one in snapshots.iter().filter(|one| !one.is_partial && one.paths.is_some()) {
+        let known = newest.entry((&one.node, &one.source)).or_insert(one);
+        if known.received_secs < one.received_secs {
+            *known = one;
+        }
+    }
+    let paths = |one: &Facts| newest.get(&(&*one.node, &*one.source)).and_then(|one| one.paths);
+    arrivals.into_iter().map(|one| Facts { paths: paths(&one), ..one }).collect()
 }
 
 /// The backups that the schedules of a policy will bring.
@@ -129,6 +143,7 @@ fn arrival(number: u64, [node, source, policy, class]: [&str; 4], received_secs:
         suspect: None,
         tags: None,
         locked_until_secs: None,
+        paths: None,
         has_deleted_objects: None,
         source_deleted_secs: None,
         trashed: None,

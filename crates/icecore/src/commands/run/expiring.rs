@@ -133,6 +133,7 @@ fn fact(one: &Snapshot, time: &EffectiveTime, source: &PolicySource, state: &Sta
         suspect,
         tags: Some(one.body.tags.clone()),
         locked_until_secs: None,
+        paths: None,
         has_deleted_objects: None,
         source_deleted_secs: None,
         trashed: since_secs.map(|since| Trashed { since_secs: *since, by: TrashedBy::Rules }),

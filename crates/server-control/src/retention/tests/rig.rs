@@ -292,6 +292,7 @@ fn snapshot(domain: &str, number: u64, received_secs: i64) -> Facts {
         suspect: None,
         tags: None,
         locked_until_secs: None,
+        paths: None,
         has_deleted_objects: None,
         source_deleted_secs: None,
         trashed: None,
