@@ -39,6 +39,15 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a filter chooses what latest names to be forgotten": (
+        "crates/icecore/src/commands/forget.rs", "context.to_forget(repository, text, &self.filter)?", "context.to_forget(repository, text, &Filter::default())?",
+        test("icecore", "a_filter_chooses_what_latest_names")),
+    "a bound key backs up as its node only": (
+        "crates/pipeline/src/backup/run.rs", "    repository.refuse_other_node(&options.node)?;\n", "",
+        test("icecore", "a_key_that_is_bound_to_a_node")),
+    "a bound key forgets nothing of others": (
+        "crates/pipeline/src/retention.rs", "        self.refuse_other_nodes(names)?;\n", "        let _ = Self::refuse_other_nodes;\n",
+        test("icecore", "a_key_that_is_bound_to_a_node")),
     "the newest snapshot of each list of paths stays": (
         "crates/retention/src/evaluate.rs", "        keep_other_paths(newest_first, &mut reasons);\n", "        let _ = keep_other_paths;\n",
         test("icecore", "a_policy_whose_paths_change_is_new")),

@@ -413,12 +413,20 @@ impl Context {
 
     /// The snapshot that `text` names.
     pub(crate) fn snapshot(&self, repository: &UnlockedRepository, text: &str) -> Result<Snapshot> {
+        self.snapshot_of(repository, text, &Filter::default())
+    }
+
+    /// The same among those that `filter` takes.
+    pub(crate) fn snapshot_of(
+        &self,
+        repository: &UnlockedRepository,
+        text: &str,
+        filter: &Filter,
+    ) -> Result<Snapshot> {
         let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
-        self.find(
-            repository,
-            &selector.ok_or_else(|| no_selector(text.as_ref()))?,
-            SnapshotFilter::ANY,
-        )
+        let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
+        let fits = SnapshotFilter { snapshot: &|snapshot| filter.takes(snapshot), path: b"" };
+        self.find(repository, &selector, fits)
     }
 
     /// All usable snapshots, oldest first, and the unusable ones, which are reported.
@@ -456,14 +464,15 @@ impl Context {
         &self,
         repository: &UnlockedRepository,
         text: &str,
+        filter: &Filter,
     ) -> Result<(SnapshotRef, std::result::Result<Snapshot, pipeline::Error>)> {
         let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
         let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
-        match select::find(repository, &selector, SnapshotFilter::ANY, &mut |text| {
-            self.out.note(text)
-        }) {
+        let fits = SnapshotFilter { snapshot: &|snapshot| filter.takes(snapshot), path: b"" };
+        match select::find(repository, &selector, fits, &mut |text| self.out.note(text)) {
             Ok(snapshot) => Ok((snapshot.name, Ok(snapshot))),
-            Err(error) if error.concerns_one_snapshot() => {
+            // Of which node, tags and paths it is, nobody can tell.
+            Err(error) if error.concerns_one_snapshot() && !filter.is_any() => {
                 match select::resolve_id(repository, &selector)
                     .map_err(|error| self.failure(error))?
                 {

@@ -200,6 +200,8 @@ impl From<Error> for Failure {
             Error::WrongKey => Self::new(Code::WrongKey, message),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can write. To list keys: icecore key list"),
+            Error::BoundKey { bound, .. } => Self::new(Code::NotAllowed, message)
+                .hint(format!("To back up as that node: icecore backup --node {} PATH... Another key can do more. To list keys: icecore key list", quoted(&bound))),
             Error::NeedsFullKey => Self::new(Code::NotAllowed, message)
                 .hint("Use a full key (the first password or a recovery key) on the machine that holds the repository. To list keys: icecore key list"),
             Error::KeyRemoved(_) => Self::new(Code::NotAllowed, message)
@@ -398,6 +400,7 @@ mod tests {
             (Error::WrongKey, Code::WrongKey),
             (Error::WriteOnly, Code::NotAllowed),
             (Error::ReadOnly, Code::NotAllowed),
+            (Error::BoundKey { bound: "web".into(), node: "db".into() }, Code::NotAllowed),
             (Error::NeedsFullKey, Code::NotAllowed),
             (Error::NoKeyList, Code::Damage),
             (Error::LaterEpoch { epoch: KeyEpoch(1), newest: KeyEpoch(0) }, Code::NotAllowed),

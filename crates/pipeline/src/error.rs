@@ -34,6 +34,14 @@ pub enum Error {
     /// The key is read-only.
     #[error("this key is read-only: it can read but not back up")]
     ReadOnly,
+    /// The key is bound to one node, and this is of another one.
+    #[error("this key is bound to the node '{bound}': it cannot be used for the node '{node}'")]
+    BoundKey {
+        /// The node that it is bound to.
+        bound: String,
+        /// The other one.
+        node: String,
+    },
     /// The operation requires a full key.
     #[error("this requires a full key, one that can add and remove keys")]
     NeedsFullKey,

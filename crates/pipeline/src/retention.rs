@@ -203,7 +203,20 @@ impl UnlockedRepository {
         Ok(snapshots.iter().filter_map(lock).collect())
     }
 
+    /// A key that is bound to a node forgets nothing of others.
+    fn refuse_other_nodes(&self, names: &[SnapshotRef]) -> Result<()> {
+        if !self.slot.bound {
+            return Ok(());
+        }
+        let mut reader = manifest::ManifestReader::new(self)?;
+        names.iter().try_for_each(|name| {
+            let node = reader.read(*name)?.body.node;
+            self.refuse_other_node(&node)
+        })
+    }
+
     fn forget_here(&self, names: &[SnapshotRef]) -> Result<()> {
+        self.refuse_other_nodes(names)?;
         self.with_reclaim_lease("forget", |lease| {
             let sealer = self.sealer()?;
             for some in names.chunks(TOMBSTONE_NAMES_MAX) {

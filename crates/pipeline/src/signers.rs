@@ -1,7 +1,7 @@
 //! The keys whose signatures count. Every head of a manifest is checked here.
 
 use crate::manifest::{MANIFEST_CONTEXT, signed_message};
-use crate::{Result, UnlockedRepository};
+use crate::{Error, Result, UnlockedRepository};
 use crypto::VerifyKey;
 use format::manifest::{self, Head};
 use ids::KeyId;
@@ -36,6 +36,9 @@ impl Signer {
 impl UnlockedRepository {
     /// The key `id`, if it is in the key list; `None` for an unknown key, whose signatures do not
     /// count.
+    ///
+    /// # Errors
+    /// Those of the key list.
     pub fn signer(&self, id: KeyId) -> Result<Option<Signer>> {
         let signer = |known: crypto::KeyEntry| Signer {
             verify_key: known.verify_key,
@@ -44,6 +47,14 @@ impl UnlockedRepository {
             valid_up_to: known.valid_up_to,
         };
         Ok(self.known_signer(id)?.map(signer))
+    }
+
+    /// Nobody trusts what a key signs for another node than that which it is bound to.
+    pub(crate) fn refuse_other_node(&self, node: &str) -> Result<()> {
+        if !self.slot.bound || self.slot.label == node {
+            return Ok(());
+        }
+        Err(Error::BoundKey { bound: self.slot.label.clone(), node: node.to_owned() })
     }
 }
 

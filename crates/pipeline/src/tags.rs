@@ -35,7 +35,7 @@ impl TagChange {
 /// Changes the tags of `snapshot`; returns its new name, or `None` if nothing changes.
 ///
 /// # Errors
-/// [`store::Error::Locked`] while the original may not be removed; [`Error::Usage`] for a key that is bound to another node.
+/// [`store::Error::Locked`] while the original may not be removed; [`Error::BoundKey`] for a key that is bound to another node.
 pub fn change(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,
@@ -46,15 +46,8 @@ pub fn change(
     if body.tags == snapshot.body.tags {
         return Ok(None);
     }
-    let own = &repository.slot;
-    if own.bound && own.label != body.node {
-        // The new manifest would be untrusted, and the original forgotten.
-        let what = format!(
-            "this key is bound to the node '{}' and cannot change the tags of snapshots of '{}'",
-            own.label, body.node
-        );
-        return Err(Error::Usage(what));
-    }
+    // The new manifest would be untrusted, and the original forgotten.
+    repository.refuse_other_node(&body.node)?;
     repository.local()?.refuse_locked(&[snapshot.name])?;
     let name = publish(repository, snapshot, &body)?;
     repository.forget(&[snapshot.name])?;

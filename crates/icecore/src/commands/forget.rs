@@ -333,7 +333,7 @@ impl Forget {
         }
         let mut plan = Plan::default();
         for text in &self.snapshots {
-            let (name, snapshot) = context.to_forget(repository, text)?;
+            let (name, snapshot) = context.to_forget(repository, text, &self.filter)?;
             if plan.removed.contains(&name) {
                 continue;
             }
@@ -396,6 +396,12 @@ fn keep_what_is_locked(
     Ok(())
 }
 
+/// Its paths and its node.
+fn source_of(snapshot: &Snapshot) -> String {
+    let (node, paths) = (Some(&*snapshot.body.node), Some(&*snapshot.body.paths));
+    name(&GroupKey { node, paths, tags: None })
+}
+
 fn ambiguous(text: &str, count: usize) -> Failure {
     let message = format!("{count} snapshots have an id that begins with '{text}'");
     Failure::new(Code::Failed, message).hint("To see the ids of damaged snapshots: icecore check")
@@ -436,13 +442,11 @@ fn show(
         };
         let tags: Vec<_> =
             snapshot.body.tags.iter().map(|tag| format!("[{}]", escape::text(tag))).collect();
-        let text = format!(
-            "  {sign}  {}  {}  {}  {}",
-            short_id(snapshot),
-            time::show(snapshot.time()),
-            reasons.join(" · "),
-            tags.join(" ")
-        );
+        // A group says that above it.
+        let of = if by.is_some() { String::new() } else { source_of(snapshot) };
+        let (id, time, reasons) =
+            (short_id(snapshot), time::show(snapshot.time()), reasons.join(" · "));
+        let text = format!("  {sign}  {id}  {time}  {of}{reasons}  {}", tags.join(" "));
         text.trim_end().to_owned()
     };
     if context.out.quiet && !context.out.json {

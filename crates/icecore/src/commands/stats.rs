@@ -74,7 +74,7 @@ impl Stats {
         let repository = context.open()?;
         let failed = |error| context.failure(error);
         if let Some(name) = &self.report {
-            return one(context, &context.snapshot(&repository, name)?);
+            return one(context, &context.snapshot_of(&repository, name, &self.filter)?);
         }
         let all = context.snapshots(&repository)?.0;
         let bytes_of_snapshots = all

@@ -43,6 +43,52 @@ fn a_policy_keeps_the_newest_of_each_source() {
 }
 
 #[test]
+fn a_filter_chooses_what_latest_names() {
+    let machine = Machine::new();
+    let ours = machine.backup_with(&["--node", "ours", "--tag", "one"]);
+    let other = machine.backup_with(&["--node", "other", "--tag", "two"]);
+    let kept = machine.backup_with(&["--node", "other", "--tag", "two"]);
+    for filter in [["--node", "nobody"], ["--tag", "three"], ["--path", "/elsewhere"]] {
+        machine.run([&["forget", "latest"], &filter[..]].concat()).ends(1);
+        machine.run([&["forget", &kept], &filter[..]].concat()).ends(1);
+    }
+    machine.run(["forget", "latest~1", "--node", "ours"]).ends(1);
+    assert_eq!(machine.snapshots().len(), 3);
+    let source = machine.source();
+    let said = machine.run(["forget", "latest", "--node", "ours", "--dry-run"]).ends(0).text();
+    assert!(said.contains(&ours[..8]) && said.contains(" of ours"), "{said}");
+    assert!(said.contains(source.to_str().unwrap()), "{said}");
+    machine.run(["forget", "latest", "--node", "ours"]).ends(0);
+    machine.run(["forget", "latest~1", "--tag", "two"]).ends(0);
+    assert_eq!(machine.snapshots(), [kept], "{other}");
+}
+
+#[test]
+fn a_key_that_is_bound_to_a_node_does_nothing_for_another() {
+    let machine = Machine::new();
+    let first = machine.backup_with(&["--node", "db"]);
+    let new = machine.path("new");
+    std::fs::write(&new, "new\n").unwrap();
+    let new = new.to_str().unwrap();
+    machine
+        .run(["key", "add", "--read-write", "--node", "web", "--new-password-file", new])
+        .ends(0);
+    let with = |words: &[&str]| {
+        let mut command = machine.command(words);
+        crate::machine::ended(command.env_remove("ICECORE_PASSWORD").args(["--password-file", new]))
+    };
+    let source = machine.source();
+    let source = source.to_str().unwrap();
+    let refused = with(&["backup", source, "--node", "db"]).ends(13);
+    assert!(refused.stderr.contains("icecore backup --node web PATH"), "{}", refused.stderr);
+    with(&["forget", &first]).ends(13);
+    assert_eq!(machine.snapshots(), [first], "nothing was stored, and nothing is gone");
+    with(&["backup", source, "--node", "web"]).ends(0);
+    assert_eq!(machine.snapshots().len(), 2);
+    machine.run(["check"]).ends(0);
+}
+
+#[test]
 fn named_snapshots_are_forgotten_and_reclaim_gives_space_back() {
     let machine = Machine::new();
     machine.write("random", &random(400_000));
