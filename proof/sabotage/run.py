@@ -39,6 +39,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "without owners setuid of others is dropped": (
+        "crates/restore/src/metadata.rs", "        let mode = self.0.owners.mode_of(entry);\n", "        let mode = u32::from(entry.attributes.mode);\n",
+        test("restore", "without_owners_no_program_of_others")),
     "a filter chooses what latest names to be forgotten": (
         "crates/icecore/src/commands/forget.rs", "context.to_forget(repository, text, &self.filter)?", "context.to_forget(repository, text, &Filter::default())?",
         test("icecore", "a_filter_chooses_what_latest_names")),

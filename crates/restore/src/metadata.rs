@@ -9,6 +9,7 @@ use crate::options::Overwrite;
 use crate::problem::{Attribute, RestoreOperation, RestoreProblem};
 use crate::system;
 use crate::target::Target;
+use crate::xattrs::{access_acl, narrowed};
 use format::entry::{Entry, Kind};
 use rustix::fs::Statx;
 use rustix::io::Errno;
@@ -85,7 +86,7 @@ impl Target {
         now: CurrentAttributes,
     ) -> (u32, Option<(u32, u32)>) {
         let (uid, gid) = self.0.owners.of(&entry.attributes);
-        let mode = u32::from(entry.attributes.mode);
+        let mode = self.0.owners.mode_of(entry);
         if now.uid == uid && now.gid == Some(gid) {
             return (mode, Some((uid, gid)));
         }
@@ -127,7 +128,9 @@ impl Target {
         if now.mode == Some(mode) && mode & SET_ID == 0 {
             return true;
         }
-        let set = handle.set_mode(mode);
+        // With an ACL the group bits are its mask: until it is there, the owning group gets its own rights.
+        let narrow = access_acl(entry).and_then(|acl| narrowed(acl, mode));
+        let set = handle.set_mode(narrow.unwrap_or(mode));
         set.inspect_err(|error| self.degrade(entry, Attribute::Mode, *error)).is_ok()
     }
 }

@@ -4,7 +4,7 @@
 //! that only such a server knows is restored by number.
 
 use crate::options::OwnerMapping;
-use format::entry::Attributes;
+use format::entry::{Attributes, Entry, Kind};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -44,7 +44,22 @@ impl OwnerIds {
         let gid = self.groups.get(&attributes.group).copied().unwrap_or(attributes.gid);
         (uid, gid)
     }
+
+    /// The mode of an object. A program that was to run as its owner does not run as who restores it, unless that is
+    /// the same. On a directory setgid names the group of what is created there, and stays.
+    pub(crate) fn mode_of(&self, entry: &Entry) -> u32 {
+        let recorded = &entry.attributes;
+        let mode = u32::from(recorded.mode);
+        let Some((uid, gid)) = self.everything.filter(|_| entry.kind() == Kind::File) else {
+            return mode;
+        };
+        let foreign = |is_other: bool, bit: u32| if is_other { bit } else { 0 };
+        mode & !(foreign(uid != recorded.uid, SETUID) | foreign(gid != recorded.gid, SETGID))
+    }
 }
+
+const SETUID: u32 = 0o4000;
+const SETGID: u32 = 0o2000;
 
 fn numbers_in(file: &Path) -> FxHashMap<Vec<u8>, u32> {
     let text = std::fs::read(file).unwrap_or_default();

@@ -62,7 +62,7 @@ impl Target {
         let late = || entry.attributes.xattrs.iter().filter(|x| comes_after_mode(&x.name));
         for xattr in late().filter(|x| !is_capability(&x.name)) {
             let set = self.set_xattr(handle, entry, xattr);
-            if !set && xattr.name == b"system.posix_acl_access" {
+            if !set && xattr.name == ACCESS_ACL {
                 narrow_without_acl(handle, xattr, mode);
             }
         }
@@ -93,14 +93,24 @@ impl Target {
     }
 }
 
-/// With an ACL, the group bits of the mode are its mask. If the ACL cannot be set, they would give
-/// the owning group the rights of the mask; it gets its own bits instead.
-fn narrow_without_acl(handle: AttributeHandle<'_>, xattr: &Xattr, mode: u32) {
-    let Some(group) = acl::owning_group_bits(&xattr.value) else {
-        return;
-    };
+const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
+
+/// The ACL of an object, if it has one.
+pub(crate) fn access_acl(entry: &Entry) -> Option<&Xattr> {
+    entry.attributes.xattrs.iter().find(|xattr| xattr.name == ACCESS_ACL)
+}
+
+/// With an ACL, the group bits of the mode are its mask. Without it they would give the owning group the rights of the
+/// mask: the mode in which it has its own, if that is another one.
+pub(crate) fn narrowed(acl: &Xattr, mode: u32) -> Option<u32> {
+    let group = acl::owning_group_bits(&acl.value)?;
     let narrowed = (mode & !0o070) | (mode & (group << 3));
-    if narrowed != mode {
-        let _ = handle.set_mode(narrowed); // the missing ACL itself is reported
+    (narrowed != mode).then_some(narrowed)
+}
+
+/// For an ACL that cannot be set. That it is missing is reported.
+fn narrow_without_acl(handle: AttributeHandle<'_>, acl: &Xattr, mode: u32) {
+    if let Some(narrowed) = narrowed(acl, mode) {
+        let _ = handle.set_mode(narrowed);
     }
 }

@@ -78,7 +78,8 @@ pub(crate) struct Restore {
     /// Restore owners by number, not by name.
     #[arg(long)]
     numeric_owners: bool,
-    /// Do not restore owners: everything belongs to the user who restores.
+    /// Do not restore owners: everything belongs to the user who restores. Setuid and setgid of files of others are
+    /// dropped.
     #[arg(long, conflicts_with = "numeric_owners")]
     no_owner: bool,
     /// Do not wait until the data is on the disk.

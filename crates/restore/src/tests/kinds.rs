@@ -82,6 +82,36 @@ fn acls_capabilities_and_attributes_come_back() {
     assert_eq!(target.take_degraded().list, []);
 }
 
+/// Else who owns a program and has it restored gets the rights of who restores.
+#[test]
+fn without_owners_no_program_of_others_runs_as_who_restores() {
+    let folder = TestFolder::new();
+    let owners = crate::OwnerMapping::Caller;
+    let target = folder.target_with(crate::TargetOptions { owners, ..options(Overwrite::Always) });
+    let me = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    for (name, (uid, gid), mode) in [
+        ("theirs", (77, 78), 0o0755),
+        ("group", (me.0, 78), 0o4755),
+        ("user", (77, me.1), 0o2755),
+        ("mine", me, 0o6755),
+    ] {
+        let mut entry = file(name, 0o6755);
+        change(&mut entry, |a| (a.uid, a.gid) = (uid, gid));
+        for overwrite in [Overwrite::Always, Overwrite::IfChanged] {
+            let target = folder.target_with(crate::TargetOptions { owners, ..options(overwrite) });
+            restore(&target, &entry, b"x");
+            assert_eq!(folder.look(name).stx_mode & 0o7777, mode, "{name}");
+            let again = target.compare_metadata(&Entry { size: 1, ..entry.clone() });
+            assert_eq!(again, [], "{name}");
+        }
+    }
+    let mut shared = directory("d", 0o2770);
+    change(&mut shared, |a| (a.uid, a.gid) = (77, 78));
+    target.directory(&shared).unwrap();
+    target.finish_directory(&shared).unwrap();
+    assert_eq!(folder.look("d").stx_mode & 0o7777, 0o2770);
+}
+
 #[test]
 fn what_the_file_system_cannot_take_is_said_by_path() {
     let folder = TestFolder::new();
