@@ -39,6 +39,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a node tries again while the catalog is away": (
+        "crates/server-control/src/access_control.rs", "Error::Catalog(error) if error.passes() => {", "Error::Catalog(error) if error.passes() && false => {",
+        test("icecore", "a_backup_tries_again_while_the_database_is_away")),
     "without owners setuid of others is dropped": (
         "crates/restore/src/metadata.rs", "        let mode = self.0.owners.mode_of(entry);\n", "        let mode = u32::from(entry.attributes.mode);\n",
         test("restore", "without_owners_no_program_of_others")),

@@ -74,6 +74,25 @@ impl Server {
         format!("host={}{port} user=postgres dbname={database}", folder.display())
     }
 
+    /// Nobody reaches it any more, and who did is cut off.
+    pub fn go_away(&self) {
+        let mut client = self.client();
+        std::fs::rename(self.socket(), self.folder.join("away")).unwrap();
+        let end =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()
+            AND backend_type = 'client backend'";
+        client.execute(end, &[]).unwrap();
+    }
+
+    /// It is reached as before.
+    pub fn come_back(&self) {
+        std::fs::rename(self.folder.join("away"), self.socket()).unwrap();
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join(format!(".s.PGSQL.{}", self.port))
+    }
+
     fn await_start(&self) {
         // Tries are counted, not seconds: a machine that is stopped meanwhile has waited for nothing.
         for _ in 0..600 {

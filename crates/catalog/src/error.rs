@@ -123,7 +123,7 @@ impl Error {
     }
 
     /// Whether the same may succeed when it is repeated.
-    pub(crate) fn passes(&self) -> bool {
+    pub fn passes(&self) -> bool {
         matches!(self, Self::Database { failure: Failure::Busy | Failure::Disconnected, .. })
     }
 

@@ -5,7 +5,7 @@
 //! exist.
 
 use crate::manifest::{self, NewManifest, Snapshot};
-use crate::{Error, Result, UnlockedRepository};
+use crate::{Result, UnlockedRepository};
 use format::inner::Sums;
 use store::SnapshotRef;
 use tree::Root;
@@ -35,7 +35,7 @@ impl TagChange {
 /// Changes the tags of `snapshot`; returns its new name, or `None` if nothing changes.
 ///
 /// # Errors
-/// [`store::Error::Locked`] while the original may not be removed; [`Error::BoundKey`] for a key that is bound to another node.
+/// [`store::Error::Locked`] while the original may not be removed; [`crate::Error::BoundKey`] for a key that is bound to another node.
 pub fn change(
     repository: &UnlockedRepository,
     snapshot: &Snapshot,

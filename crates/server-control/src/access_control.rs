@@ -125,6 +125,12 @@ fn refusal(error: Error, what: &str) -> Refusal {
         Error::Refused(refusal) => refusal,
         Error::StorageServer { .. } => Refusal::transient(error.to_string()),
         Error::Usage(message) => Refusal::new(message, ""),
+        Error::Catalog(error) if error.passes() => {
+            tracing::error!(%error, what, "the catalog does not answer");
+            Refusal::transient(
+                "the server does not reach its catalog now; the server's log says why",
+            )
+        }
         other => {
             tracing::error!(error = %other, what, "the server could not answer");
             let message = "the server cannot answer now";

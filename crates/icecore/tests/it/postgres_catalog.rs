@@ -59,6 +59,29 @@ fn a_site_moves_to_postgresql_and_back_and_its_nodes_notice_nothing() {
     site.govern(&["audit"]).ends(0);
 }
 
+/// A database that is restarted costs no nightly backup.
+#[test]
+fn a_backup_tries_again_while_the_database_is_away() {
+    let mut site = Site::new();
+    enroll(&site, "web");
+    let postgres = Server::start("away", &[]);
+    let to = postgres.database("icecore");
+    site.server = None;
+    site.govern(&["catalog", "move", &to]).ends(0);
+    site.start_server();
+    postgres.go_away();
+    let refused = site.govern(&["nodes"]).ends(16);
+    assert!(refused.stderr.contains("its catalog"), "{}", refused.stderr);
+    std::thread::scope(|scope| {
+        let done = scope.spawn(|| backup(&site, "web"));
+        // Longer than one call waits for the database.
+        std::thread::sleep(std::time::Duration::from_secs(25));
+        assert!(!done.is_finished(), "{}", done.join().unwrap().stderr);
+        postgres.come_back();
+        done.join().unwrap().ends(0);
+    });
+}
+
 #[test]
 fn a_server_whose_catalog_was_moved_away_says_where_it_is() {
     let mut site = Site::new();

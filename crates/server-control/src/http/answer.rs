@@ -129,14 +129,20 @@ impl Failed {
     /// An internal error of the server: the details go to the log only.
     fn of_server(error: &Error) -> Self {
         tracing::error!(%error, "a request failed");
-        let is_full = matches!(error, Error::Repository(error) if error.is_full());
-        let (code, message) = if is_full {
-            (Code::NoSpace, "the disk of the server is full")
-        } else {
-            (Code::Failed, "the server failed to carry out the request")
+        let (status, code, message) = match error {
+            Error::Repository(error) if error.is_full() => {
+                (StatusCode::INTERNAL_SERVER_ERROR, Code::NoSpace, "the disk of the server is full")
+            }
+            Error::Catalog(error) if error.passes() => {
+                let message = "the server does not reach its catalog now";
+                (StatusCode::SERVICE_UNAVAILABLE, Code::Unreachable, message)
+            }
+            _ => {
+                let message = "the server failed to carry out the request";
+                (StatusCode::INTERNAL_SERVER_ERROR, Code::Failed, message)
+            }
         };
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
-            .hint("The server's log says why.")
+        Self::new(status, code, message).hint("The server's log says why.")
     }
 }
 
