@@ -1,6 +1,8 @@
 //! Writing entries as a tar archive: ustar headers, with what does not fit into them in PAX
 //! records in front (long and odd names, times before the second, extended attributes).
 
+mod acl;
+
 use format::entry::{Content, Entry, Kind, LinkGroup};
 use pipeline::browse::content::ContentReader;
 use pipeline::{Error, Result};
@@ -152,11 +154,29 @@ fn header(entry: &Entry, link: Option<&[u8]>, size: u64) -> (Header, Records) {
     owners(&mut header, entry, &mut pax);
     times(&mut header, entry, &mut pax);
     devices(&mut header, entry);
-    for xattr in &attributes.xattrs {
-        pax.add(&[b"SCHILY.xattr.", &xattr.name[..]].concat(), &xattr.value);
-    }
+    xattrs(&mut header, entry, &mut pax);
     header.set_cksum();
     (header, pax)
+}
+
+/// ACLs twice: `tar --acls` reads them as text alone, `tar --xattrs` as they are.
+fn xattrs(header: &mut Header, entry: &Entry, pax: &mut Records) {
+    for xattr in &entry.attributes.xattrs {
+        let text = match &xattr.name[..] {
+            b"system.posix_acl_access" => {
+                header.set_mode(acl::mode_without(&xattr.value, entry.attributes.mode.into()));
+                acl::text(&xattr.value).map(|text| (&b"SCHILY.acl.access"[..], text))
+            }
+            b"system.posix_acl_default" => {
+                acl::text(&xattr.value).map(|text| (&b"SCHILY.acl.default"[..], text))
+            }
+            _ => None,
+        };
+        if let Some((key, text)) = text {
+            pax.add(key, text.as_bytes());
+        }
+        pax.add(&[b"SCHILY.xattr.", &xattr.name[..]].concat(), &xattr.value);
+    }
 }
 
 fn entry_type(kind: Kind, is_link: bool) -> EntryType {

@@ -85,7 +85,7 @@ struct RoleFlags {
     /// The key can back up, but not read.
     #[arg(long)]
     write_only: bool,
-    /// The key can restore, but not change anything.
+    /// The key can restore, and repair what is there (check --repair, rebuild), but neither back up nor forget.
     #[arg(long)]
     read_only: bool,
     /// The key can back up and restore, but not add or remove keys.

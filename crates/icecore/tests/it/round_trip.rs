@@ -103,6 +103,45 @@ fn a_dump_is_an_archive_that_tar_unpacks() {
     assert_eq!(time(machine.source().join("hello.txt")), time(unpacked.join("hello.txt")));
 }
 
+/// The owning group of a file with an ACL never gets the rights of the mask, however the archive is unpacked.
+#[test]
+fn acls_of_a_dump_come_back_in_each_way_in_which_tar_has_them() {
+    let machine = Machine::new();
+    let (file, folder) = (machine.source().join("hello.txt"), machine.path("source/shared"));
+    std::fs::create_dir(&folder).unwrap();
+    for (acl, path) in [("u::rw,u:77:rw,g::-,o::-", &file), ("d:u:77:rwx,u:77:rx,g::-", &folder)] {
+        assert_eq!(ended(Command::new("setfacl").args(["-m", acl]).arg(path)).code, 0);
+    }
+    machine.backup();
+    let archive = machine.path("archive.tar");
+    let mut dump = machine.command(["dump", &machine.stored("latest", "")]);
+    assert!(dump.stdout(std::fs::File::create(&archive).unwrap()).status().unwrap().success());
+    let acl =
+        |path: &std::path::Path| ended(Command::new("getfacl").args(["-cnp"]).arg(path)).text();
+    let ways: [&[&str]; 4] = [
+        &[],
+        &["--acls"],
+        &["--xattrs", "--xattrs-include=*"],
+        &["--acls", "--xattrs", "--xattrs-include=*"],
+    ];
+    for way in ways {
+        let out = machine.path("out");
+        std::fs::create_dir(&out).unwrap();
+        let tar =
+            ended(Command::new("tar").args(way).arg("-xpf").arg(&archive).arg("-C").arg(&out));
+        assert_eq!((tar.code, tar.stderr.as_str()), (0, ""), "{way:?}");
+        let unpacked = out.join(machine.source().strip_prefix("/").unwrap());
+        for (name, source) in [("hello.txt", &file), ("shared", &folder)] {
+            let (found, meant) = (acl(&unpacked.join(name)), acl(source));
+            match way {
+                [] => assert!(found.contains("group::---"), "{name}: {found}"),
+                way => assert_eq!(found, meant, "{way:?} {name}"),
+            }
+        }
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
 #[test]
 fn a_path_can_be_stored_as_another_one() {
     let machine = Machine::new();
