@@ -55,10 +55,10 @@ SABOTAGES = {
         "crates/icecore/src/commands/forget.rs", "context.to_forget(repository, text, &self.filter)?", "context.to_forget(repository, text, &Filter::default())?",
         test("icecore", "a_filter_chooses_what_latest_names")),
     "a bound key backs up as its node only": (
-        "crates/pipeline/src/backup/run.rs", "    repository.refuse_other_node(&options.node)?;\n", "",
+        "crates/icecore/src/commands/backup.rs", "        repository.refuse_other_node(&options.node)?;\n", "",
         test("icecore", "a_key_that_is_bound_to_a_node")),
     "a bound key forgets nothing of others": (
-        "crates/pipeline/src/retention.rs", "        self.refuse_other_nodes(names)?;\n", "        let _ = Self::refuse_other_nodes;\n",
+        "crates/icecore/src/commands/forget.rs", "            let refused = repository.refuse_other_nodes(&plan.removed);\n", "            let refused: pipeline::Result<()> = Ok(());\n",
         test("icecore", "a_key_that_is_bound_to_a_node")),
     "the newest snapshot of each list of paths stays": (
         "crates/retention/src/evaluate.rs", "        keep_other_paths(newest_first, &mut reasons);\n", "        let _ = keep_other_paths;\n",

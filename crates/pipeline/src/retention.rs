@@ -203,8 +203,11 @@ impl UnlockedRepository {
         Ok(snapshots.iter().filter_map(lock).collect())
     }
 
-    /// A key that is bound to a node forgets nothing of others.
-    fn refuse_other_nodes(&self, names: &[SnapshotRef]) -> Result<()> {
+    /// A key that is bound to a node is to forget nothing of others.
+    ///
+    /// # Errors
+    /// [`Error::BoundKey`]; when one of them cannot be read.
+    pub fn refuse_other_nodes(&self, names: &[SnapshotRef]) -> Result<()> {
         if !self.slot.bound {
             return Ok(());
         }
@@ -216,7 +219,6 @@ impl UnlockedRepository {
     }
 
     fn forget_here(&self, names: &[SnapshotRef]) -> Result<()> {
-        self.refuse_other_nodes(names)?;
         self.with_reclaim_lease("forget", |lease| {
             let sealer = self.sealer()?;
             for some in names.chunks(TOMBSTONE_NAMES_MAX) {

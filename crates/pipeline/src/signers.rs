@@ -49,8 +49,12 @@ impl UnlockedRepository {
         Ok(self.known_signer(id)?.map(signer))
     }
 
-    /// Nobody trusts what a key signs for another node than that which it is bound to.
-    pub(crate) fn refuse_other_node(&self, node: &str) -> Result<()> {
+    /// Nobody trusts what a key signs for another node than that which it is bound to. Who asks for a backup asks this
+    /// first; readers look for themselves.
+    ///
+    /// # Errors
+    /// [`Error::BoundKey`].
+    pub fn refuse_other_node(&self, node: &str) -> Result<()> {
         if !self.slot.bound || self.slot.label == node {
             return Ok(());
         }

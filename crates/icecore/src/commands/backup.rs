@@ -222,6 +222,7 @@ impl Backup {
         progress: &Progress,
         monitor: &Reporter<'_>,
     ) -> pipeline::Result<BackupOutcome> {
+        repository.refuse_other_node(&options.node)?;
         match (&self.stdin, &self.command) {
             (Some(name), _) => stream::from_stdin(repository, options, name, progress, monitor),
             (_, Some(name)) => {

@@ -212,6 +212,8 @@ impl Forget {
             self.by_name(context, repository)?
         };
         if !self.dry_run {
+            let refused = repository.refuse_other_nodes(&plan.removed);
+            refused.map_err(|error| context.failure(error))?;
             let forgotten = self.wait.patiently(context, || repository.forget(&plan.removed));
             let forgotten = forgotten.map_err(|error| context.failure(error))?;
             let gone = (plan.removed.len() as u64).saturating_sub(forgotten);

@@ -29,7 +29,6 @@ pub fn run(
     monitor: &dyn BackupMonitor,
 ) -> Result<BackupOutcome> {
     options.check_names()?;
-    repository.refuse_other_node(&options.node)?;
     let mut begun = RunStart::of(repository, options);
     let mut last = store::Error::SessionLost;
     for _ in 0..SESSIONS_MAX {

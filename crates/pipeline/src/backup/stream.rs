@@ -43,7 +43,6 @@ pub fn run_stream(
         ));
     }
     options.check_names()?;
-    repository.refuse_other_node(&options.node)?;
     let begun = RunStart::of(repository, options);
     repository.with_write_lease("backup", |writer| {
         let source = manifest::source_id(repository, &options.node, &options.paths);

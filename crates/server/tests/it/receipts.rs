@@ -307,7 +307,7 @@ async fn a_receipt_outlives_new_tags_and_a_rebuild() {
             let before = read(archive, name).unwrap();
             let change = pipeline::tags::TagChange { add: vec!["mine".into()], remove: Vec::new() };
             let refused = pipeline::tags::change(archive, &before, &change);
-            assert!(matches!(refused, Err(Error::Usage(_))), "{refused:?}");
+            assert!(matches!(refused, Err(Error::BoundKey { .. })), "{refused:?}");
         })
         .await;
     scene
