@@ -6,6 +6,7 @@ mod acl;
 use format::entry::{Content, Entry, Kind, LinkGroup};
 use pipeline::browse::content::ContentReader;
 use pipeline::{Error, Result};
+use restore::acl::mode_without;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use tar::{EntryType, Header};
@@ -164,7 +165,7 @@ fn xattrs(header: &mut Header, entry: &Entry, pax: &mut Records) {
     for xattr in &entry.attributes.xattrs {
         let text = match &xattr.name[..] {
             b"system.posix_acl_access" => {
-                header.set_mode(acl::mode_without(&xattr.value, entry.attributes.mode.into()));
+                header.set_mode(mode_without(&xattr.value, entry.attributes.mode.into()));
                 acl::text(&xattr.value).map(|text| (&b"SCHILY.acl.access"[..], text))
             }
             b"system.posix_acl_default" => {

@@ -20,7 +20,7 @@
 //! target, which are read once. The umask is not changed, because it belongs to the whole process;
 //! the bits that it removes are set again with `fchmod`.
 
-mod acl;
+pub mod acl;
 mod cache;
 mod confined;
 mod credentials;

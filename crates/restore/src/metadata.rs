@@ -1,6 +1,7 @@
 //! Attributes, in the only safe order: owner, `user.*`, mode, ACLs and labels, capabilities, mtime.
 //! Inode flags come after the object has its final name (`flags`).
 
+use crate::acl::mode_without;
 use crate::directory::Directory;
 use crate::flags;
 use crate::handle::AttributeHandle;
@@ -9,7 +10,7 @@ use crate::options::Overwrite;
 use crate::problem::{Attribute, RestoreOperation, RestoreProblem};
 use crate::system;
 use crate::target::Target;
-use crate::xattrs::{access_acl, narrowed};
+use crate::xattrs::access_acl;
 use format::entry::{Entry, Kind};
 use rustix::fs::Statx;
 use rustix::io::Errno;
@@ -129,8 +130,8 @@ impl Target {
             return true;
         }
         // With an ACL the group bits are its mask: until it is there, the owning group gets its own rights.
-        let narrow = access_acl(entry).and_then(|acl| narrowed(acl, mode));
-        let set = handle.set_mode(narrow.unwrap_or(mode));
+        let narrow = access_acl(entry).map_or(mode, |acl| mode_without(&acl.value, mode));
+        let set = handle.set_mode(narrow);
         set.inspect_err(|error| self.degrade(entry, Attribute::Mode, *error)).is_ok()
     }
 }

@@ -100,17 +100,10 @@ pub(crate) fn access_acl(entry: &Entry) -> Option<&Xattr> {
     entry.attributes.xattrs.iter().find(|xattr| xattr.name == ACCESS_ACL)
 }
 
-/// With an ACL, the group bits of the mode are its mask. Without it they would give the owning group the rights of the
-/// mask: the mode in which it has its own, if that is another one.
-pub(crate) fn narrowed(acl: &Xattr, mode: u32) -> Option<u32> {
-    let group = acl::owning_group_bits(&acl.value)?;
-    let narrowed = (mode & !0o070) | (mode & (group << 3));
-    (narrowed != mode).then_some(narrowed)
-}
-
 /// For an ACL that cannot be set. That it is missing is reported.
 fn narrow_without_acl(handle: AttributeHandle<'_>, acl: &Xattr, mode: u32) {
-    if let Some(narrowed) = narrowed(acl, mode) {
-        let _ = handle.set_mode(narrowed);
+    let narrow = acl::mode_without(&acl.value, mode);
+    if narrow != mode {
+        let _ = handle.set_mode(narrow);
     }
 }
