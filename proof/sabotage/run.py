@@ -1366,6 +1366,16 @@ SABOTAGES = {
         "            self.abandon(parent, entry, staged);\n        }\n        result",
         "        }\n        result",
         test("restore", "kinds_replace_each_other")),
+    "a page that begins elsewhere is put together anew": (
+        "crates/pipeline/src/backup/reorder.rs",
+        "                entries.iter().try_for_each(|entry| self.builder.push(entry))",
+        "                drop(entries);\n                Ok(())",
+        test("pipeline", "an_unchanged_page_behind_one_that_lost_its_end_is_put_together_anew")),
+    "memory that is used again keeps nothing of an entry": (
+        "crates/format/src/leaf.rs",
+        "        self.read_rare(entry, tag)?;",
+        "        if tag > 7 {\n            self.read_rare(entry, tag)?;\n        }",
+        test("format", "entries_are_read_whatever_was_in_the_memory_before")),
     "what is mounted is not emptied": (
         "crates/restore/src/removal.rs", "        refuse_mount(self.top, open.as_fd())?;\n", "",
         test("restore", "deleting_does_not_enter_a_mount")),

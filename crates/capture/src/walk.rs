@@ -45,6 +45,7 @@ use schedule::Scheduler;
 use std::ffi::CStr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// One object, borrowed until the next call.
 #[derive(Clone, Copy, Debug)]
@@ -193,6 +194,11 @@ impl Walk {
     /// What was excluded and skipped so far.
     pub fn skipped(&self) -> SkippedCounts {
         self.skipped
+    }
+
+    /// How long the consumer waited for the workers.
+    pub fn waited(&self) -> Duration {
+        self.scheduler.waited()
     }
 
     /// The largest number of unread rows so far; it bounds the memory.

@@ -238,7 +238,7 @@ impl Entry {
 /// Orders paths as a walk meets them: `/` sorts below every other byte, so that what is in a
 /// directory follows it at once.
 pub fn compare_paths(left: &[u8], right: &[u8]) -> Ordering {
-    let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    let common = common_bytes(left, right);
     match (left.get(common), right.get(common)) {
         (None, None) => Ordering::Equal,
         (None, Some(_)) => Ordering::Less,
@@ -247,6 +247,14 @@ pub fn compare_paths(left: &[u8], right: &[u8]) -> Ordering {
         (Some(_), Some(b'/')) => Ordering::Greater,
         (Some(a), Some(b)) => a.cmp(b),
     }
+}
+
+/// How many bytes both begin with. Neighbors share most of their paths: word by word is faster.
+pub(crate) fn common_bytes(left: &[u8], right: &[u8]) -> usize {
+    let (words, _) = left.as_chunks::<8>();
+    let words = words.iter().zip(right.as_chunks::<8>().0).take_while(|(a, b)| a == b).count() * 8;
+    let tail = |path| <[u8]>::get(path, words..).unwrap_or_default();
+    words + tail(left).iter().zip(tail(right)).take_while(|(a, b)| a == b).count()
 }
 
 /// Whether `path` may stand in a snapshot: relative, no empty, `.` or `..` names, no NUL.
@@ -264,6 +272,18 @@ mod tests {
         let mut paths: Vec<&[u8]> = vec![b"a.b", b"a/z", b"a", b"a-b", b"a/b/c", b"a/b"];
         paths.sort_by(|a, b| compare_paths(a, b));
         assert_eq!(paths, [&b"a"[..], b"a/b", b"a/b/c", b"a/z", b"a-b", b"a.b"]);
+    }
+
+    #[test]
+    fn common_bytes_are_counted_to_the_first_difference_wherever_it_is() {
+        let path: Vec<u8> = (1..40).collect();
+        for (length, at) in (0..40).flat_map(|length| (0..length).map(move |at| (length, at))) {
+            let (left, mut right) = (&path[..length], path[..length].to_vec());
+            assert_eq!(common_bytes(left, &right), length);
+            assert_eq!(common_bytes(left, &right[..at]), at);
+            right[at] = 0;
+            assert_eq!(common_bytes(left, &right), at);
+        }
     }
 
     #[test]

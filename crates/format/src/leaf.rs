@@ -233,7 +233,7 @@ impl LeafBuilder {
 
     fn put_path(&mut self, path: &[u8]) {
         self.path_bytes += path.len();
-        let shared = self.path.iter().zip(path).take_while(|(a, b)| a == b).count();
+        let shared = crate::entry::common_bytes(&self.path, path);
         let (_, suffix) = path.split_at(shared);
         put_varint(&mut self.rows, shared as u64);
         put_string(&mut self.rows, suffix);
@@ -322,6 +322,31 @@ fn born_before(later: Time, reader: &mut Reader<'_>) -> Result<Time> {
     Ok(Time { secs, nanos: nanos.rem_euclid(NANOS_A_SEC) as u32 })
 }
 
+/// Makes `content` these bytes, in the memory that it has.
+fn put_inline(content: &mut Content, bytes: &[u8]) {
+    match content {
+        Content::Inline(own) => {
+            own.clear();
+            own.extend_from_slice(bytes);
+        }
+        other => *other = Content::Inline(bytes.to_vec()),
+    }
+}
+
+/// Makes `content` this one run, in the memory that it has.
+fn put_segment(content: &mut Content, segment: Segment) {
+    if let Content::Segments(own) = content
+        && let Some([only]) = Arc::get_mut(own)
+    {
+        *only = segment;
+    } else {
+        *content = Content::Segments(Arc::new([segment]));
+    }
+}
+
+/// Path, tag, attributes, size, both times and inode take one byte each, or more.
+const ENTRY_BYTES_MIN: usize = 10;
+
 const NANOS_A_SEC: i64 = 1_000_000_000;
 
 /// Reads the entries of a leaf page in order.
@@ -348,59 +373,63 @@ impl<'a> LeafReader<'a> {
         Ok(Self { reader, refs, table, left, path, path_bytes: 0, before })
     }
 
+    /// How many entries are left, as the page says: not more than its bytes can hold.
+    pub fn left(&self) -> usize {
+        self.left.min(self.reader.remaining() / ENTRY_BYTES_MIN)
+    }
+
     /// The next entry, or `None` at the end.
     pub fn next_entry(&mut self) -> Result<Option<Entry>> {
+        // Without attributes there is no entry to read.
+        let Some(attributes) = self.table.first().filter(|_| self.left > 0) else {
+            return self.end().map(|()| None);
+        };
+        let mut entry = Entry::new(b"", attributes.clone());
+        self.next_into(&mut entry).map(|found| found.then_some(entry))
+    }
+
+    /// Makes `entry` the next one and uses what it has allocated; `false` at the end. After an
+    /// error it is part of one and part of the other.
+    pub fn next_into(&mut self, entry: &mut Entry) -> Result<bool> {
         let Some(left) = self.left.checked_sub(1) else {
-            self.refs.end()?;
-            return self.reader.end_of_page().map(|()| None);
+            return self.end().map(|()| false);
         };
         self.left = left;
-        self.entry().map(Some)
-    }
-
-    fn entry(&mut self) -> Result<Entry> {
         self.read_path()?;
+        entry.path.clear();
+        entry.path.extend_from_slice(&self.path);
         let tag = self.reader.u8()?;
-        let attributes = self.attributes_at()?;
-        let size = self.reader.varint()?;
-        let (mtime, ctime, inode) = self.numbers()?;
-        let links = self.rare(tag & tag::LINKS, 1, |reader| reader.varint_u32())?;
-        let rdev = self.rare(tag & tag::DEVICE, 0, |reader| reader.varint())?;
-        let status = self.rare(tag & tag::STATUS, 0, |reader| reader.u8())?;
-        let birth =
-            self.rare(tag & tag::BIRTH, None, |reader| born_before(ctime, reader).map(Some))?;
-        let extension = self.rare(tag & tag::EXTENSION, Vec::new(), |reader| reader.extension())?;
-        let content = self.content(tag & tag::CONTENT, size)?;
-        if !content_fits(attributes.kind, &content, size) {
+        entry.attributes = self.attributes_at()?;
+        entry.size = self.reader.varint()?;
+        (entry.mtime, entry.ctime, entry.inode) = self.numbers()?;
+        self.read_rare(entry, tag)?;
+        self.read_content(&mut entry.content, tag & tag::CONTENT, entry.size)?;
+        if !content_fits(entry.attributes.kind, &entry.content, entry.size) {
             return Err(self.reader.invalid());
         }
-        let path = self.path.clone();
-        Ok(Entry {
-            path,
-            attributes,
-            size,
-            mtime,
-            ctime,
-            inode,
-            birth,
-            links,
-            rdev,
-            status,
-            content,
-            extension,
-        })
+        Ok(true)
     }
 
+    fn end(&mut self) -> Result<()> {
+        if self.left > 0 {
+            return Err(self.reader.invalid());
+        }
+        self.refs.end()?;
+        self.reader.end_of_page()
+    }
+
+    /// Only what is behind the shared bytes is looked at: those were, in the path before.
     fn read_path(&mut self) -> Result<()> {
         let shared = self.reader.count(self.path.len())?;
         let suffix = self.reader.string(PATH_BYTES_MAX)?;
-        let before = std::mem::replace(&mut self.path, Vec::with_capacity(shared + suffix.len()));
-        self.path.extend_from_slice(before.get(..shared).unwrap_or_default());
+        let (same, before) = self.path.split_at_checked(shared).unwrap_or_default();
+        let rises = self.path.is_empty() || crate::entry::compare_paths(before, suffix).is_lt();
+        let name = same.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        self.path.truncate(shared);
         self.path.extend_from_slice(suffix);
-        let rises = before.is_empty() || crate::entry::compare_paths(&before, &self.path).is_lt();
         self.path_bytes = self.path_bytes.saturating_add(self.path.len());
         let fits = self.path.len() <= PATH_BYTES_MAX && self.path_bytes <= PAGE_PATH_BYTES_MAX;
-        if !rises || !fits || !is_clean_path(&self.path) {
+        if !rises || !fits || !is_clean_path(self.path.get(name..).unwrap_or_default()) {
             return Err(self.reader.invalid());
         }
         Ok(())
@@ -428,6 +457,18 @@ impl<'a> LeafReader<'a> {
         Ok(Time { secs, nanos })
     }
 
+    fn read_rare(&mut self, entry: &mut Entry, tag: u8) -> Result<()> {
+        entry.links = self.rare(tag & tag::LINKS, 1, |reader| reader.varint_u32())?;
+        entry.rdev = self.rare(tag & tag::DEVICE, 0, |reader| reader.varint())?;
+        entry.status = self.rare(tag & tag::STATUS, 0, |reader| reader.u8())?;
+        let ctime = entry.ctime;
+        entry.birth =
+            self.rare(tag & tag::BIRTH, None, |reader| born_before(ctime, reader).map(Some))?;
+        let extension = self.rare(tag & tag::EXTENSION, Vec::new(), |reader| reader.extension());
+        entry.extension = extension?;
+        Ok(())
+    }
+
     fn rare<T>(
         &mut self,
         present: u8,
@@ -437,25 +478,27 @@ impl<'a> LeafReader<'a> {
         if present == 0 { Ok(default) } else { read(&mut self.reader) }
     }
 
-    fn content(&mut self, tag: u8, size: u64) -> Result<Content> {
+    fn read_content(&mut self, content: &mut Content, tag: u8, size: u64) -> Result<()> {
         match tag {
-            tag::NONE => Ok(Content::None),
-            tag::INLINE => Ok(Content::Inline(self.reader.string(INLINE_BYTES_MAX)?.to_vec())),
+            tag::NONE => *content = Content::None,
+            tag::INLINE => {
+                let bytes = self.reader.string(INLINE_BYTES_MAX)?;
+                put_inline(content, bytes);
+            }
             tag::NEXT => {
                 if size == 0 || size > CHUNK_BYTES_MAX as u64 {
                     return Err(self.reader.invalid());
                 }
-                let length = size as u32;
-                let id = self.refs.chunk(0)?;
-                Ok(Content::Segments(Arc::new([Segment::Data(id, length)])))
+                put_segment(content, Segment::Data(self.refs.chunk(0)?, size as u32));
             }
             tag::SEGMENTS => {
                 let segments = SegmentReader::read(&mut self.reader, &mut self.refs)?;
-                Ok(Content::Segments(segments.into()))
+                *content = Content::Segments(segments.into());
             }
-            tag::LISTS => self.lists(),
-            _ => Err(self.reader.invalid()),
+            tag::LISTS => *content = self.lists()?,
+            _ => return Err(self.reader.invalid()),
         }
+        Ok(())
     }
 
     fn lists(&mut self) -> Result<Content> {

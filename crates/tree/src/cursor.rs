@@ -25,6 +25,9 @@ pub struct Cursor<'a, S: PageSource> {
     lost_pages: usize,
 }
 
+/// A leaf as the page above names it, and what it holds.
+pub type NamedLeaf = (Child, Arc<PageData>);
+
 /// Pages that may be lost of one tree before a reader gives up: a hostile one could name any
 /// number of them. Four million entries, if they are as large as pages are.
 const LOST_PAGES_MAX: usize = 1 << 15;
@@ -39,34 +42,34 @@ impl<'a, S: PageSource> Cursor<'a, S> {
 
     /// The next entry.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, S::Error> {
-        loop {
+        while self.step()? {
             if let Some(entry) = self.leaf.pop_front() {
                 return Ok(Some(entry));
             }
-            if self.next_leaf()?.is_none() {
-                return Ok(None);
-            }
         }
+        Ok(None)
     }
 
     /// The next entry, without moving on.
     pub fn peek(&mut self) -> Result<Option<&Entry>, S::Error> {
-        while self.leaf.is_empty() && self.next_leaf()?.is_some() {}
+        while self.leaf.is_empty() && self.step()? {}
         Ok(self.leaf.front())
     }
 
-    /// Goes to the next leaf page, whose entries come next. Only when no entry waits; returns the
-    /// page as the page above names it.
-    pub fn next_leaf(&mut self) -> Result<Option<Child>, S::Error> {
+    /// Reads the next leaf page as a whole, and passes over its entries: `entries` becomes them, in
+    /// the memory that it has. Only when no entry waits. Returns the page as the page above names
+    /// it, and the page.
+    pub fn next_leaf(&mut self, entries: &mut Vec<Entry>) -> Result<Option<NamedLeaf>, S::Error> {
         debug_assert!(self.leaf.is_empty(), "entries of a page are not skipped by accident");
         while let Some((level, child)) = self.pop_child() {
             if level > 0 {
                 self.descend(level, &child)?;
                 continue;
             }
-            self.load(&child)?;
-            return Ok(Some(child));
+            let page = self.load_into(&child, entries)?;
+            return Ok(Some((child, page)));
         }
+        entries.clear();
         Ok(None)
     }
 
@@ -92,11 +95,6 @@ impl<'a, S: PageSource> Cursor<'a, S> {
     /// Unread entries of the current page.
     pub fn buffered(&self) -> &VecDeque<Entry> {
         &self.leaf
-    }
-
-    /// Takes all unread entries of the current page.
-    pub fn take_buffered(&mut self) -> VecDeque<Entry> {
-        std::mem::take(&mut self.leaf)
     }
 
     /// Goes forward to the first entry whose path is `path` or sorts after it.
@@ -207,16 +205,27 @@ impl<'a, S: PageSource> Cursor<'a, S> {
         Ok(())
     }
 
+    fn load(&mut self, child: &Child) -> Result<(), S::Error> {
+        let mut leaf = Vec::new();
+        self.load_into(child, &mut leaf)?;
+        self.leaf = leaf.into();
+        Ok(())
+    }
+
     /// Reads the leaf `child`. Inside of a leaf paths rise (its decoder sees to that); here they
     /// must rise from the leaf before, and begin as the page above says.
-    fn load(&mut self, child: &Child) -> Result<(), S::Error> {
+    fn load_into(
+        &mut self,
+        child: &Child,
+        leaf: &mut Vec<Entry>,
+    ) -> Result<Arc<PageData>, S::Error> {
         let page = self.page(child)?;
-        let leaf = read_leaf(&page)?;
+        read_leaf(&page, leaf)?;
         // Only an empty tree has an empty page. A hostile one could hold it a billion times.
         if leaf.is_empty() && self.stack.len() > 1 {
             return Err(invalid().into());
         }
-        if let (Some(first), Some(last)) = (leaf.front(), leaf.back()) {
+        if let (Some(first), Some(last)) = (leaf.first(), leaf.last()) {
             let announced = child.first.is_empty() || child.first == first.path;
             let rises = self.last.is_empty() || compare_paths(&self.last, &first.path).is_lt();
             if !announced || !rises {
@@ -224,8 +233,7 @@ impl<'a, S: PageSource> Cursor<'a, S> {
             }
             self.last.clone_from(&last.path);
         }
-        self.leaf = leaf;
-        Ok(())
+        Ok(page)
     }
 }
 
@@ -243,16 +251,26 @@ fn decode_inner(page: &PageData, level: u8) -> Result<(u8, Vec<Child>), format::
     Ok((level - 1, children))
 }
 
-fn read_leaf(page: &PageData) -> Result<VecDeque<Entry>, format::Error> {
+/// Makes `entries` those of the leaf `page`, in the memory that it has. After an error it is
+/// anything.
+pub fn read_leaf(page: &PageData, entries: &mut Vec<Entry>) -> Result<(), format::Error> {
     if page.kind != PageKind::Leaf {
         return Err(invalid());
     }
     let mut reader = LeafReader::new(&page.refs, &page.payload)?;
-    let mut entries = VecDeque::new();
-    while let Some(entry) = reader.next_entry()? {
-        entries.push_back(entry);
+    entries.truncate(reader.left());
+    entries.reserve_exact(reader.left() - entries.len());
+    let mut count = 0;
+    while let Some(entry) = entries.get_mut(count)
+        && reader.next_into(entry)?
+    {
+        count += 1;
     }
-    Ok(entries)
+    entries.truncate(count);
+    while let Some(entry) = reader.next_entry()? {
+        entries.push(entry);
+    }
+    Ok(())
 }
 
 fn invalid() -> format::Error {
@@ -289,6 +307,23 @@ mod tests {
     }
 
     #[test]
+    fn leaves_come_whole_and_in_order_whatever_was_in_the_memory_before() {
+        let store = Store::default();
+        let all = entries(10_000);
+        let root = build(&store, &all);
+        let mut cursor = Cursor::new(&store, root.id, root.level);
+        let (mut found, mut leaf) = (Vec::new(), all.iter().rev().take(700).cloned().collect());
+        while let Some((child, page)) = cursor.next_leaf(&mut leaf).unwrap() {
+            assert_eq!(child.sums.entries, leaf.len() as u64);
+            let mut again = Vec::new();
+            read_leaf(&page, &mut again).unwrap();
+            assert_eq!(again, leaf);
+            found.extend_from_slice(&leaf);
+        }
+        assert!(leaf.is_empty() && found == all);
+    }
+
+    #[test]
     fn a_lookup_reads_few_pages() {
         let store = Store::default();
         let all = entries(20_000);
@@ -322,8 +357,12 @@ mod tests {
         let all = entries(5_000);
         let root = build(&store, &all);
         let mut cursor = Cursor::new(&store, root.id, root.level);
-        let (first, second) = (cursor.next_leaf().unwrap().unwrap(), cursor.take_buffered().len());
-        let lost = { cursor.next_leaf().unwrap().unwrap() };
+        let mut entries = Vec::new();
+        let mut next = || {
+            let (child, _) = cursor.next_leaf(&mut entries).unwrap().unwrap();
+            (child, entries.len())
+        };
+        let ((first, second), (lost, _)) = (next(), next());
         store.lose(&lost.id);
         let mut cursor = Cursor::new(&store, root.id, root.level);
         let (mut found, mut failed) = (Vec::new(), Vec::new());

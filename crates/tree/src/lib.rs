@@ -12,7 +12,7 @@ pub mod cursor;
 pub mod diff;
 
 pub use build::{Builder, Root};
-pub use cursor::Cursor;
+pub use cursor::{Cursor, read_leaf};
 pub use diff::{Change, diff};
 
 use format::page::{Page, PageKind};

@@ -7,7 +7,7 @@
 use super::batch::{Job, RowBatch};
 use super::units::{UnitId, Units};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The most unread rows: 32,768 × about 150 bytes = 5 MB.
 pub(super) const LOOKAHEAD: usize = 32 * 1024;
@@ -25,6 +25,8 @@ struct State {
     most_ahead: usize,
     /// What the consumer waits for.
     wanted: Option<UnitId>,
+    /// How long the consumer waited.
+    waited: Duration,
     idle: usize,
     stopped: bool,
 }
@@ -46,7 +48,15 @@ pub(super) struct Finished {
 impl Scheduler {
     pub(super) fn starting_with(job: Job) -> Self {
         let units = Units::starting_with(job);
-        let state = State { units, ahead: 0, most_ahead: 0, wanted: None, idle: 0, stopped: false };
+        let state = State {
+            units,
+            ahead: 0,
+            most_ahead: 0,
+            wanted: None,
+            waited: Duration::ZERO,
+            idle: 0,
+            stopped: false,
+        };
         Scheduler { state: Mutex::new(state), work: Condvar::new(), result: Condvar::new() }
     }
 
@@ -114,7 +124,9 @@ impl Scheduler {
         if state.idle > 0 && state.units.pending() > 0 {
             self.work.notify_one();
         }
+        let since = Instant::now();
         self.result.wait_for(state, PATIENCE);
+        state.waited += since.elapsed();
     }
 
     fn refill(&self, state: &State) {
@@ -128,6 +140,10 @@ impl Scheduler {
         self.state.lock().stopped = true;
         self.work.notify_all();
         self.result.notify_all();
+    }
+
+    pub(super) fn waited(&self) -> Duration {
+        self.state.lock().waited
     }
 
     /// The largest number of unread rows so far.

@@ -89,6 +89,31 @@ fn entries_are_read_back() {
 }
 
 #[test]
+fn entries_are_read_whatever_was_in_the_memory_before() {
+    let pages: Vec<_> =
+        samples().into_iter().map(|entry| (page_of(std::slice::from_ref(&entry)), entry)).collect();
+    for before in samples() {
+        for (page, entry) in &pages {
+            let mut place = before.clone();
+            let mut reader = LeafReader::new(&page.refs, &page.payload).unwrap();
+            assert!(reader.next_into(&mut place).unwrap());
+            assert_eq!(&place, entry);
+            assert!(!reader.next_into(&mut place).unwrap());
+        }
+    }
+}
+
+/// Memory is given for what the bytes can hold, not for what the page says.
+#[test]
+fn a_page_that_says_more_than_it_has_takes_no_memory_for_it() {
+    let mut page = page_of(&samples()[..1]);
+    let honest = LeafReader::new(&page.refs, &page.payload).unwrap().left();
+    assert_eq!(honest, 1);
+    page.payload = vec![0, 0xff, 0xff, 3, 1, 2, 3];
+    assert_eq!(LeafReader::new(&page.refs, &page.payload).unwrap().left(), 0);
+}
+
+#[test]
 fn truncations_and_flips_never_panic() {
     let page = page_of(&samples());
     for length in 0..page.payload.len() {

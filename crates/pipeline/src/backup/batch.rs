@@ -6,6 +6,7 @@ use format::entry::Entry;
 use format::inner::Child;
 use std::ffi::CString;
 use std::sync::Arc;
+use tree::PageData;
 
 /// The most objects in a batch.
 const ITEMS_MAX: usize = 1024;
@@ -49,8 +50,8 @@ pub(super) enum EntryChange {
 pub(super) enum Item {
     /// Taken over from the previous snapshot.
     Unchanged(Entry),
-    /// A whole page taken over; its entries, in case the page does not fit here.
-    Page(Child, Vec<Entry>),
+    /// A whole page taken over, and what it holds, in case it does not fit here.
+    Page(Child, Arc<PageData>),
     /// To be read.
     Job(Box<Job>),
     /// A further name of a file that was read in this run.
@@ -80,7 +81,7 @@ impl Batch {
                 self.jobs += 1;
                 self.job_bytes += job.row.size;
             }
-            Item::Page(_, entries) => self.objects += entries.len(),
+            Item::Page(page, _) => self.objects += page.sums.entries as usize,
             _ => {}
         }
         self.items.push(item);

@@ -68,9 +68,9 @@ impl<'a> BackupContext<'a> {
         let (mut objects, mut bytes) = (0, 0);
         for item in batch.items() {
             match item {
-                Item::Page(_, entries) => {
-                    objects += entries.len() as u64;
-                    bytes += entries.iter().map(|entry| entry.size).sum::<u64>();
+                Item::Page(page, _) => {
+                    objects += page.sums.entries;
+                    bytes += page.sums.bytes;
                 }
                 Item::Unchanged(entry) => (objects, bytes) = (objects + 1, bytes + entry.size),
                 _ => objects += 1,

@@ -45,7 +45,7 @@ fn count_dry(batch: &mut Batch, counters: &mut Counters, would_read: &mut impl F
     for item in batch.take() {
         match item {
             Item::Unchanged(_) => counters.report.objects_unchanged += 1,
-            Item::Page(_, entries) => counters.report.objects_unchanged += entries.len() as u64,
+            Item::Page(page, _) => counters.report.objects_unchanged += page.sums.entries,
             Item::Job(job) => {
                 would_read(&job.entry);
                 counters.report.objects_backed_up += 1;

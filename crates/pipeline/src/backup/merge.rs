@@ -17,21 +17,17 @@ use format::entry::{
     Attributes, Content, Entry, Kind, LinkGroup, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY,
     Segment, Time, compare_paths,
 };
-use format::inner::Child;
 use format::manifest::Head;
 use ids::ObjectId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 use store::WriteSession;
 use tree::Cursor;
+use tree::cursor::NamedLeaf;
 
 /// Distinct attribute sets that are cached, so that entries share them.
 const ATTRIBUTES_MAX: usize = 4096;
-/// Shorter waits are the cost of the call itself.
-const WAIT_MIN: Duration = Duration::from_micros(20);
 
 /// The merge.
 pub(super) struct Merge<'a> {
@@ -60,10 +56,41 @@ type AttributeKey = (Kind, u16, u32, u32, u64, u32);
 /// The part of the previous snapshot that is not merged yet.
 struct Previous<'a> {
     cursor: Cursor<'a, PageReader<'a>>,
-    page: Option<Child>,
-    waiting: VecDeque<Entry>,
-    /// Unchanged entries from the start of the current page; `None` once one of them changed.
-    matched: Option<Vec<Entry>>,
+    page: Option<NamedLeaf>,
+    /// Those of the current page. What it has allocated serves the next page.
+    entries: Vec<Entry>,
+    /// The first that was not met.
+    next: usize,
+    /// All before `next` are unchanged, and not passed on yet.
+    is_held: bool,
+}
+
+impl Previous<'_> {
+    fn front(&self) -> Option<&Entry> {
+        self.entries.get(self.next)
+    }
+
+    fn take(&mut self) -> Option<Entry> {
+        let entry = self.entries.get_mut(self.next).map(taken)?;
+        self.next += 1;
+        Some(entry)
+    }
+
+    /// The page, if none of its entries changed.
+    fn take_page(&mut self) -> Option<NamedLeaf> {
+        let is_whole = |(page, _): &NamedLeaf| page.sums.entries == self.entries.len() as u64;
+        let page = self.page.take().filter(is_whole)?;
+        (self.is_held && !self.entries.is_empty()).then(|| {
+            self.is_held = false;
+            page
+        })
+    }
+}
+
+/// Takes an entry out of its place.
+fn taken(place: &mut Entry) -> Entry {
+    let hollow = Entry::new(b"", place.attributes.clone());
+    std::mem::replace(place, hollow)
 }
 
 impl<'a> Merge<'a> {
@@ -77,8 +104,9 @@ impl<'a> Merge<'a> {
         let previous = pages.zip(head).map(|(pages, head)| Previous {
             cursor: Cursor::new(pages, head.root, head.level),
             page: None,
-            waiting: VecDeque::new(),
-            matched: Some(Vec::new()),
+            entries: Vec::new(),
+            next: 0,
+            is_held: false,
         });
         Self {
             full: options.full,
@@ -112,21 +140,26 @@ impl<'a> Merge<'a> {
         if found.row.kind == Kind::File {
             self.counters.report.bytes_inspected += found.row.size;
         }
-        let before = self.before(found.path, batch, monitor)?;
-        let emptied = self.emptied.met(found, before.as_ref());
+        self.skip_to(found.path, batch, monitor)?;
+        let front = self.previous.as_ref().and_then(Previous::front);
+        let before = front.filter(|front| front.path == found.path);
+        let is_known = before.is_some();
+        let is_taken_over = before.is_some_and(|before| self.is_taken_over(before, found));
+        let emptied = self.emptied.met(found, before);
         self.empty_root(emptied, monitor);
-        match before {
-            Some(before)
-                if !self.full
-                    && !self.is_read_again(found)
-                    && self.is_unchanged(&before, found)
-                    && self.is_there(&before) =>
-            {
-                self.unchanged(before, found.file_system, batch);
-            }
-            before => self.changed(found, before, batch),
+        if is_taken_over {
+            self.unchanged(found.file_system, batch);
+        } else {
+            self.changed(found, is_known, batch);
         }
         Ok(())
+    }
+
+    fn is_taken_over(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {
+        !self.full
+            && !self.is_read_again(found)
+            && self.is_unchanged(before, found)
+            && self.is_there(before)
     }
 
     /// Counts and reports a problem of the walk.
@@ -157,74 +190,66 @@ impl<'a> Merge<'a> {
     /// Ends the merge: what is left of the previous snapshot no longer exists.
     pub(super) fn end(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         self.flush(batch);
-        while let Some(gone) = self.next_before(monitor)? {
-            self.gone(&gone);
+        loop {
+            self.load_page(batch, monitor)?;
+            if !self.take_gone(batch) {
+                break;
+            }
         }
         let emptied = self.emptied.ended();
         self.empty_root(emptied, monitor);
         Ok(())
     }
 
-    pub(super) fn waited(&mut self, time: Duration) {
-        if time >= WAIT_MIN {
-            self.counters.report.stages.walk_wait_secs += time.as_secs_f64();
-        }
-    }
-
     pub(super) fn counters(&self) -> Counters {
         self.counters.clone()
     }
 
-    /// The entry of the previous snapshot at `path`; skips those that no longer exist.
-    fn before(
+    /// Passes over the entries of the previous snapshot before `path`: they no longer exist.
+    fn skip_to(
         &mut self,
         path: &[u8],
         batch: &mut Batch,
         monitor: &dyn BackupMonitor,
-    ) -> Result<Option<Entry>> {
+    ) -> Result<()> {
         loop {
             self.load_page(batch, monitor)?;
-            let Some(previous) = &mut self.previous else { return Ok(None) };
-            let Some(front) = previous.waiting.front() else { return Ok(None) };
-            match compare_paths(&front.path, path) {
-                Ordering::Greater => return Ok(None),
-                Ordering::Equal => return Ok(previous.waiting.pop_front()),
-                Ordering::Less => {
-                    if let Some(gone) = previous.waiting.pop_front() {
-                        self.gone(&gone);
-                    }
-                    self.flush(batch);
-                }
+            let Some(front) = self.previous.as_ref().and_then(Previous::front) else {
+                return Ok(());
+            };
+            if compare_paths(&front.path, path) != Ordering::Less {
+                return Ok(());
             }
+            self.take_gone(batch);
         }
     }
 
-    fn next_before(&mut self, monitor: &dyn BackupMonitor) -> Result<Option<Entry>> {
-        self.load_page(&mut Batch::default(), monitor)?;
-        Ok(self.previous.as_mut().and_then(|previous| previous.waiting.pop_front()))
+    /// Takes the next entry, which no longer exists; `false` if there is none.
+    fn take_gone(&mut self, batch: &mut Batch) -> bool {
+        self.flush(batch);
+        let gone = self.previous.as_mut().and_then(Previous::take);
+        gone.as_ref().inspect(|gone| self.gone(gone)).is_some()
     }
 
     /// Goes to the next page of the previous snapshot when the current one is used up. A page whose
     /// entries are all unchanged is taken over as a page.
     fn load_page(&mut self, batch: &mut Batch, monitor: &dyn BackupMonitor) -> Result<()> {
         let Some(previous) = &mut self.previous else { return Ok(()) };
-        if !previous.waiting.is_empty() {
+        if previous.front().is_some() {
             return Ok(());
         }
-        if let (Some(page), Some(matched)) = (previous.page.take(), &mut previous.matched)
-            && !matched.is_empty()
-            && matched.len() as u64 == page.sums.entries
-        {
-            batch.push(Item::Page(page, std::mem::take(matched)));
+        if let Some((page, data)) = previous.take_page() {
+            batch.push(Item::Page(page, data));
         }
         self.flush(batch);
         let Some(previous) = &mut self.previous else { return Ok(()) };
-        match previous.cursor.next_leaf() {
+        previous.next = 0;
+        match previous.cursor.next_leaf(&mut previous.entries) {
             Ok(page) => {
                 previous.page = page;
-                previous.waiting = previous.cursor.take_buffered();
-                self.missing = missing_of(self.distrust, &previous.waiting)?;
-                previous.matched = Some(Vec::new());
+                // A page that may be lost is rebuilt from its entries.
+                previous.is_held = self.distrust.is_none();
+                self.missing = missing_of(self.distrust, &previous.entries)?;
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) if error.is_unreachable() => return Err(error),
@@ -240,28 +265,38 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    fn unchanged(&mut self, before: Entry, file_system: u64, batch: &mut Batch) {
-        if before.attributes.file_system != file_system {
-            self.flush(batch);
-            let attributes = self.moved_to(file_system, &before.attributes);
-            return batch.push(Item::Unchanged(Entry { attributes, ..before }));
+    /// Takes over the next entry of the previous snapshot.
+    fn unchanged(&mut self, file_system: u64, batch: &mut Batch) {
+        let Some(previous) = &mut self.previous else { return };
+        let Some(front) = previous.front() else { return };
+        let is_moved = front.attributes.file_system != file_system;
+        if previous.is_held && !is_moved {
+            previous.next += 1;
+            return;
         }
-        match self.previous.as_mut().and_then(|previous| previous.matched.as_mut()) {
-            // A page that may be lost is rebuilt from its entries.
-            Some(matched) if self.distrust.is_none() => matched.push(before),
-            _ => batch.push(Item::Unchanged(before)),
-        }
+        self.flush(batch);
+        let Some(before) = self.previous.as_mut().and_then(Previous::take) else { return };
+        let attributes = match is_moved {
+            true => self.moved_to(file_system, &before.attributes),
+            false => before.attributes,
+        };
+        batch.push(Item::Unchanged(Entry { attributes, ..before }));
     }
 
     /// Passes on the unchanged entries one by one, because the page changed.
     fn flush(&mut self, batch: &mut Batch) {
         let Some(previous) = &mut self.previous else { return };
-        let held = previous.matched.take().unwrap_or_default();
-        held.into_iter().for_each(|entry| batch.push(Item::Unchanged(entry)));
+        if std::mem::take(&mut previous.is_held) {
+            let held = previous.entries.iter_mut().take(previous.next);
+            held.map(taken).for_each(|entry| batch.push(Item::Unchanged(entry)));
+        }
     }
 
-    fn changed(&mut self, found: &WalkEntry<'_>, before: Option<Entry>, batch: &mut Batch) {
+    /// Reads an object. If it is known, the previous snapshot has it next.
+    fn changed(&mut self, found: &WalkEntry<'_>, is_known: bool, batch: &mut Batch) {
         self.flush(batch);
+        let previous = self.previous.as_mut().filter(|_| is_known);
+        let before = previous.and_then(Previous::take);
         let row = found.row;
         let entry = self.new_entry(found);
         let group = entry.link_group();
@@ -399,7 +434,7 @@ impl<'a> Merge<'a> {
 /// The chunks of these entries that are lost, queried for a page at a time.
 fn missing_of(
     distrust: Option<&dyn WriteSession>,
-    entries: &VecDeque<Entry>,
+    entries: &[Entry],
 ) -> Result<FxHashSet<ObjectId>> {
     let Some(session) = distrust else { return Ok(FxHashSet::default()) };
     let chunks = |entry: &Entry| match &entry.content {

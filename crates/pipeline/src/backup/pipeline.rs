@@ -10,7 +10,6 @@ use super::reorder::ReorderBuffer;
 use super::{readers, worker};
 use crate::{Error, Result};
 use capture::walk::{Walk, WalkEvent};
-use std::time::Instant;
 
 /// Runs the walk, the workers and the reorder buffer until the source is done.
 pub(super) fn run(
@@ -44,6 +43,7 @@ pub(super) fn run(
         drained?;
         counters.add(&merge.counters());
         counters.count_skipped(&walk.skipped());
+        counters.report.stages.walk_wait_secs += walk.waited().as_secs_f64();
         let (root, of_reorder) = reorder.finish()?;
         counters.add(&of_reorder);
         if counters.report.objects_inspected == 0 {
@@ -63,11 +63,7 @@ fn feed(
 ) -> Result<()> {
     let mut batch = Batch::default();
     loop {
-        let before = Instant::now();
-        let event = walk.next();
-        // Most calls take nanoseconds and are not counted as waiting.
-        merge.waited(before.elapsed());
-        match event {
+        match walk.next() {
             Some(WalkEvent::Entry(found)) => merge.entry(&found, &mut batch, shared.monitor)?,
             Some(WalkEvent::Problem { path, problem }) => {
                 merge.problem(path, problem, shared.monitor)

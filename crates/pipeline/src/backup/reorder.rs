@@ -129,11 +129,13 @@ impl<'a> ReorderBuffer<'a> {
                 report.objects_unchanged += 1;
                 self.builder.push(&entry)
             }
-            Item::Page(page, entries) => {
-                report.objects_unchanged += entries.len() as u64;
+            Item::Page(page, data) => {
+                report.objects_unchanged += page.sums.entries;
                 if self.builder.at_boundary() {
                     return self.builder.push_page(page);
                 }
+                let mut entries = Vec::new();
+                tree::read_leaf(&data, &mut entries)?;
                 entries.iter().try_for_each(|entry| self.builder.push(entry))
             }
             Item::Done(read) => self.read(*read),

@@ -3,7 +3,7 @@
 use crate::testkit::build::{noise, set_mtime, small_tree, write};
 use crate::testkit::faulty::{FaultyStorage, Plan};
 use crate::testkit::{Heard, NAME, PASSWORD, TestFolder, Tree, assert_clean, snapshot};
-use pipeline::backup::{BackupOutcome, Progress};
+use pipeline::backup::{BackupOptions, BackupOutcome, Progress};
 use pipeline::report::BackupReport;
 use proptest::prelude::*;
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ fn nothing_changed_means_nothing_is_read_and_the_tree_is_the_same() {
 #[test]
 fn a_full_backup_of_the_same_files_makes_the_same_tree() {
     let (folder, repository, first) = begin();
-    let options = pipeline::backup::BackupOptions { full: true, ..folder.options() };
+    let options = BackupOptions { full: true, ..folder.options() };
     let full =
         pipeline::backup::run(&repository, &options, &Progress::default(), &Heard::default())
             .unwrap();
@@ -52,6 +52,41 @@ fn a_full_backup_of_the_same_files_makes_the_same_tree() {
     assert_eq!(full.report.objects_unchanged, 0);
     assert_eq!(full.report.chunks_new, 0);
     assert_eq!(root_of(&repository, &full), root_of(&repository, &first));
+}
+
+/// The last entry of the first page that ends within `dir`.
+fn end_of_a_page(repository: &pipeline::UnlockedRepository, done: &BackupOutcome) -> String {
+    let head = snapshot(repository, done.snapshot).unwrap().head;
+    let pages = pipeline::pages::PageReader::new(repository).unwrap();
+    let mut cursor = tree::Cursor::new(&pages, head.root, head.level);
+    let mut entries = Vec::new();
+    while cursor.next_leaf(&mut entries).unwrap().is_some() {
+        let last = String::from_utf8(entries.last().unwrap().path.clone()).unwrap();
+        if let Some(file) = last.strip_prefix(&format!("{NAME}/"))
+            && file.contains("/of")
+        {
+            return file.to_owned();
+        }
+    }
+    panic!("no page ends at a file");
+}
+
+/// What made the page before end where it did is gone: no page begins there any more.
+#[test]
+fn an_unchanged_page_behind_one_that_lost_its_end_is_put_together_anew() {
+    let folder = TestFolder::new();
+    (0..6_000).for_each(|n| folder.write(&format!("dir{}/of{n}", n / 50), b""));
+    let repository = folder.init();
+    let first = folder.backup(&repository);
+    let all = first.report.objects_inspected;
+    std::fs::remove_file(folder.source().join(end_of_a_page(&repository, &first))).unwrap();
+    let state = folder.state();
+    let second = folder.backup(&repository);
+    assert_eq!(counts(&second.report), [0, 1, all - 2, 1]);
+    folder.assert_restores(&repository, second.snapshot, &state);
+    let full = BackupOptions { full: true, ..folder.options() };
+    let full = pipeline::backup::run(&repository, &full, &Progress::default(), &Heard::default());
+    assert_eq!(root_of(&repository, &full.unwrap()), root_of(&repository, &second));
 }
 
 #[test]
@@ -116,7 +151,7 @@ fn a_name_more_of_a_file_and_a_name_less_are_seen() {
 #[test]
 fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
     let (folder, repository, _) = begin();
-    let options = pipeline::backup::BackupOptions { read: Default::default(), ..folder.options() };
+    let options = BackupOptions { read: Default::default(), ..folder.options() };
     let run = || {
         pipeline::backup::run(&repository, &options, &Progress::default(), &Heard::default())
             .unwrap()
@@ -132,8 +167,7 @@ fn a_young_file_is_read_again_next_time_whatever_its_times_say() {
 #[test]
 fn sources_of_other_paths_do_not_disturb_each_other() {
     let (folder, repository, first) = begin();
-    let other =
-        pipeline::backup::BackupOptions { paths: vec!["/other".into()], ..folder.options() };
+    let other = BackupOptions { paths: vec!["/other".into()], ..folder.options() };
     let done = pipeline::backup::run(&repository, &other, &Progress::default(), &Heard::default())
         .unwrap();
     assert_eq!(done.report.objects_unchanged, 0, "another source has no snapshot before");

@@ -20,8 +20,9 @@ pub(crate) fn of(repository: &UnlockedRepository, made: &Made) -> Needs {
     let location = |id: &ObjectId| repository.local().unwrap().index().find(id).unwrap().unwrap();
     let root = location(&head.root);
     let mut needs = Needs::new();
-    while let Some(leaf) = cursor.next_leaf().unwrap() {
-        for entry in cursor.take_buffered() {
+    let mut entries = Vec::new();
+    while let Some((leaf, _)) = cursor.next_leaf(&mut entries).unwrap() {
+        for entry in &entries {
             let Some(path) = entry.path.strip_prefix(format!("{NAME}/").as_bytes()) else {
                 continue;
             };
