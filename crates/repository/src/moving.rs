@@ -236,20 +236,49 @@ impl<'a> Move<'a> {
     }
 }
 
-/// A file of `source` that `target` does not have in the same length; `None` if it has all of them. Nobody writes. What
-/// each writer replaces, and the index, which is made of the containers, do not count.
+/// A file of `source` that `target` does not have in the same length; `None` if it has all of them. Nobody writes.
 ///
 /// # Errors
 /// Those of the storages.
 pub fn lacks(source: &dyn Storage, target: &dyn Storage) -> Result<Option<String>> {
-    let mut names = files(source, |directory| source.list(directory))?;
-    names.retain(|name| parent(name) != INDEX && !REPLACED.contains(&&**name));
-    for name in names {
+    for name in compared(source)? {
         if !has(target, &name, source.length(&name)?)? {
             return Ok(Some(name));
         }
     }
     Ok(None)
+}
+
+/// A file of `source` that reads differently in `target`, which has all of them in the same length ([`lacks`]). `watch` is
+/// told of what is read, and `None` when it ended it, too.
+///
+/// # Errors
+/// Those of the storages.
+pub fn differs(
+    source: &dyn Storage,
+    target: &dyn Storage,
+    watch: &dyn Watch,
+) -> Result<Option<String>> {
+    for name in compared(source)? {
+        if !watch.goes_on() {
+            break;
+        }
+        let [here, there] = [source.open(&name)?, target.open(&name)?];
+        let told = |bytes: &[u8]| watch.moved(bytes.len() as u64);
+        let length = here.length()?;
+        if each_part(&*here, length, told)? != each_part(&*there, length, told)? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// What a repository has that matters once it lies elsewhere. What each writer replaces does not, nor does the index,
+/// which is made of the containers.
+fn compared(source: &dyn Storage) -> Result<BTreeSet<String>> {
+    let mut names = files(source, |directory| source.list(directory))?;
+    names.retain(|name| parent(name) != INDEX && !REPLACED.contains(&&**name));
+    Ok(names)
 }
 
 /// Whether `target` has a file of this name and length.

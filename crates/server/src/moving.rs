@@ -9,7 +9,7 @@ use crate::upkeep::of_engine;
 use crate::upkeep::pace::{self, Pace};
 use repository::Repository;
 use repository::lease::{Lease, LeasePurpose};
-use repository::moving::{Move, lacks};
+use repository::moving::{Move, differs, lacks};
 use repository::storage::{Storage, StorageError};
 use repository::watch::Watch;
 use server_contract::moving::{
@@ -74,7 +74,11 @@ impl Attempt<'_> {
         [from, to].iter().try_for_each(|at| pool::verify(at)).map_err(of_storage)?;
         // A domain may have been moved away from there before.
         self.shared.domains.reopen(to);
-        if !self.is_switched {
+        if self.is_switched {
+            if !self.is_same_in_both()? {
+                return self.cancelled();
+            }
+        } else {
             self.take_up_again()?;
             if !self.copy_beside()? {
                 return self.cancelled();
@@ -216,7 +220,7 @@ impl Attempt<'_> {
         if self.is_switched {
             self.switch()?;
             if let Some(name) = self.lacking(&repository, self.request.to)? {
-                return Err(self.both_stay(&name));
+                return Err(self.both_stay(&name, "is not in"));
             }
         } else {
             if !self.copy_rest(&repository, &lease)? {
@@ -259,10 +263,30 @@ impl Attempt<'_> {
         lacks(&**source.storage(), &*target).map_err(of_engine)
     }
 
-    fn both_stay(&self, name: &str) -> UpkeepError {
+    /// Whether the domain may be removed from the first pool: what lies in the second one need not be what a move made,
+    /// and may have been damaged since. Nobody uses either meanwhile. `false` if it was told to end.
+    fn is_same_in_both(&self) -> Result<bool> {
+        let MoveRequest { from, to, .. } = *self.request;
+        let copy = if to.exists() { to.to_owned() } else { finished(to) };
+        if !from.exists() || !copy.exists() {
+            return Ok(true);
+        }
+        self.watch.stage("compare");
+        let source = self.source()?;
+        if let Some(name) = self.lacking(&source, &copy)? {
+            return Err(self.both_stay(&name, "is not in"));
+        }
+        let target = moves::source(&copy).map_err(of_storage)?;
+        match differs(&**source.storage(), &*target, self.watch).map_err(of_engine)? {
+            Some(name) => Err(self.both_stay(&name, "reads differently in")),
+            None => Ok(self.watch.goes_on()),
+        }
+    }
+
+    fn both_stay(&self, name: &str, how: &str) -> UpkeepError {
         let MoveRequest { from, to, .. } = *self.request;
         UpkeepError::Doubt(format!(
-            "{} is not in {}: both stay. Find out which of them is the right one, and move the other one out of its pool",
+            "{} {how} {}: both stay. Find out which of them is the right one, and move the other one out of its pool",
             moves::shown(from).join(name).display(),
             moves::shown(to).display()
         ))

@@ -234,6 +234,29 @@ fn what_is_in_the_first_pool_only_is_never_removed() {
     assert!(reopened(&rig.from).is_complete(page(4)).unwrap() && rig.to.exists());
 }
 
+/// An administrator's copy, or a disk that came back: what has the same name and length may be damaged where the domain
+/// lies.
+#[test]
+fn what_reads_differently_in_the_two_pools_is_never_removed() {
+    for whole in [true, false] {
+        let rig = Rig::new();
+        let copy = if whole { rig.to.clone() } else { finished(&rig.to) };
+        copy_tree(&rig.from, &copy);
+        let is_container = |path: &PathBuf| path.extension().is_some_and(|it| it == "ice");
+        let rotten = files(&copy).into_iter().find(is_container).unwrap();
+        let mut bytes = fs::read(&rotten).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&rotten, bytes).unwrap();
+        let error = rig.moved(true).unwrap_err();
+        let why = error.to_string();
+        assert!(matches!(error, UpkeepError::Doubt(_)) && why.contains("both stay"), "{why}");
+        assert!(why.contains(".ice") && why.contains("reads differently"), "{why}");
+        assert!((1..=3).all(|n| reopened(&rig.from).is_complete(page(n)).unwrap()));
+        assert!(copy.exists());
+    }
+}
+
 #[test]
 fn without_the_catalog_it_stays_where_it_was_and_the_next_move_goes_on() {
     let rig = Rig::new();
