@@ -192,7 +192,7 @@ SABOTAGES = {
         "crates/server/src/storage_server/pools.rs", "(None, _, None, Some(away)) => (*away).clone(),", "(None, _, None, Some(away)) if away.is_none() => None,\n            (None, _, None, Some(_)) => self.choose(&there, domain)?,",
         test("server", "while_a_pool_is_away_a_domain")),
     "a domain in two pools of a storage server is used by nobody": (
-        "crates/server/src/storage_server/pools.rs", "            (Some(one), Some(other), ..) => return Err(self.twice(domain, [one, other])),\n", "            (Some(one), Some(other), ..) if one == other => return Err(self.twice(domain, [one, other])),\n            (Some(one), Some(_), ..) => (*one).clone(),\n",
+        "crates/server/src/storage_server/pools.rs", "            (Some(one), Some(other), ..) => return Err(self.in_two(domain, [one, other])),\n", "            (Some(one), Some(other), ..) if one == other => return Err(self.twice(domain, [one, other])),\n            (Some(one), Some(_), ..) => (*one).clone(),\n",
         test("server", "a_domain_that_lies_in_two_pools_is_used")),
     "files of another repository do not count as copied": (
         "crates/server-contract/src/pool/moves.rs", "if unfinished.exists() && copied_id(unfinished)?.as_deref() != Some(id) {",
@@ -1376,6 +1376,20 @@ SABOTAGES = {
         "        self.read_rare(entry, tag)?;",
         "        if tag > 7 {\n            self.read_rare(entry, tag)?;\n        }",
         test("format", "entries_are_read_whatever_was_in_the_memory_before")),
+    "what reads differently in two pools stays": (
+        "crates/server/src/moving.rs",
+        "Some(name) => Err(self.both_stay(&name, \"reads differently in\")),",
+        "Some(_) => Ok(true),",
+        test("server", "what_reads_differently_in_the_two_pools_is_never_removed")),
+    "a domain in two pools by a move waits for its end": (
+        "crates/server/src/storage_server/pools.rs",
+        "true => is_moved(domain),", "true => self.twice(domain, pools),",
+        test("server", "a_move_goes_where_it_may_and_whoever_comes_meanwhile_waits")),
+    "how a move ended is told after a restart": (
+        "crates/server/src/storage_server/moves.rs",
+        "is_unasked && state.ended.is_some_and(|ended| ended.elapsed() > KEPT_FOR)",
+        "state.ended.is_some()",
+        test("server", "a_move_is_begun_once_told_often_and_forgotten_long_after_its_end")),
     "what is mounted is not emptied": (
         "crates/restore/src/removal.rs", "        refuse_mount(self.top, open.as_fd())?;\n", "",
         test("restore", "deleting_does_not_enter_a_mount")),

@@ -24,6 +24,7 @@ pub mod retention;
 mod rfc3339;
 pub mod sites;
 pub mod status;
+pub mod storage_moves;
 pub mod storage_servers;
 pub mod token;
 pub mod upkeep;

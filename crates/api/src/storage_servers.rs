@@ -5,6 +5,7 @@ use crate::domains::Settings;
 use crate::jobs::{JobState, Progress};
 use crate::quotas::{DomainQuota, DomainUse};
 use crate::status::KeptLocks;
+use crate::storage_moves::{MoveOrder, MoveStatus};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use utoipa::ToSchema;
@@ -244,6 +245,9 @@ pub struct Heartbeat {
     /// What its lock helper and the storages of its buckets keep; missing without either, or before they answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_locks: Option<KeptLocks>,
+    /// Moves that the last replies asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<MoveStatus>,
 }
 
 /// A node that reads a domain by a grant.
@@ -311,6 +315,9 @@ pub struct HeartbeatReply {
     /// The domains there that have a quota.
     #[serde(default)]
     pub quotas: Vec<DomainQuota>,
+    /// Moves that are wanted there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<MoveOrder>,
 }
 
 /// Reply for one job.

@@ -185,7 +185,7 @@ pub struct Requests {
 }
 
 /// What a move of a domain did: the report of its job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MoveReport {
     /// Files that were copied.
     pub files: u64,

@@ -17,6 +17,7 @@
 //! pool/domains/NAME   a repository for each domain
 //! pools/NAME          a link to a further pool, in which there is the same; a directory if it lies in a bucket
 //! pool-ids/NAME       which one belongs to it
+//! moves/NAME          to which pool a storage server moves this domain, until that is done
 //! ```
 
 use crate::{Error, Result, pool};
@@ -264,12 +265,14 @@ impl Folder {
         write(&self.file(name), text, 0o600)
     }
 
-    /// Durably replaces the file `name`, which anybody may read.
+    /// Durably replaces the file `name`, which anybody may read, and makes the directory in which it lies.
     ///
     /// # Errors
     /// [`Error::File`].
     pub fn publish(&self, name: &str, text: &str) -> Result<()> {
-        write(&self.file(name), text, 0o644)
+        let path = self.file(name);
+        path.parent().map_or(Ok(()), make_directory)?;
+        write(&path, text, 0o644)
     }
 
     /// Free bytes and size of the file system of a pool, as usable without root; `None` when the system does not say.

@@ -4,10 +4,12 @@
 //! about domains that it stores.
 
 mod heartbeat;
+mod moves;
 mod names;
 mod requests;
 mod table;
 
+pub(crate) use moves::{StorageMoves, WhatIsHeard};
 pub(crate) use requests::StorageServerRequests;
 pub(crate) use table::StorageServerTable;
 

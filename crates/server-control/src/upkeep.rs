@@ -18,6 +18,7 @@ use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::pools::Pools;
 use crate::retention::Retention;
+use crate::storage_servers::StorageServerTable;
 use crate::{Error, Result};
 use api::Name;
 use api::jobs::{JobCause, JobState};
@@ -55,6 +56,8 @@ pub(crate) struct Upkeep {
     pools: Pools,
     /// The domains in which a job runs, with their storage servers.
     busy: Mutex<Domains>,
+    /// Where storage servers are asked to move domains.
+    table: Arc<StorageServerTable>,
     /// The domain that is being moved.
     moving: Mutex<Option<String>>,
     /// One tick at a time.
@@ -75,6 +78,7 @@ impl Upkeep {
             worker: RwLock::default(),
             mover: RwLock::default(),
             pools: Pools::of(parts),
+            table: parts.table.clone(),
             busy: Mutex::default(),
             moving: Mutex::default(),
             ticking: Mutex::default(),

@@ -11,10 +11,12 @@
 mod admitted_nodes;
 mod granted_readers;
 mod jobs;
+mod moves;
 mod pools;
 mod query_limiter;
 mod quotas;
 
+use crate::moving::Mover;
 use crate::securing::{Keepers, Securing};
 use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
@@ -28,6 +30,7 @@ use api::storage_servers::{
 use granted_readers::GrantedReaders;
 use ids::KeyId;
 use jobs::Jobs;
+use moves::Moves;
 use parking_lot::Mutex;
 use pools::{DomainPlace, Pools};
 use query_limiter::QueryLimiter;
@@ -76,7 +79,7 @@ pub trait ControlServer: Send + Sync {
 
 /// The access control of a storage server.
 pub struct StorageServer {
-    pools: Pools,
+    pools: Arc<Pools>,
     control_server: Arc<dyn ControlServer>,
     /// Identifies this run.
     run: String,
@@ -86,6 +89,7 @@ pub struct StorageServer {
     queries: QueryLimiter,
     readers: GrantedReaders,
     quotas: Quotas,
+    moves: Moves,
     /// What others keep of its locked snapshots.
     kept_locks: Mutex<Option<KeptLocks>>,
 }
@@ -103,9 +107,9 @@ impl StorageServer {
         getrandom::fill(&mut run).map_err(|_| server_contract::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, nodes, jobs) = Default::default();
-        let (queries, readers, quotas, kept_locks) = Default::default();
+        let (queries, readers, quotas, moves, kept_locks) = Default::default();
         Ok(Arc::new(Self {
-            pools: Pools::new(folder),
+            pools: Arc::new(Pools::new(folder)),
             control_server,
             run,
             port,
@@ -114,6 +118,7 @@ impl StorageServer {
             queries,
             readers,
             quotas,
+            moves,
             kept_locks,
         }))
     }
@@ -126,6 +131,7 @@ impl StorageServer {
         let receipts = Receipts::open(&self.pools.folder.file(""))?;
         let shared = Shared::with_receipts(self.clone(), Some(receipts));
         shared.keep_up_with(Arc::new(Worker(shared.domains.clone())));
+        self.moves.work_with(Arc::new(Mover(shared.clone())));
         Ok(shared)
     }
 
@@ -161,12 +167,14 @@ impl StorageServer {
             readers: self.readers.to_report(),
             domains: self.quotas.to_report(|domain| self.pools.folder_of(domain).ok()),
             kept_locks: self.kept_locks.lock().clone(),
+            moves: self.moves.to_report(),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
         self.nodes.apply_reply(&heartbeat.nodes, &told);
         self.jobs.apply_reply(&heartbeat.jobs, &told.jobs);
         self.quotas.apply_reply(&told.quotas);
         self.readers.apply_reply(&heartbeat.readers, &told.withdrawn);
+        self.moves.apply_reply(&self.pools, &told.moves);
         if let Err(error) = self.learn_labels() {
             tracing::warn!(%error, "the control server does not say what receipts shall say");
         }

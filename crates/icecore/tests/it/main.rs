@@ -52,6 +52,7 @@ mod running;
 mod scheduled;
 mod server_pools;
 mod stopping;
+mod storage_moves;
 mod storage_pools;
 mod storage_retention;
 mod storage_servers;

@@ -240,8 +240,14 @@ impl Site {
 
     /// A backup of much, slowly enough that something can happen meanwhile; begun when the server shows it.
     pub(crate) fn begin_backup(&self, node: &str) -> Running {
+        // It takes eight seconds at this rate.
+        self.begin_slow_backup(node, "4M")
+    }
+
+    /// The same at another rate.
+    pub(crate) fn begin_slow_backup(&self, node: &str, rate: &str) -> Running {
         self.machine.write("much", &random(32 << 20));
-        self.govern(&["limit", "add", "--node", node, "--up", "4M"]).ends(0);
+        self.govern(&["limit", "add", "--node", node, "--up", rate]).ends(0);
         let source = self.folder("source");
         let mut command = self.node_command(node, &["backup", "--json", &source]);
         let (out, log) = (self.log(node, "out"), self.log(node, "log"));
@@ -252,7 +258,7 @@ impl Site {
             let jobs = site.govern(&["sessions", "--json"]).ends(0).lines();
             jobs.iter().any(|job| job["state"] == "running")
         });
-        // It takes eight seconds at this rate: now it is in the middle.
+        // Now it is in the middle.
         std::thread::sleep(Duration::from_millis(1500));
         backup
     }

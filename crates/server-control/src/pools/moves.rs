@@ -31,11 +31,6 @@ impl Pools {
     /// [`crate::Error::Refused`] when one of the pools does not allow it, or the domain is there already;
     /// [`crate::Error::Catalog`], also when there is no such pool.
     pub(crate) fn plan_move(&self, domain: &Domain, to: &Name) -> Result<PlannedMove> {
-        if let Some(storage) = &domain.storage {
-            let message =
-                format!("the domain '{}' lies on the storage server '{storage}'", domain.name);
-            return Err(refused(message, "Only domains of this server can be moved."));
-        }
         let pools = known(&self.catalog, &self.folder)?;
         let named = |name: &Name| pools.iter().find(|pool| pool.name == *name);
         let target = named(to).ok_or_else(|| missing("pool", to))?;

@@ -31,6 +31,7 @@ impl StorageServerRequests {
         // Without a lock: what is stored may take long to say.
         self.quotas.told(storage, &heartbeat.domains)?;
         reply.quotas = self.quotas.of_storage_server(storage)?;
+        reply.moves = self.table.moves.exchange(storage, &heartbeat.moves);
         Ok(reply)
     }
 

@@ -1,5 +1,6 @@
 //! The storage servers that are there, with their nodes and jobs.
 
+use super::moves::StorageMoves;
 use crate::jobs::Jobs;
 use api::Name;
 use api::status::{KeptLocks, StorageKeptLocks};
@@ -18,6 +19,8 @@ const SILENT_MAX: Duration = Duration::from_secs(300);
 pub(crate) struct StorageServerTable {
     states: Mutex<FxHashMap<Name, Arc<Mutex<StorageServerState>>>>,
     jobs: Arc<Jobs>,
+    /// Moves between their pools.
+    pub(crate) moves: StorageMoves,
 }
 
 /// A storage server, as of its last heartbeat.
@@ -86,7 +89,8 @@ impl KeptLocksNews {
 impl StorageServerTable {
     /// Jobs of storage servers that are away are lost in `jobs`.
     pub(crate) fn new(jobs: Arc<Jobs>) -> Self {
-        Self { states: Mutex::default(), jobs }
+        let (states, moves) = Default::default();
+        Self { states, jobs, moves }
     }
 
     /// The state of a storage server.

@@ -1,20 +1,26 @@
-//! Jobs that move a domain to another pool.
+//! Jobs that move a domain to another pool: of this server, or of the storage server on which it lies.
 
 use super::Upkeep;
 use super::came::{Came, json};
 use super::watch::JobWatch;
 use crate::error::{missing, parse_name};
 use crate::pools::PlannedMove;
+use crate::storage_servers::{StorageMoves, WhatIsHeard};
 use crate::{Error, Result, SERVER, by};
 use api::Name;
 use api::pools::MoveDomain;
+use api::storage_moves::{MoveEnd, MoveOrder};
 use api::upkeep::{MoveReport, StartedUpkeepJob};
 use catalog::By;
 use catalog::upkeep::{MoveTo, NewUpkeepJob, OpenUpkeepJob};
+use repository::watch::Watch;
 use server_contract::moving::{MoveControl, MoveRequest};
+use std::time::Duration;
 
 /// The task of these jobs, and in whose name they are queued.
 const TASK: &str = "move";
+/// How often it is looked what a storage server said of a move.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Upkeep {
     /// Queues a job that moves a domain, if that is possible as it is now.
@@ -28,7 +34,10 @@ impl Upkeep {
         wanted: &MoveDomain,
     ) -> Result<StartedUpkeepJob> {
         let known = self.catalog.domain(domain)?.ok_or_else(|| missing("domain", domain))?;
-        self.pools.plan_move(&known, &wanted.pool)?;
+        // Only the storage server knows its pools: it says when the job begins what stands in the way.
+        if known.storage.is_none() {
+            self.pools.plan_move(&known, &wanted.pool)?;
+        }
         let new = NewUpkeepJob {
             upkeep: TASK.to_owned(),
             schedule: None,
@@ -86,6 +95,10 @@ pub(super) fn run(
 ) -> Result<Came> {
     let name = parse_name(&open.wanted.domain)?;
     let domain = upkeep.catalog.domain(&name)?.ok_or_else(|| missing("domain", &name))?;
+    if let Some(storage) = &domain.storage {
+        let order = order(open.job.id, &name, to);
+        return Ok(follow(&upkeep.table.moves, storage, order, watch));
+    }
     let planned = upkeep.pools.plan_move(&domain, &to.pool)?;
     let Some(mover) = upkeep.mover.read().clone() else {
         return Ok(Came::failed("this server moves no domains".to_owned()));
@@ -105,7 +118,52 @@ pub(super) fn run(
             let (files, bytes, closed_ms) = (moved.files, moved.bytes, moved.closed_ms);
             Came::done(json(&MoveReport { files, bytes, closed_ms }))
         }
-        Ok(_) => Came::failed("it was told to end: the domain lies where it did".to_owned()),
+        Ok(_) => stopped(),
         Err(error) => Came::failed(error.to_string()),
     })
+}
+
+fn stopped() -> Came {
+    Came::failed("it was told to end: the domain lies where it did".to_owned())
+}
+
+fn order(job: u64, domain: &Name, to: &MoveTo) -> MoveOrder {
+    let (domain, pool) = (domain.clone(), to.pool.clone());
+    let (interrupt, bytes_per_sec) = (to.interrupt, to.bytes_per_sec);
+    MoveOrder { job, domain, pool, interrupt, bytes_per_sec, goes_on: true }
+}
+
+/// Has the storage server carry out a move, to its end.
+fn follow(moves: &StorageMoves, storage: &Name, order: MoveOrder, watch: &dyn Watch) -> Came {
+    let job = order.job;
+    moves.want(storage, order);
+    let came = loop {
+        match moves.heard(job, watch.goes_on()) {
+            WhatIsHeard::News { stage, more } => {
+                watch.stage(&stage);
+                watch.moved(more);
+            }
+            WhatIsHeard::End(MoveEnd::Done(report)) => break Came::done(json(&report)),
+            WhatIsHeard::End(MoveEnd::Stopped) => break stopped(),
+            WhatIsHeard::End(MoveEnd::Failed(why)) => break Came::failed(why),
+            WhatIsHeard::Nothing => {}
+            WhatIsHeard::Unknown => break Came::failed(too_old(storage)),
+            WhatIsHeard::Silence => break Came::failed(silent(storage)),
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    moves.forget(job);
+    came
+}
+
+fn too_old(storage: &Name) -> String {
+    format!(
+        "the storage server '{storage}' does not know moves: update Icecore there, and move again"
+    )
+}
+
+fn silent(storage: &Name) -> String {
+    format!(
+        "nothing is heard of the storage server '{storage}': icecore server storage. The next move goes on with what was copied"
+    )
 }

@@ -4,8 +4,11 @@
 //! pools alone: a new one goes to the pool with the most free bytes. While a pool cannot be looked into, a domain that
 //! is in none of the others may lie there, and nobody makes it again elsewhere.
 
+mod moves;
+
 use api::Name;
 use api::pools::PoolState;
+pub(super) use moves::PlannedMove;
 use parking_lot::Mutex;
 use server_contract::access_control::Refusal;
 use server_contract::folder::Folder;
@@ -31,11 +34,14 @@ pub(super) struct Pools {
     chosen: Mutex<BTreeMap<Name, Pool>>,
     /// Pools that were not there when they were looked at last.
     away: Mutex<BTreeSet<Pool>>,
+    /// Domains that nobody may use while they are moved.
+    closed: Mutex<BTreeSet<Name>>,
 }
 
 impl Pools {
     pub(super) fn new(folder: Folder) -> Self {
-        Self { folder, chosen: Mutex::default(), away: Mutex::default() }
+        let (chosen, away, closed) = Default::default();
+        Self { folder, chosen, away, closed }
     }
 
     /// The directory of the domain in its pool.
@@ -50,9 +56,12 @@ impl Pools {
     /// is told.
     ///
     /// # Errors
-    /// [`Refusal`] when it lies in two pools, when it may lie in one that is offline, and when it is new and no pool
-    /// takes new domains.
+    /// [`Refusal`] when it lies in two pools or is moved, when it may lie in one that is offline, and when it is new
+    /// and no pool takes new domains.
     pub(super) fn place_of(&self, domain: &Name) -> Result<DomainPlace, Refusal> {
+        if self.closed.lock().contains(domain) {
+            return Err(is_moved(domain));
+        }
         let all = self.all();
         let (offline, looked_at): (Vec<_>, Vec<_>) =
             all.iter().partition(|pool| self.state(pool) == PoolState::Offline);
@@ -61,7 +70,7 @@ impl Pools {
         let lies_in = |pool: &&&Pool| self.folder.domain(pool.as_ref(), domain).exists();
         let mut found = there.iter().filter(lies_in);
         let pool = match (found.next(), found.next(), offline.first(), away.first()) {
-            (Some(one), Some(other), ..) => return Err(self.twice(domain, [one, other])),
+            (Some(one), Some(other), ..) => return Err(self.in_two(domain, [one, other])),
             (Some(one), None, ..) => (*one).clone(),
             (None, _, Some(offline), _) => return Err(is_offline(offline, domain)),
             (None, _, None, Some(away)) => (*away).clone(),
@@ -97,7 +106,11 @@ impl Pools {
         let there = self.all().into_iter().filter(|pool| self.is_there(pool));
         let domains = there.map(|pool| self.folder.pool(pool.as_ref()).join("domains"));
         let entries = domains.filter_map(|domains| std::fs::read_dir(domains).ok()).flatten();
-        entries.flatten().map(|entry| entry.path()).collect()
+        // What is being moved lies there, too, and is none.
+        let is_domain = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] != b'.')
+        };
+        entries.flatten().map(|entry| entry.path()).filter(is_domain).collect()
     }
 
     /// Free and all bytes of the pools that are there and take new domains; two on one file system count once.
@@ -155,6 +168,14 @@ impl Pools {
         pools.iter().rev().copied().max_by_key(|pool| room(pool))
     }
 
+    fn in_two(&self, domain: &Name, pools: [&Pool; 2]) -> Refusal {
+        let moves_to = self.moves_to(domain);
+        match pools.iter().any(|pool| moves_to.as_ref() == Some(*pool)) {
+            true => is_moved(domain),
+            false => self.twice(domain, pools),
+        }
+    }
+
     fn twice(&self, domain: &Name, pools: [&Pool; 2]) -> Refusal {
         let [one, other] = pools.map(|pool| self.folder.domain(pool.as_ref(), domain));
         let message = format!(
@@ -164,6 +185,17 @@ impl Pools {
         );
         Refusal::new(message, "Move the directory that is not the right one out of its pool.")
     }
+}
+
+/// The pool that people call so.
+fn pool_of(name: &Name) -> Pool {
+    (name.as_str() != MAIN).then(|| name.clone())
+}
+
+fn is_moved(domain: &Name) -> Refusal {
+    Refusal::transient(format!(
+        "the domain '{domain}' is being moved to another pool of its storage server"
+    ))
 }
 
 fn name_of(pool: &Pool) -> &str {
@@ -332,6 +364,65 @@ mod tests {
         assert!(refused("db").contains("offline"), "nobody knows what it was");
         fs::remove_file(states.join("second")).unwrap();
         assert_eq!(rig.of("db"), rig.path("second/domains/db"));
+    }
+
+    #[test]
+    fn a_move_goes_where_it_may_and_whoever_comes_meanwhile_waits() {
+        let rig = Rig::new();
+        let (web, second, main) = (name("web"), name("second"), name("main"));
+        let plan = |to: &Name| rig.pools.plan_move(&web, to).map_err(|why| why.message + &why.hint);
+        let refused = |to: &Name, why: &str| {
+            let found = plan(to).err().unwrap();
+            assert!(found.contains(why), "{found}");
+        };
+        let set =
+            |pool: Option<&Name>, state| rig.pools.folder.set_pool_state(pool, state).unwrap();
+        refused(&second, "nothing is stored");
+        let here = rig.has("data/pool", "web");
+        refused(&main, "already");
+        refused(&name("third"), "icecore storage pool list");
+        for (pool, state, why) in [
+            (None, PoolState::ReadOnly, "icecore storage pool state main draining"),
+            (Some(&second), PoolState::Draining, "icecore storage pool state second online"),
+            (Some(&second), PoolState::Offline, "icecore storage pool state second online"),
+        ] {
+            set(pool, state);
+            refused(&second, why);
+            set(pool, PoolState::Online);
+        }
+        set(None, PoolState::Draining);
+        let planned = plan(&second).unwrap();
+        assert!(!planned.is_switched && real(&planned.from) == here);
+        assert_eq!(real(&planned.to), rig.path("second/domains/web"));
+        rig.pools.close(&web);
+        let waits = |why: &str| {
+            let refusal = rig.pools.place_of(&web).err().unwrap();
+            assert!(refusal.is_transient && refusal.message.contains(why), "{refusal}");
+        };
+        waits("is being moved");
+        rig.pools.reopen(&web);
+        assert_eq!(rig.of("web"), here);
+        // Killed when the copy had got the name of the domain.
+        rig.pools.note_move(&planned).unwrap();
+        let there = rig.has("second", "web");
+        waits("is being moved");
+        refused(&main, "lies in two pools");
+        let again = plan(&second).unwrap();
+        assert!(again.is_switched && real(&again.from) == here);
+        rig.pools.move_has_ended(&again, false);
+        waits("is being moved");
+        fs::rename(&here, here.with_file_name(".web.removed")).unwrap();
+        assert!(plan(&second).unwrap().is_switched, "what is left has to go");
+        fs::remove_dir(here.with_file_name(".web.removed")).unwrap();
+        rig.pools.move_has_ended(&again, false);
+        assert!(!rig.path("data/moves/web").exists());
+        assert_eq!(rig.of("web"), there);
+        assert_eq!(rig.pools.folders().len(), 1);
+        // Without a note nobody knows which is the right one.
+        rig.has("data/pool", "web");
+        let refusal = rig.pools.place_of(&web).err().unwrap();
+        assert!(!refusal.is_transient && refusal.message.contains("two pools"), "{refusal}");
+        refused(&second, "lies in two pools");
     }
 
     #[test]

@@ -289,7 +289,7 @@ async fn a_storage_server_learns_no_key_and_nothing_of_domains_elsewhere() {
 fn news(jobs: Vec<StorageJob>) -> Heartbeat {
     let (run, version) = ("r".to_owned(), "1".to_owned());
     let (free_bytes, total_bytes, nodes) = (1, 2, Vec::new());
-    let (readers, domains, kept_locks) = Default::default();
+    let (readers, domains, kept_locks, moves) = Default::default();
     Heartbeat {
         run,
         port: 1,
@@ -301,6 +301,7 @@ fn news(jobs: Vec<StorageJob>) -> Heartbeat {
         readers,
         domains,
         kept_locks,
+        moves,
     }
 }
 

@@ -87,7 +87,7 @@ struct Move {
     /// The domain.
     #[arg(id = "of", value_name = "DOMAIN")]
     domain: Name,
-    /// The pool.
+    /// The pool: one of the server, or of the storage server on which the domain lies.
     #[arg(value_name = "POOL")]
     pool: Name,
     /// End what runs in the domain, instead of waiting until nothing does. Backups start again by themselves and send
