@@ -1390,6 +1390,10 @@ SABOTAGES = {
         "is_unasked && state.ended.is_some_and(|ended| ended.elapsed() > KEPT_FOR)",
         "state.ended.is_some()",
         test("server", "a_move_is_begun_once_told_often_and_forgotten_long_after_its_end")),
+    "a node whose certificates two machines have is not called revoked": (
+        "crates/server-control/src/admission.rs",
+        "is_none_or(|known| known.alarm.is_none())", "is_none_or(|_| true)",
+        test("server", "a_thief_that_renews_after_the_node_is_found_at_once")),
     "what is mounted is not emptied": (
         "crates/restore/src/removal.rs", "        refuse_mount(self.top, open.as_fd())?;\n", "",
         test("restore", "deleting_does_not_enter_a_mount")),

@@ -36,7 +36,8 @@ pub struct Status {
     /// Number of storage servers that are not revoked.
     #[serde(default)]
     pub storage_servers: u64,
-    /// Number of nodes and storage servers that the server stopped by itself: see their `alarm`.
+    /// Number of nodes and storage servers that the server stopped by itself (see their `alarm`), and of storage
+    /// servers that cannot use a pool (see their `pool_faults`).
     #[serde(default)]
     pub alarms: u64,
     /// What its lock helper and the storages of its buckets keep; `None` without either, or before they answered.

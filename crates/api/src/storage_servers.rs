@@ -110,6 +110,9 @@ pub struct StorageServer {
     /// Size of its disk in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
+    /// Pools of it that cannot be used, and why, from the last heartbeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pool_faults: Vec<String>,
 }
 
 /// All storage servers.
@@ -248,6 +251,9 @@ pub struct Heartbeat {
     /// Moves that the last replies asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<MoveStatus>,
+    /// Pools that cannot be used, and why; only for a control server that takes that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pool_faults: Vec<String>,
 }
 
 /// A node that reads a domain by a grant.
@@ -318,6 +324,9 @@ pub struct HeartbeatReply {
     /// Moves that are wanted there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<MoveOrder>,
+    /// Whether the next heartbeats may say which pools cannot be used: older control servers do not take that.
+    #[serde(default)]
+    pub takes_pool_faults: bool,
 }
 
 /// Reply for one job.

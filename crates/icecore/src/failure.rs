@@ -96,7 +96,7 @@ impl Failure {
             }
             Code::Damage => "On the server: icecore server check DOMAIN",
             Code::NoSpace => {
-                "Make room on the server: icecore server forget DOMAIN, icecore server reclaim DOMAIN"
+                "Make room where the domain lies. On the server: icecore server forget DOMAIN, icecore server reclaim DOMAIN. On a storage server: icecore server snapshot delete --now SNAPSHOT, and on that machine icecore storage reclaim DOMAIN"
             }
             Code::Unreachable => "Check that the server runs and is reachable: icecore net test",
             _ => return self,
@@ -308,7 +308,7 @@ fn of_storage(error: &StorageError) -> Failure {
     let message = error.to_string();
     match error.source.kind() {
         _ if error.name == remote::SERVERS_STORAGE => Failure::new(Code::Unreachable, message)
-            .hint("The message names the pool. All pools of the server, and what is wrong with them: icecore server pool list"),
+            .hint("The message names the pool. What is wrong with it, on the server: icecore server pool list. If the domain lies on a storage server, on that: icecore storage pool list"),
         _ if error.operation == object_storage::TEMPORARY => of_temporary(&error.source, message),
         ErrorKind::FileTooLarge => Failure::new(Code::Failed, message).hint(
             "Lift the limit of file sizes: ulimit -f unlimited, or LimitFSIZE=infinity in a systemd unit.",

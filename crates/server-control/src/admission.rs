@@ -136,7 +136,7 @@ impl Admission {
         match status {
             None => Err(refuse("this certificate was not issued here, or its node was removed")),
             Some(known) if known.revoked || revoked.load(Ordering::Relaxed) => {
-                Err(refuse(&format!("the node '{}' is revoked", known.holder)))
+                Err(self.is_revoked(&known.holder)?)
             }
             Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
                 Err(refuse(&format!("the certificate of '{}' has expired", known.holder)))
@@ -161,6 +161,20 @@ impl Admission {
 }
 
 impl Admission {
+    /// Why a revoked node may not come: nobody revoked one whose certificates two machines have shown, and whoever
+    /// complains first may be the wrong one.
+    fn is_revoked(&self, node: &Name) -> Result<Error> {
+        if self.catalog.node(node)?.is_none_or(|known| known.alarm.is_none()) {
+            return Ok(refuse(&format!("the node '{node}' is revoked")));
+        }
+        let message =
+            format!("two machines have shown the certificates of '{node}', so both were stopped");
+        let hint = format!(
+            "Find out which of them is the right one, and whence the other one has them: icecore server nodes. Then enroll the right one again: on the server, icecore server token {node}; there, with the line that it prints and --replace, icecore agent enroll"
+        );
+        Ok(Refusal::new(message, hint).into())
+    }
+
     /// Stops a node whose certificates two machines have shown: closes its sessions, removes its key, and raises an
     /// alarm.
     pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {

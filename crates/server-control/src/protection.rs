@@ -221,6 +221,7 @@ impl<'a> Known<'a> {
                 paused: paused.map(|it| (it.until.map(site::Moment::secs), it.reason.as_str())),
                 is_enrolled: enrolled.is_some(),
                 is_revoked: enrolled.is_some_and(|node| node.revoked),
+                is_forked: enrolled.is_some_and(|node| node.revoked && node.alarm.is_some()),
                 has_policy,
                 promise_secs,
                 since_secs: state.map(|state| state.since),

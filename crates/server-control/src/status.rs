@@ -67,13 +67,19 @@ impl ServerStatus {
             domains: self.catalog.domains()?.len() as u64,
             running: self.jobs.count() as u64,
             alarms: (nodes.iter().filter(|node| node.alarm.is_some()).count()
-                + storage_servers.iter().filter(|storage| storage.alarm.is_some()).count())
+                + storage_servers.iter().filter(|storage| self.is_alarming(storage)).count())
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
             kept_locks: self.kept_locks.lock().clone(),
             storage_kept_locks: self.storage_servers.all_kept_locks(),
         })
+    }
+
+    /// Whether a storage server was stopped, or cannot use one of its pools.
+    fn is_alarming(&self, storage: &catalog::storage_servers::StorageServer) -> bool {
+        let has_faults = || !self.storage_servers.pool_faults(&storage.name).is_empty();
+        storage.alarm.is_some() || (!storage.revoked && has_faults())
     }
 
     /// The audit log, and whether its hash chain is intact.

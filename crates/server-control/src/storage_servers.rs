@@ -269,6 +269,7 @@ impl StorageServers {
         let storage_servers =
             self.catalog.storage_servers()?.into_iter().map(|storage| StorageServer {
                 connected: self.table.is_connected(&storage.name),
+                pool_faults: self.table.pool_faults(&storage.name),
                 name: storage.name,
                 names: storage.names,
                 port: storage.port,

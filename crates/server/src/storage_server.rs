@@ -46,7 +46,7 @@ use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 /// Why a request to the control server failed.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +90,8 @@ pub struct StorageServer {
     readers: GrantedReaders,
     quotas: Quotas,
     moves: Moves,
+    /// Whether the control server takes what is wrong with pools.
+    takes_pool_faults: AtomicBool,
     /// What others keep of its locked snapshots.
     kept_locks: Mutex<Option<KeptLocks>>,
 }
@@ -107,7 +109,8 @@ impl StorageServer {
         getrandom::fill(&mut run).map_err(|_| server_contract::Error::NoRandom)?;
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, nodes, jobs) = Default::default();
-        let (queries, readers, quotas, moves, kept_locks) = Default::default();
+        let (queries, readers, quotas, moves) = Default::default();
+        let (takes_pool_faults, kept_locks) = Default::default();
         Ok(Arc::new(Self {
             pools: Arc::new(Pools::new(folder)),
             control_server,
@@ -119,6 +122,7 @@ impl StorageServer {
             readers,
             quotas,
             moves,
+            takes_pool_faults,
             kept_locks,
         }))
     }
@@ -168,6 +172,7 @@ impl StorageServer {
             domains: self.quotas.to_report(|domain| self.pools.folder_of(domain).ok()),
             kept_locks: self.kept_locks.lock().clone(),
             moves: self.moves.to_report(),
+            pool_faults: self.pool_faults(),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
         self.nodes.apply_reply(&heartbeat.nodes, &told);
@@ -175,10 +180,16 @@ impl StorageServer {
         self.quotas.apply_reply(&told.quotas);
         self.readers.apply_reply(&heartbeat.readers, &told.withdrawn);
         self.moves.apply_reply(&self.pools, &told.moves);
+        self.takes_pool_faults.store(told.takes_pool_faults, Ordering::Relaxed);
         if let Err(error) = self.learn_labels() {
             tracing::warn!(%error, "the control server does not say what receipts shall say");
         }
         Ok(())
+    }
+
+    fn pool_faults(&self) -> Vec<String> {
+        let is_taken = self.takes_pool_faults.load(Ordering::Relaxed);
+        if is_taken { self.pools.faults() } else { Vec::new() }
     }
 
     fn query<T: DeserializeOwned>(

@@ -61,6 +61,14 @@ fn while_a_pool_is_away_its_domains_wait_and_none_is_made_elsewhere() {
     fs::rename(&second, &away).unwrap();
     fs::create_dir(&second).unwrap();
     assert!(listed(&site, "second").1.is_some());
+    // Whoever looks at the control server learns of it.
+    site.wait_for("the alarm", |site| {
+        let shown = site.govern(&["storage-servers"]).ends(0);
+        let told =
+            shown.stderr.contains("icecore storage pool list") && shown.stderr.contains("'second'");
+        shown.text().contains("ALARM") && told
+    });
+    assert!(site.govern(&["status"]).ends(0).text().contains("ALARM        1 machine"));
     for _ in 0..2 {
         site.node("web", &["snapshots"]).ends(16);
         assert!(site.node("web", &["backup", &site.folder("source")]).code != 0);
@@ -74,8 +82,13 @@ fn while_a_pool_is_away_its_domains_wait_and_none_is_made_elsewhere() {
     for name in ["web", "new"] {
         assert!(!site.machine.path("disk/pool/domains").join(name).exists(), "{name}");
     }
+    let refused = site.node("web", &["snapshots"]).ends(16).stderr;
+    assert!(refused.contains("icecore storage pool list"), "{refused}");
     fs::remove_dir(&second).unwrap();
     fs::rename(&away, &second).unwrap();
+    site.wait_for("the end of the alarm", |site| {
+        !site.govern(&["status"]).ends(0).text().contains("ALARM")
+    });
     site.node("new", &enroll).ends(0);
     for node in ["web", "new"] {
         backup(&site, node).ends(0);

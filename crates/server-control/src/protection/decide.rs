@@ -15,6 +15,8 @@ pub(super) struct Facts<'a> {
     pub(super) paused: Option<(Option<i64>, &'a str)>,
     pub(super) is_enrolled: bool,
     pub(super) is_revoked: bool,
+    /// It is, because two machines have shown its certificates.
+    pub(super) is_forked: bool,
     pub(super) has_policy: bool,
     pub(super) promise_secs: Option<i64>,
     /// When it was first expected.
@@ -51,6 +53,10 @@ pub(super) fn decide(facts: &Facts<'_>, now: i64) -> Verdict {
     }
     if !facts.is_enrolled {
         return Verdict::new(State::Unprotected, "the node is not enrolled");
+    }
+    if facts.is_forked {
+        let reason = "two machines have shown its certificates, so both were stopped: enroll the right one again";
+        return Verdict::new(State::Unprotected, reason);
     }
     if facts.is_revoked {
         let reason = "the node is revoked: enroll it again, remove it, or declare it paused";
@@ -127,6 +133,7 @@ mod tests {
         paused: None,
         is_enrolled: true,
         is_revoked: false,
+        is_forked: false,
         has_policy: true,
         promise_secs: Some(PROMISE),
         since_secs: Some(0),
@@ -205,6 +212,8 @@ mod tests {
 
     #[test]
     fn a_node_that_cannot_back_up_is_unprotected_whatever_it_has() {
+        let forked = Facts { is_revoked: true, is_forked: true, ..GOOD };
+        assert!(decide(&forked, 10_000).reason.contains("two machines"));
         for facts in [Facts { is_enrolled: false, ..GOOD }, Facts { is_revoked: true, ..GOOD }] {
             assert_eq!(state(facts, 10_000), State::Unprotected);
         }

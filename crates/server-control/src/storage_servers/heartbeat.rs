@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// How often the catalog records the last heartbeat.
 const WRITTEN_SECS: i64 = 60;
+/// The most pools of a storage server of which it is shown why they cannot be used; its log has all.
+const POOL_FAULTS_MAX: usize = 100;
 
 impl StorageServerRequests {
     /// Takes the heartbeat of an admitted storage server.
@@ -31,6 +33,7 @@ impl StorageServerRequests {
         // Without a lock: what is stored may take long to say.
         self.quotas.told(storage, &heartbeat.domains)?;
         reply.quotas = self.quotas.of_storage_server(storage)?;
+        reply.takes_pool_faults = true;
         reply.moves = self.table.moves.exchange(storage, &heartbeat.moves);
         Ok(reply)
     }
@@ -48,6 +51,8 @@ impl StorageServerRequests {
         }
         state.at = Some(Instant::now());
         state.kept_locks.told(heartbeat.kept_locks.as_ref());
+        let faults = heartbeat.pool_faults.iter().take(POOL_FAULTS_MAX);
+        state.pool_faults = faults.cloned().collect();
         self.note_storage_server(storage, state, heartbeat)?;
         let (mut reply, mut nodes) = (HeartbeatReply::default(), FxHashMap::default());
         for asked in &heartbeat.nodes {

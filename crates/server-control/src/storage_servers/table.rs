@@ -34,6 +34,8 @@ pub(super) struct StorageServerState {
     pub(super) port: u16,
     pub(super) written_secs: i64,
     pub(super) kept_locks: KeptLocksNews,
+    /// Pools that cannot be used, and why.
+    pub(super) pool_faults: Vec<String>,
 }
 
 /// What was heard of locks that are kept on a storage server.
@@ -106,6 +108,12 @@ impl StorageServerTable {
     pub(crate) fn is_connected(&self, storage: &Name) -> bool {
         let state = self.states.lock().get(storage).cloned();
         state.is_some_and(|state| state.lock().is_there())
+    }
+
+    /// Pools of a storage server that cannot be used, and why.
+    pub(crate) fn pool_faults(&self, storage: &Name) -> Vec<String> {
+        let state = self.states.lock().get(storage).cloned();
+        state.map(|state| state.lock().pool_faults.clone()).unwrap_or_default()
     }
 
     /// Nodes that are connected to storage servers.

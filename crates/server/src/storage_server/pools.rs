@@ -159,6 +159,16 @@ impl Pools {
         self.folder.verify_pool(pool).map_err(|error| error.to_string())
     }
 
+    /// Pools that cannot be used, and why. Nobody looks for those that are offline.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let is_used = |pool: &Pool| self.state(pool) != PoolState::Offline;
+        let fault = |pool: Pool| {
+            let why = self.usable(pool.as_ref()).err()?;
+            Some(format!("the pool '{}' cannot be used: {why}", name_of(&pool)))
+        };
+        self.all().into_iter().filter(is_used).filter_map(fault).collect()
+    }
+
     /// Of two with the same room the first one. One of which nobody knows the room, as in a bucket, comes last.
     fn roomiest<'a>(&self, pools: &[&'a Pool]) -> Option<&'a Pool> {
         let room = |pool: &Pool| {

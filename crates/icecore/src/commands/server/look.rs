@@ -40,6 +40,12 @@ impl Status {
             format!("authority    {} (SHA-256)", status.ca_fingerprint),
             format!("certificate  valid until {}", when(status.certificate_expires)),
         ];
+        if status.alarms > 0 {
+            let machines = units::many(status.alarms, "machine");
+            lines.push(format!(
+                "ALARM        {machines}: icecore server nodes, and icecore server storage-servers"
+            ));
+        }
         let own = status.kept_locks.as_ref().map(|locks| self::kept(locks, ""));
         lines.extend(own.into_iter().flatten());
         for StorageKeptLocks { storage, kept: locks } in &status.storage_kept_locks {

@@ -40,7 +40,7 @@ impl StoragesArgs {
         for storage in &storage_servers {
             context.out.record("storage", storage)?;
             table.row(row(storage));
-            if storage.alarm.is_some() {
+            if is_alarming(storage) {
                 table.paint(1, Paint::Red);
             }
         }
@@ -54,14 +54,24 @@ impl StoragesArgs {
             if let Some(alarm) = &storage.alarm {
                 context.out.note(&format!("ALARM: {}: {alarm}", storage.name));
             }
+            for fault in &storage.pool_faults {
+                context.out.note(&format!(
+                    "ALARM: {}: {fault}. On that machine: icecore storage pool list",
+                    storage.name
+                ));
+            }
         }
         context.out.summary(Code::Complete, &Count { storage_servers: storage_servers.len() })
     }
 }
 
+fn is_alarming(storage: &StorageServer) -> bool {
+    storage.alarm.is_some() || !storage.pool_faults.is_empty()
+}
+
 fn row(storage: &StorageServer) -> [String; 7] {
     let state = match (storage.revoked, storage.connected) {
-        _ if storage.alarm.is_some() => "ALARM",
+        _ if is_alarming(storage) => "ALARM",
         (true, _) => "revoked",
         (false, true) => "connected",
         (false, false) => "away",
