@@ -15,6 +15,7 @@ mod entries;
 mod file;
 mod finish;
 mod open_records;
+mod patterns;
 mod plan;
 mod removal;
 mod roots;
@@ -233,6 +234,7 @@ pub fn run(
     tree.restore(&shared)?;
     opened.sync().map_err(|problem| target_error(target, &problem))?;
     shared.report_degraded();
+    shared.report_idle(&selection);
     if options.verify && !options.dry_run {
         verify::run(&shared, &mut tree.entries()?)?;
     }

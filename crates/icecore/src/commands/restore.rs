@@ -54,10 +54,11 @@ pub(crate) struct Restore {
     /// Directory to restore to.
     #[arg(short, long, value_name = "DIR")]
     target: PathBuf,
-    /// Restore only what matches this pattern, as in .gitignore.
+    /// Restore only what matches this pattern, as in a .gitignore at the root of the snapshot: `*.pdf` matches
+    /// anywhere, a pattern with a slash in it (`home/me/x`) from the root on, whatever PATH is.
     #[arg(short, long = "include", value_name = "PATTERN")]
     includes: Vec<String>,
-    /// Do not restore what matches this pattern.
+    /// Do not restore what matches this pattern; patterns are read as those of --include.
     #[arg(short, long = "exclude", value_name = "PATTERN")]
     excludes: Vec<String>,
     /// When to replace what already exists in the target.

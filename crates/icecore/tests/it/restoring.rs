@@ -127,3 +127,38 @@ fn a_repository_is_neither_backed_up_into_itself_nor_copied_there() {
     machine.run(["copy", "--to", inside.to_str().unwrap()]).ends(2);
     assert!(!inside.exists());
 }
+
+#[test]
+fn a_pattern_of_a_restore_that_matches_nothing_is_said_and_a_broken_one_is_refused() {
+    let machine = Machine::new();
+    machine.backup();
+    let (stored, target) = (machine.stored("latest", ""), machine.path("target"));
+    let restore = |flags: &[&str]| {
+        let _ = std::fs::remove_dir_all(&target);
+        let words = ["restore", &stored, "--target", target.to_str().unwrap()];
+        machine.run(words.iter().chain(flags))
+    };
+    let is_there = |name: &str| target.join(name).exists();
+    let said = restore(&["--exclude", "folder/large"]).ends(0).stderr;
+    assert!(said.contains("--exclude 'folder/large' matched nothing"), "{said}");
+    assert!(said.contains("--exclude '**/folder/large'") && is_there("folder/large"), "{said}");
+    let said = restore(&["--exclude", "**/folder/large", "--exclude", "lar*"]).ends(0).stderr;
+    assert!(said.is_empty() && !is_there("folder/large") && is_there("folder"), "{said}");
+    let said = restore(&["--include", "hello.txt", "--include", "helo.txt"]).ends(0).stderr;
+    let count = said.matches("matched nothing").count();
+    assert!(count == 1 && said.contains("--include 'helo.txt'"), "{said}");
+    let lines = restore(&["--exclude", "other", "--json", "--dry-run"]).ends(0).lines();
+    assert!(lines[0]["message"].as_str().unwrap().contains("'other' matched nothing"), "{lines:?}");
+    for flag in ["--include", "--exclude"] {
+        for pattern in ["[", "a[b", ""] {
+            let said = restore(&[flag, pattern]).ends(2).stderr;
+            assert!(said.contains(&format!("'{pattern}'")) && !target.exists(), "{said}");
+        }
+    }
+    // What it spares in the target is matched, too.
+    restore(&[]).ends(0);
+    std::fs::write(target.join("other"), "other").unwrap();
+    let words = ["restore", &stored, "--target", target.to_str().unwrap(), "--delete"];
+    let said = machine.run(words.iter().chain(&["--exclude", "other"])).ends(0).stderr;
+    assert!(said.is_empty() && is_there("other"), "{said}");
+}

@@ -1,15 +1,12 @@
 //! The entries to restore, and their paths in the target.
 
 use super::RestoreOptions;
+use super::patterns::Patterns;
 use super::roots::Roots;
 use crate::manifest::Snapshot;
 use crate::pages::{LostPage, PageReader};
 use crate::{Error, Result};
 use format::entry::{Entry, Kind, compare_paths};
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use tree::Cursor;
 use tree::cursor::{find, is_below};
 
@@ -20,8 +17,8 @@ pub(super) struct Selection {
     prefix: Vec<u8>,
     /// The target gets the content of a directory, and not just one object.
     pub(super) is_directory: bool,
-    include: Option<Gitignore>,
-    exclude: Option<Gitignore>,
+    include: Option<Patterns>,
+    exclude: Option<Patterns>,
     /// Literal paths; all if empty.
     paths: Vec<Vec<u8>>,
     roots: Roots,
@@ -39,7 +36,8 @@ impl Selection {
             true => (Vec::new(), true),
             false => prefix_of(pages, snapshot, &subpath)?,
         };
-        let (include, exclude) = (patterns(&options.include)?, patterns(&options.exclude)?);
+        let include = Patterns::new(&options.include)?;
+        let exclude = Patterns::new(&options.exclude)?;
         let paths = options.paths.clone();
         // A missing path is a mistake, and reported before anything is written.
         for path in &paths {
@@ -75,16 +73,22 @@ impl Selection {
         if !self.paths.is_empty() && !self.paths.iter().any(is_named) {
             return false;
         }
-        let path = Path::new(OsStr::from_bytes(path));
-        let matches = |patterns: &Gitignore| {
-            patterns.matched_path_or_any_parents(path, is_directory).is_ignore()
-        };
+        let matches = |patterns: &Patterns| patterns.match_path(path, is_directory);
         self.include.as_ref().is_none_or(&matches) && !self.exclude.as_ref().is_some_and(&matches)
     }
 
     /// Whether a path of the target is selected, whether or not it is in the snapshot.
     pub(super) fn wants_in_target(&self, path: &[u8], is_directory: bool) -> bool {
         self.wants(&[&self.prefix, path].concat(), is_directory)
+    }
+
+    /// The patterns that matched nothing until now, each with its flag. If no include matched, nothing was restored:
+    /// that says it already.
+    pub(super) fn idle_patterns(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let include = self.include.iter().filter(|patterns| patterns.has_matched());
+        let include = include.flat_map(|patterns| patterns.idle()).map(|line| ("--include", line));
+        let exclude = self.exclude.iter().flat_map(|patterns| patterns.idle());
+        include.chain(exclude.map(|line| ("--exclude", line)))
     }
 
     pub(super) fn has_include(&self) -> bool {
@@ -110,19 +114,6 @@ fn prefix_of(
         Kind::Directory => ([subpath, b"/"].concat(), true),
         _ => (subpath[..subpath.len() - entry.name().len()].to_vec(), false),
     })
-}
-
-fn patterns(lines: &[String]) -> Result<Option<Gitignore>> {
-    if lines.is_empty() {
-        return Ok(None);
-    }
-    let mut builder = GitignoreBuilder::new("");
-    for line in lines {
-        builder
-            .add_line(None, line)
-            .map_err(|error| Error::Usage(format!("pattern '{line}': {error}")))?;
-    }
-    builder.build().map(Some).map_err(|error| Error::Usage(format!("patterns: {error}")))
 }
 
 /// The entries of a restore in path order, with their paths in the target.

@@ -1,8 +1,10 @@
 //! The workers of a restore: each opens a record once and writes everything that it holds.
 
 use super::budget::Share;
+use super::entries::Selection;
 use super::file::FileJob;
 use super::open_records::OpenRecords;
+use super::patterns::idle_text;
 use super::{Counters, RestoreMonitor, RestoreOptions};
 use crate::blocks::{BlockCache, Scratch};
 use crate::pages::LostPage;
@@ -368,6 +370,16 @@ impl RestoreContext<'_> {
             &degraded.times,
             "the file system keeps them less exactly",
         );
+    }
+
+    /// Says which patterns matched nothing: often it is a typing error. What lost pages held, nobody knows.
+    pub(super) fn report_idle(&self, selection: &Selection) {
+        if !self.lost_pages.lock().is_empty() {
+            return;
+        }
+        for (flag, line) in selection.idle_patterns() {
+            self.monitor.note(&idle_text(flag, line));
+        }
     }
 
     fn note_several(&self, what: &str, several: &restore::Several, why: &str) {
