@@ -531,6 +531,10 @@ fn unread_text((name, error): &Unread) -> String {
 }
 
 fn no_selector(text: &OsStr) -> Failure {
+    if let Some(skipped) = text.to_str().and_then(crate::time::skipped) {
+        return Failure::usage(skipped)
+            .hint("To list snapshots with their times: icecore snapshots");
+    }
     let failure = Failure::usage(format!("'{}' is not a snapshot", text.display()));
     failure.hint("Write latest, latest~1, the beginning of an id, or a time such as '2026-11-20 14:00'. With a path: latest:/etc")
 }

@@ -2,7 +2,7 @@
 
 use format::entry::Time;
 use jiff::civil::{Date, DateTime};
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
 /// Reads a time that names a snapshot: `2026-11-20` (until the end of that day),
@@ -28,10 +28,7 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
         return None;
     }
     let exact = text.parse::<Timestamp>().ok();
-    let stamp = exact.or_else(|| {
-        let local: DateTime = text.parse().ok()?;
-        zone.to_ambiguous_timestamp(local).compatible().ok()
-    })?;
+    let stamp = exact.or_else(|| in_zone(text.parse().ok()?, zone))?;
     let has_seconds = digits.get(16) == Some(&b':');
     let span = if has_seconds { 1.second() } else { 60.seconds() };
     let end = stamp.checked_add(span).ok()?.checked_sub(1.nanosecond()).ok()?;
@@ -41,7 +38,8 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
 /// Reads a time that something shall have: `2026-11-20` (the beginning of that day), `2026-11-20 14:00:05`, also with
 /// `T` and with a zone; not in the future.
 pub(crate) fn parse_moment(text: &str) -> Result<Time, String> {
-    let wrong = || format!("'{text}' is not a time; write 2026-11-20 14:00:05");
+    let no_time = || format!("'{text}' is not a time; write 2026-11-20 14:00:05");
+    let wrong = || skipped(text).unwrap_or_else(no_time);
     let time = parse_moment_in(text, &TimeZone::system()).ok_or_else(wrong)?;
     if time.secs > Timestamp::now().as_second() {
         return Err(format!("'{text}' is in the future"));
@@ -54,10 +52,41 @@ fn parse_moment_in(text: &str, zone: &TimeZone) -> Option<Time> {
     let exact = text.parse::<Timestamp>().ok();
     let local = || match text.parse::<Date>() {
         Ok(date) if text.len() == 10 => Some(date.into()),
-        _ => text.parse::<DateTime>().ok(),
+        _ => None,
     };
-    let stamp = exact.or_else(|| zone.to_ambiguous_timestamp(local()?).compatible().ok())?;
+    let of_day = || zone.to_ambiguous_timestamp(local()?).compatible().ok();
+    let stamp = exact.or_else(of_day).or_else(|| in_zone(text.parse().ok()?, zone))?;
     Some(of_timestamp(stamp))
+}
+
+/// What the clocks of the zone showed then; `None` where they skipped it.
+fn in_zone(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+    let moment = zone.to_ambiguous_timestamp(local);
+    if matches!(moment.offset(), AmbiguousOffset::Gap { .. }) {
+        return None;
+    }
+    moment.compatible().ok()
+}
+
+/// What is wrong with a time that `text` begins with, if the clocks here skipped it: with summer time.
+pub(crate) fn skipped(text: &str) -> Option<String> {
+    skipped_in(text, &TimeZone::system())
+}
+
+fn skipped_in(text: &str, zone: &TimeZone) -> Option<String> {
+    let (local, text) = [19, 16].into_iter().find_map(|end| {
+        let text = text.get(..end)?;
+        Some((text.parse::<DateTime>().ok()?, text))
+    })?;
+    let moment = zone.to_ambiguous_timestamp(local);
+    let AmbiguousOffset::Gap { before, after } = moment.offset() else { return None };
+    let (earlier, later) = (after.to_timestamp(local).ok()?, before.to_timestamp(local).ok()?);
+    let shown = |stamp: Timestamp| stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M");
+    Some(format!(
+        "there was no {text} here, because the clocks were put forward; write {} or {}",
+        shown(earlier),
+        shown(later)
+    ))
 }
 
 /// Reads from when on, or before when: an age such as `30d`, `12h`, `2w`, `1y`, or the beginning of a day, minute or
@@ -78,7 +107,9 @@ fn parse_age(text: &str) -> Option<Time> {
 }
 
 fn no_age_or_time(text: &str) -> String {
-    format!("'{text}' is not an age or a time; write 30d, 12h or 2026-11-20")
+    skipped(text).unwrap_or_else(|| {
+        format!("'{text}' is not an age or a time; write 30d, 12h or 2026-11-20")
+    })
 }
 
 /// Reads a span: `30d`, `12h`, `1y6m`; a month has 30 days and a year 365.
@@ -160,7 +191,9 @@ mod tests {
             ("2026-11-20 14:00:05", "2026-11-20T13:00:05.999999999Z"),
             ("2026-11-20T14:00:00Z", "2026-11-20T14:00:00.999999999Z"),
             ("2026-11-20T14:00:00+03:00", "2026-11-20T11:00:00.999999999Z"),
-            ("2026-03-29 02:30", "2026-03-29T01:30:59.999999999Z"),
+            ("2026-03-29 01:59", "2026-03-29T00:59:59.999999999Z"),
+            ("2026-03-29 03:00", "2026-03-29T01:00:59.999999999Z"),
+            ("2026-03-29T02:30:00+01:00", "2026-03-29T01:30:00.999999999Z"),
         ];
         table
             .iter()
@@ -196,6 +229,19 @@ mod tests {
             assert!((now - 2 * 86_400 - age.unwrap().secs).abs() < 60);
         }
         assert!(parse_since("soon").is_err() && parse_until("soon").is_err());
+    }
+
+    /// It was taken for an hour later, without a word.
+    #[test]
+    fn a_time_that_the_clocks_skipped_is_refused_and_its_neighbors_are_named() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        for text in ["2026-03-29 02:30", "2026-03-29T02:30", "2026-03-29 02:30:00"] {
+            assert_eq!((in_berlin(text), parse_moment_in(text, &zone)), (None, None), "{text}");
+            let said = skipped_in(&format!("{text}:/etc"), &zone).unwrap();
+            assert!(said.ends_with("write 2026-03-29 01:30 or 2026-03-29 03:30"), "{said}");
+        }
+        assert_eq!(skipped_in("2026-03-29 03:30", &zone), None);
+        assert_eq!(skipped_in("2026-10-25 02:30", &zone), None, "it was there twice");
     }
 
     #[test]
