@@ -59,7 +59,12 @@ impl Failure {
     /// The repository at `location` could not be used: fills in what to type.
     pub(crate) fn at(mut self, location: &str) -> Self {
         let is_bucket = location.starts_with("s3://");
+        // It refuses whatever is signed with another time, whoever signed it.
+        let is_skewed = is_bucket && self.message.contains("RequestTimeTooSkewed");
         let hint = match self.code {
+            Code::NotAllowed if is_skewed => {
+                "The clock of this machine differs from that of the storage by more than 15 minutes. What it shows: timedatectl. To let it be set from the network: timedatectl set-ntp true".into()
+            }
             Code::NotAllowed | Code::Unreachable if is_bucket => {
                 crate::place::hint(location, self.code == Code::NotAllowed)
             }
@@ -473,6 +478,19 @@ mod tests {
     fn too_little_memory_for_a_password_is_said_with_advice() {
         let failure = Failure::from(crypto::Error::OutOfMemory);
         assert!(failure.code == Code::Failed && failure.text().contains("ulimit -v"));
+    }
+
+    #[test]
+    fn a_wrong_clock_is_not_told_as_wrong_credentials() {
+        let of = |reason: &str| {
+            let source = Io::new(ErrorKind::PermissionDenied, reason.to_owned());
+            Failure::from(store::Error::Storage(StorageError::new("list", "x", source)))
+        };
+        let skewed = of("The time differs. (RequestTimeTooSkewed)").at("s3://bucket/x");
+        let hint = skewed.hint.unwrap();
+        assert!(skewed.code == Code::NotAllowed && hint.contains("timedatectl"), "{hint}");
+        let refused = of("Access Denied. (AccessDenied)").at("s3://bucket/x").hint.unwrap();
+        assert!(refused.contains("credentials") && !refused.contains("timedatectl"), "{refused}");
     }
 
     #[test]
