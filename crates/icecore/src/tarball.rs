@@ -25,7 +25,7 @@ const USER_MAX: usize = 31;
 pub(crate) struct Tarball<'a, W: Write> {
     output: W,
     content: ContentReader<'a>,
-    /// First names of files that have several, by file system and inode.
+    /// First names of objects that have several, by file system and inode.
     names: HashMap<LinkGroup, Vec<u8>>,
     entries: u64,
     bytes: u64,
@@ -43,10 +43,11 @@ impl<'a, W: Write> Tarball<'a, W> {
             self.skipped += 1;
             return Ok(());
         }
-        let link = self.link_target(entry);
-        let is_data = entry.kind() == Kind::File && link.is_none();
+        let first = self.first_name(entry);
+        let is_data = entry.kind() == Kind::File && first.is_none();
         let size = if is_data { entry.size } else { 0 };
-        let (header, pax) = header(&*self.content.with_xattrs(entry)?, link.as_deref(), size);
+        let link = first.as_deref().map_or(Link::of(entry), Link::Hard);
+        let (header, pax) = header(&*self.content.with_xattrs(entry)?, link, size);
         self.pax(&pax)?;
         self.write(header.as_bytes())?;
         if is_data {
@@ -65,20 +66,17 @@ impl<'a, W: Write> Tarball<'a, W> {
         Ok((self.entries, self.bytes, self.skipped))
     }
 
-    /// Where a link points to: the text of a symlink, or the first name of the same file.
-    fn link_target(&mut self, entry: &Entry) -> Option<Vec<u8>> {
-        match (&entry.content, entry.kind()) {
-            (Content::Inline(target), Kind::Symlink) => Some(target.clone()),
-            (_, Kind::File) if entry.links > 1 => {
-                let group = entry.link_group();
-                if let Some(first) = self.names.get(&group) {
-                    return Some(first.clone());
-                }
-                self.names.insert(group, entry.path.clone());
-                None
-            }
-            _ => None,
+    /// The first name of the same object, if this is a further one. The link count of a directory means something else.
+    fn first_name(&mut self, entry: &Entry) -> Option<Vec<u8>> {
+        if entry.links < 2 || entry.kind() == Kind::Directory {
+            return None;
         }
+        let group = entry.link_group();
+        if let Some(first) = self.names.get(&group) {
+            return Some(first.clone());
+        }
+        self.names.insert(group, entry.path.clone());
+        None
     }
 
     fn pax(&mut self, records: &Records) -> Result<()> {
@@ -110,6 +108,33 @@ fn unwritten(source: io::Error) -> Error {
     Error::File { path: "the output".into(), source }
 }
 
+/// Where an entry points to.
+#[derive(Clone, Copy)]
+enum Link<'a> {
+    None,
+    /// The text of a symlink.
+    Symbolic(&'a [u8]),
+    /// The first name of the same object.
+    Hard(&'a [u8]),
+}
+
+impl<'a> Link<'a> {
+    /// Of an entry that is not a further name of another.
+    fn of(entry: &'a Entry) -> Self {
+        match (&entry.content, entry.kind()) {
+            (Content::Inline(target), Kind::Symlink) => Self::Symbolic(target),
+            _ => Self::None,
+        }
+    }
+
+    fn target(self) -> Option<&'a [u8]> {
+        match self {
+            Self::None => None,
+            Self::Symbolic(target) | Self::Hard(target) => Some(target),
+        }
+    }
+}
+
 /// PAX records: `length key=value\n`.
 #[derive(Default)]
 struct Records {
@@ -129,7 +154,7 @@ impl Records {
     }
 }
 
-fn header(entry: &Entry, link: Option<&[u8]>, size: u64) -> (Header, Records) {
+fn header(entry: &Entry, link: Link<'_>, size: u64) -> (Header, Records) {
     let (mut header, mut pax) = (Header::new_ustar(), Records::default());
     let attributes = &entry.attributes;
     let mut name = entry.path.clone();
@@ -137,12 +162,12 @@ fn header(entry: &Entry, link: Option<&[u8]>, size: u64) -> (Header, Records) {
         name.push(b'/');
     }
     let is_odd = |bytes: &[u8]| bytes.len() > NAME_MAX && str::from_utf8(bytes).is_err();
-    if is_odd(&name) || link.is_some_and(is_odd) {
+    if is_odd(&name) || link.target().is_some_and(is_odd) {
         pax.add(b"hdrcharset", b"BINARY");
     }
-    header.set_entry_type(entry_type(entry.kind(), link.is_some()));
+    header.set_entry_type(entry_type(entry.kind(), link));
     put_or_pax(&mut header.as_old_mut().name, &name, NAME_MAX, b"path", &mut pax);
-    if let Some(link) = link {
+    if let Some(link) = link.target() {
         put_or_pax(&mut header.as_old_mut().linkname, link, NAME_MAX, b"linkpath", &mut pax);
     }
     header.set_mode(attributes.mode.into());
@@ -180,9 +205,9 @@ fn xattrs(header: &mut Header, entry: &Entry, pax: &mut Records) {
     }
 }
 
-fn entry_type(kind: Kind, is_link: bool) -> EntryType {
+fn entry_type(kind: Kind, link: Link<'_>) -> EntryType {
     match kind {
-        Kind::File if is_link => EntryType::Link,
+        _ if matches!(link, Link::Hard(_)) => EntryType::Link,
         Kind::File | Kind::Socket => EntryType::Regular,
         Kind::Directory => EntryType::Directory,
         Kind::Symlink => EntryType::Symlink,

@@ -80,6 +80,35 @@ fn a_file_is_printed_as_it_was() {
 }
 
 #[test]
+fn names_of_one_object_are_one_object_in_an_archive_whatever_it_is() {
+    let machine = Machine::new();
+    let at = |name: &str| machine.source().join(name);
+    std::os::unix::fs::symlink("hello.txt", at("a-link")).unwrap();
+    assert_eq!(ended(Command::new("mkfifo").arg(at("b-fifo"))).code, 0);
+    for name in ["a-link", "b-fifo", "hello.txt"] {
+        std::fs::hard_link(at(name), at(&format!("{name}-again"))).unwrap();
+    }
+    machine.backup();
+    let (archive, out) = (machine.path("archive.tar"), machine.path("out"));
+    std::fs::create_dir(&out).unwrap();
+    let stored = machine.stored("latest", "");
+    let file = std::fs::File::create(&archive).unwrap();
+    assert!(machine.command(["dump", &stored]).stdout(file).status().unwrap().success());
+    ended(Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(&out)).ends(0);
+    let unpacked = |name: &str| {
+        let found =
+            ended(Command::new("find").arg(&out).args(["-name", name, "-printf", "%i %n %l"]));
+        found.ends(0).text()
+    };
+    for name in ["a-link", "b-fifo", "hello.txt"] {
+        let first = unpacked(name);
+        assert_eq!(first, unpacked(&format!("{name}-again")), "{name}");
+        assert!(first.contains(" 2 "), "{name}: {first}");
+    }
+    assert!(unpacked("a-link-again").ends_with("hello.txt"));
+}
+
+#[test]
 fn a_dump_is_an_archive_that_tar_unpacks() {
     let machine = Machine::new();
     machine.write(&format!("{}/deep", "long name ".repeat(15)), b"deep");
