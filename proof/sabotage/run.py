@@ -1394,6 +1394,15 @@ SABOTAGES = {
         "crates/server-control/src/admission.rs",
         "is_none_or(|known| known.alarm.is_none())", "is_none_or(|_| true)",
         test("server", "a_thief_that_renews_after_the_node_is_found_at_once")),
+    "no repository is made among files of others": (
+        "crates/icecore/src/commands/init.rs",
+        "        crate::place::refuse_files_of_others(&repo, \"--repo\")?;\n", "",
+        test("icecore", "a_repository_is_not_made_among_files_of_others")),
+    "names of one object are one object in an archive": (
+        "crates/icecore/src/tarball.rs",
+        "if entry.links < 2 || entry.kind() == Kind::Directory {",
+        "if entry.links < 2 || entry.kind() != Kind::File {",
+        test("icecore", "names_of_one_object_are_one_object_in_an_archive_whatever_it_is")),
     "what is mounted is not emptied": (
         "crates/restore/src/removal.rs", "        refuse_mount(self.top, open.as_fd())?;\n", "",
         test("restore", "deleting_does_not_enter_a_mount")),

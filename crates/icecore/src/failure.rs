@@ -222,7 +222,7 @@ impl From<Error> for Failure {
             Error::ForgedConfig => Self::new(Code::Damage, message)
                 .hint("Somebody changed it. Restore config and config.copy from a copy of the repository."),
             Error::KeyNotFound(_) => Self::new(Code::Failed, message).hint("To list keys: icecore key list"),
-            Error::SnapshotNotFound(_) | Error::Ambiguous(_) => {
+            Error::SnapshotNotFound(_) | Error::Ambiguous { .. } => {
                 Self::new(Code::Failed, message).hint("To list snapshots: icecore snapshots")
             }
             Error::PathNotFound(_) => {

@@ -23,6 +23,30 @@ impl Filter {
         self.node.is_some() || !self.tags.is_empty() || !self.paths.is_empty()
     }
 
+    /// Which part of it none of `all` has; `None` if some snapshot has all of it.
+    pub(crate) fn unmet(&self, all: &[Snapshot]) -> Option<String> {
+        if all.iter().any(|snapshot| self.takes(snapshot)) {
+            return None;
+        }
+        let none = |flag: &str, value: &str, one: Self| {
+            let is_met = all.iter().any(|snapshot| one.takes(snapshot));
+            (!is_met).then(|| format!("no snapshot matches {flag} {}", escape::text(value)))
+        };
+        let node = self.node.iter().find_map(|node| {
+            none("--node", node, Self { node: Some(node.clone()), ..Self::default() })
+        });
+        let tag = || {
+            let with = |tag: &String| Self { tags: vec![tag.clone()], ..Self::default() };
+            self.tags.iter().find_map(|tag| none("--tag", tag, with(tag)))
+        };
+        let path = || {
+            let with = |path: &String| Self { paths: vec![path.clone()], ..Self::default() };
+            self.paths.iter().find_map(|path| none("--path", path, with(path)))
+        };
+        let together = || "no snapshot matches all of --node, --tag and --path together".to_owned();
+        Some(node.or_else(tag).or_else(path).unwrap_or_else(together))
+    }
+
     /// Whether `snapshot` is meant.
     pub(crate) fn takes(&self, snapshot: &Snapshot) -> bool {
         let body = &snapshot.body;

@@ -3,8 +3,9 @@
 use crate::failure::{Failure, Result, quoted};
 use crate::out::Out;
 use object_storage::{Access, Credentials, Location, ObjectStorage, connect};
+use repository::lease::LOCK;
 use repository::local::LocalStorage;
-use repository::storage::{Storage, StorageError};
+use repository::storage::{PUT_SUFFIX, Storage, StorageError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,6 +66,60 @@ pub(crate) fn create(place: &Path, out: &Arc<Out>) -> Result<Arc<dyn Storage>> {
     let storage = open_bucket(&location, out)?;
     storage.probe().map_err(|error| failed(error, &location))?;
     Ok(Arc::new(storage))
+}
+
+/// What is in the directory of a repository, complete or not.
+const OURS: [&str; 16] = [
+    "README",
+    "config",
+    "config.copy",
+    "containers",
+    "copied",
+    "index",
+    "io",
+    "keys",
+    "lease",
+    LOCK,
+    "lock-clock",
+    "readers",
+    "receipts",
+    "reserve",
+    "snapshots",
+    "superblock",
+];
+/// What a file system has that was made a moment ago.
+const OF_FILE_SYSTEMS: [&str; 2] = ["lost+found", "System Volume Information"];
+
+/// A new repository has a directory of its own: whoever clears one up takes nothing of the other. What an `init` or a
+/// copy left that was interrupted is its own; `flag` names the directory.
+pub(crate) fn refuse_files_of_others(place: &Path, flag: &str) -> Result<()> {
+    if bucket(place)?.is_some() {
+        return Ok(());
+    }
+    let Ok(names) = std::fs::read_dir(place) else { return Ok(()) };
+    let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
+    let has = |ours: &str| names.iter().any(|name| name == ours);
+    if ["config", "config.copy"].into_iter().any(has) {
+        return Ok(()); // what it is, others say
+    }
+    let is_begun = has(LOCK);
+    let is_ours = |name: &str| {
+        let name = name.strip_suffix(PUT_SUFFIX).unwrap_or(name);
+        OF_FILE_SYSTEMS.contains(&name)
+            || is_begun && (OURS.contains(&name) || name.starts_with("now-"))
+    };
+    let Some(other) = names.iter().find(|name| name.to_str().is_none_or(|name| !is_ours(name)))
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "the directory {} is not empty: it contains {}, which belongs to no repository",
+        place.display(),
+        quoted(&other.to_string_lossy())
+    );
+    let own = place.join("icecore").display().to_string();
+    Err(Failure::usage(message)
+        .hint(format!("Use a directory of its own: {flag} {}", quoted(&own))))
 }
 
 /// The bucket that `place` names, if it is an address of one.

@@ -112,8 +112,13 @@ pub enum Error {
     #[error("no snapshot matches {0}")]
     SnapshotNotFound(String),
     /// More than one snapshot matches.
-    #[error("{0} matches more than one snapshot")]
-    Ambiguous(String),
+    #[error("{prefix} matches {} snapshots: {}", fitting.len(), some_ids(fitting))]
+    Ambiguous {
+        /// The beginning of an id.
+        prefix: String,
+        /// The ids that begin so.
+        fitting: Vec<SnapshotId>,
+    },
     /// The snapshot does not contain this path.
     #[error("{0} is not in the snapshot")]
     PathNotFound(String),
@@ -137,6 +142,17 @@ pub enum Error {
     /// The request is invalid or not allowed.
     #[error("{0}")]
     Usage(String),
+}
+
+/// Snapshots that a message names.
+const NAMED_MAX: usize = 4;
+
+/// The first of these ids, as short as lists show them.
+fn some_ids(ids: &[SnapshotId]) -> String {
+    let mut named: Vec<String> =
+        ids.iter().take(NAMED_MAX).map(|id| id.to_string().chars().take(8).collect()).collect();
+    named.extend((ids.len() > NAMED_MAX).then(|| "...".to_owned()));
+    named.join(", ")
 }
 
 impl From<repository::Error> for Error {

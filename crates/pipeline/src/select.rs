@@ -148,12 +148,22 @@ pub fn resolve_id(
 
 fn find_by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotRef> {
     let names = repository.store.snapshots()?;
-    let mut fitting = names.into_iter().filter(|name| name.id.begins_with(prefix));
-    let first = fitting.next().ok_or_else(|| Error::SnapshotNotFound(prefix.to_owned()))?;
-    if fitting.next().is_some() {
-        return Err(Error::Ambiguous(prefix.to_owned()));
+    only(prefix, names.into_iter().filter(|name| name.id.begins_with(prefix)).collect())
+}
+
+/// The one snapshot that fits `prefix`.
+///
+/// # Errors
+/// [`Error::SnapshotNotFound`], [`Error::Ambiguous`].
+pub fn only(prefix: &str, fitting: Vec<SnapshotRef>) -> Result<SnapshotRef> {
+    match fitting.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(Error::SnapshotNotFound(prefix.to_owned())),
+        _ => {
+            let fitting = fitting.into_iter().map(|name| name.id).collect();
+            Err(Error::Ambiguous { prefix: prefix.to_owned(), fitting })
+        }
     }
-    Ok(first)
 }
 
 /// The unencrypted part of a snapshot.

@@ -95,6 +95,7 @@ impl Copy {
     /// A dry run makes no directory.
     fn target(&self, context: &Context) -> Result<Arc<dyn Storage>> {
         crate::location::refuse_addresses(&self.to)?;
+        place::refuse_files_of_others(&self.to, "--to")?;
         let opened = place::open(&self.to, Reads::Fresh, &context.out);
         if let Ok(there) = &opened
             && (self.dry_run || config::exists(&**there).unwrap_or(false))
@@ -241,12 +242,8 @@ fn by_ids(
     let all = repository.snapshots().map_err(failed)?;
     let find = |text: &String| {
         let prefix = text.to_ascii_lowercase();
-        let mut fitting = all.iter().filter(|name| name.id.begins_with(&prefix));
-        match (fitting.next(), fitting.next()) {
-            (Some(name), None) => Ok(*name),
-            (None, _) => Err(context.failure(pipeline::Error::SnapshotNotFound(text.clone()))),
-            _ => Err(context.failure(pipeline::Error::Ambiguous(text.clone()))),
-        }
+        let fitting = all.iter().filter(|name| name.id.begins_with(&prefix)).copied().collect();
+        pipeline::select::only(text, fitting).map_err(|error| context.failure(error))
     };
     texts.iter().map(find).collect()
 }

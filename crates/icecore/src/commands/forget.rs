@@ -127,6 +127,8 @@ struct Wanted {
 struct Plan {
     kept: usize,
     removed: Vec<SnapshotRef>,
+    /// The filter took no snapshot.
+    is_of_none: bool,
     /// What the policy looked at together.
     by: Option<GroupBy>,
     lines: Vec<PlanLine>,
@@ -238,6 +240,7 @@ impl Forget {
         let count = Count { kept: plan.kept, removed, dry_run: self.dry_run };
         let what = units::many(removed as u64, "snapshot");
         context.out.line(&match (self.dry_run, removed) {
+            (_, 0) if plan.is_of_none => "Nothing to forget: no snapshot was chosen.".to_owned(),
             (_, 0) => "Nothing to forget: all snapshots stay.".to_owned(),
             (true, _) => format!("Would forget {what}. Nothing was removed (--dry-run)."),
             (false, _) if self.prune => format!("Forgot {what}."),
@@ -355,12 +358,16 @@ fn by_policy(
     Wanted { policy, filter, by }: &Wanted,
 ) -> Result<Plan> {
     let all = context.snapshots(repository)?.0;
+    let unmet = filter.unmet(&all).filter(|_| filter.is_any());
+    if let Some(unmet) = &unmet {
+        context.out.note(&format!("{unmet}. All of them: icecore snapshots"));
+    }
     let takes = |snapshot: &Snapshot| filter.takes(snapshot);
     let now_secs = repository.now_secs();
     let mut groups = retention::apply_grouped(*by, policy, &all, &takes, &time::calendar, now_secs);
     refuse_to_empty(&groups)?;
     keep_what_is_locked(context, repository, &mut groups)?;
-    let mut plan = Plan { by: Some(*by), ..Plan::default() };
+    let mut plan = Plan { by: Some(*by), is_of_none: unmet.is_some(), ..Plan::default() };
     for group in &groups {
         let removed = group.decisions.iter().filter(|decision| decision.reasons.is_empty()).count();
         plan.lines.push(PlanLine::Group(format!(

@@ -82,6 +82,7 @@ struct Made {
 impl Init {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let repo = context.repo()?;
+        crate::place::refuse_files_of_others(&repo, "--repo")?;
         let secret = context.secret(Ask::Twice)?;
         let storage = crate::place::create(&repo, &context.out)?;
         refuse_what_lost_its_config(&*storage, context)?;

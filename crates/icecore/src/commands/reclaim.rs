@@ -73,10 +73,7 @@ fn run(
     let report = wait.patiently(context, || reclaim::run(repository, options));
     let report = report.map_err(|error| failure(context, options, error))?;
     if report.snapshots_restored > 0 {
-        let back = units::many(report.snapshots_restored, "snapshot");
-        context.out.note(&format!(
-            "{back} that nobody forgot had lost their files; they are listed again: icecore snapshots"
-        ));
+        context.out.note(&restored(report.snapshots_restored));
     }
     if report.containers_left > 0 {
         let left = units::many(report.containers_left, "container");
@@ -92,6 +89,14 @@ fn run(
         context.out.line("Nothing was changed (--dry-run).")?;
     }
     Ok(report)
+}
+
+/// What is said of snapshots whose files in `snapshots/` were gone.
+fn restored(snapshots: u64) -> String {
+    let back = units::many(snapshots, "snapshot");
+    let (files, are) =
+        if snapshots == 1 { ("its file", "it is") } else { ("their files", "they are") };
+    format!("{back} that nobody forgot had lost {files}; {are} listed again: icecore snapshots")
 }
 
 fn given_up(report: &ReclaimReport) -> String {

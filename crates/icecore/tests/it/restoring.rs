@@ -162,3 +162,57 @@ fn a_pattern_of_a_restore_that_matches_nothing_is_said_and_a_broken_one_is_refus
     let said = machine.run(words.iter().chain(&["--exclude", "other"])).ends(0).stderr;
     assert!(said.is_empty() && is_there("other"), "{said}");
 }
+
+#[test]
+fn a_repository_is_not_made_among_files_of_others() {
+    let machine = Machine::bare();
+    let place = machine.path("repository");
+    let make = |place: &str| machine.run(["init", "--repo", place]);
+    std::fs::create_dir_all(place.join("lost+found")).unwrap();
+    std::fs::write(place.join("letter"), "dear").unwrap();
+    let refused = make(place.to_str().unwrap()).ends(2).stderr;
+    assert!(refused.contains("it contains letter"), "{refused}");
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 2, "nothing was made");
+    // As the message says.
+    let own = place.join("icecore");
+    assert!(refused.contains(&format!("--repo {}", own.display())), "{refused}");
+    make(own.to_str().unwrap()).ends(0);
+    std::fs::remove_dir_all(&own).unwrap();
+    std::fs::remove_file(place.join("letter")).unwrap();
+    machine.run(["init"]).ends(0);
+    machine.backup();
+    let among = machine.path("among");
+    std::fs::create_dir(&among).unwrap();
+    std::fs::write(among.join("letter"), "dear").unwrap();
+    let refused = machine.run(["copy", "--to", among.to_str().unwrap()]).ends(2).stderr;
+    assert!(refused.contains("it contains letter") && refused.contains("--to"), "{refused}");
+    assert_eq!(std::fs::read_dir(&among).unwrap().count(), 1);
+    std::fs::remove_file(among.join("letter")).unwrap();
+    machine.run(["copy", "--to", among.to_str().unwrap()]).ends(0);
+    machine.run(["copy", "--to", among.to_str().unwrap()]).ends(0);
+    // Of an init that was interrupted.
+    let begun = machine.path("begun");
+    make(begun.to_str().unwrap()).ends(0);
+    for name in ["config", "config.copy"] {
+        std::fs::remove_file(begun.join(name)).unwrap();
+    }
+    std::fs::remove_dir_all(begun.join("keys")).unwrap();
+    make(begun.to_str().unwrap()).ends(0);
+}
+
+#[test]
+fn what_a_beginning_of_an_id_can_mean_is_named_and_a_filter_that_takes_nothing_too() {
+    let machine = Machine::new();
+    (0..18).for_each(|_| drop(machine.backup()));
+    let ids = machine.snapshots();
+    let beginnings: Vec<_> = ids.iter().map(|id| &id[..1]).collect();
+    let shared = beginnings.iter().find(|one| beginnings.iter().filter(|it| it == one).count() > 1);
+    let refused = machine.run(["restore", shared.unwrap(), "--target", "/nowhere"]);
+    assert_ne!(refused.code, 0);
+    let named = ids.iter().filter(|id| refused.stderr.contains(&id[..8])).count();
+    assert!(named > 1 && !refused.stderr.contains(&ids[0]), "{}", refused.stderr);
+    let forget = ["forget", "--keep-last", "1", "--node", "typo"];
+    let said = machine.run(forget).ends(0);
+    assert!(said.stderr.contains("no snapshot matches --node typo"), "{}", said.stderr);
+    assert!(said.text().contains("no snapshot was chosen"), "{}", said.text());
+}
