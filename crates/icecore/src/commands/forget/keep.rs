@@ -7,9 +7,7 @@ use pipeline::retention::{Keep, KeepWithin, RetentionPolicy};
 
 /// Which snapshots to keep.
 #[derive(clap::Args, Debug, Default)]
-#[command(
-    next_help_heading = "Retention (N is a number or `unlimited`; 0 is as if the rule were not there)"
-)]
+#[command(next_help_heading = "Retention (N is a number or `unlimited`)")]
 pub(super) struct KeepFlags {
     /// Keep the newest N snapshots.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
@@ -55,15 +53,14 @@ pub(super) struct KeepFlags {
 #[derive(Clone, Debug)]
 struct Tags(Vec<String>);
 
-/// 0 means the same as in a site: the rule keeps nothing. Where no other rule keeps anything, that is no policy.
+/// 0 is refused: it would keep nothing, which is hardly what was meant.
 fn parse_keep(text: &str) -> std::result::Result<Keep, String> {
     match text {
         "unlimited" | "-1" => Ok(Keep::All),
         _ => match text.parse() {
-            Ok(0) => Ok(Keep::None),
-            Ok(number) => Ok(Keep::Newest(number)),
-            Err(_) => {
-                Err(format!("'{text}' is not a number of snapshots; write a number, or unlimited"))
+            Ok(number) if number > 0 => Ok(Keep::Newest(number)),
+            _ => {
+                Err(format!("'{text}' is not a number of snapshots; write 1 or more, or unlimited"))
             }
         },
     }
@@ -151,10 +148,10 @@ mod tests {
     #[test]
     fn numbers_to_keep_are_read_and_nonsense_fails_closed() {
         assert_eq!(
-            [parse_keep("7"), parse_keep("0"), parse_keep("unlimited"), parse_keep("-1")],
-            [Ok(Keep::Newest(7)), Ok(Keep::None), Ok(Keep::All), Ok(Keep::All)]
+            [parse_keep("7"), parse_keep("unlimited"), parse_keep("-1")],
+            [Ok(Keep::Newest(7)), Ok(Keep::All), Ok(Keep::All)]
         );
-        ["", "-2", "x", "99999999999"]
+        ["", "0", "-2", "x", "99999999999"]
             .iter()
             .for_each(|text| assert!(parse_keep(text).is_err(), "{text}"));
     }
