@@ -89,7 +89,8 @@ impl Moves {
 fn carry_out(pools: &Pools, mover: &dyn DomainMover, one: &Move) -> MoveEnd {
     let MoveOrder { domain, pool, interrupt, bytes_per_sec, .. } = &one.order;
     let planned = match pools.plan_move(domain, pool) {
-        Ok(planned) => planned,
+        Ok(Some(planned)) => planned,
+        Ok(None) => return MoveEnd::Done(MoveReport::default()),
         Err(refusal) => return MoveEnd::Failed(format!("{}. {}", refusal.message, refusal.hint)),
     };
     let request = MoveRequest {

@@ -23,16 +23,17 @@ pub(in super::super) struct PlannedMove {
 }
 
 impl Pools {
-    /// What has to be done to move `domain` to the pool `to`.
+    /// What has to be done to move `domain` to the pool `to`; nothing if it lies there: a control server asks again when
+    /// this one was killed behind the end of a move.
     ///
     /// # Errors
-    /// [`Refusal`] when one of the pools does not allow it or there is none, and when the domain is there already, in
-    /// no pool, or in two for another reason than a move.
+    /// [`Refusal`] when one of the pools does not allow it or there is none, and when the domain is in no pool, or in
+    /// two for another reason than a move.
     pub(in super::super) fn plan_move(
         &self,
         domain: &Name,
         to: &Name,
-    ) -> Result<PlannedMove, Refusal> {
+    ) -> Result<Option<PlannedMove>, Refusal> {
         let (all, target) = (self.all(), pool_of(to));
         if !all.contains(&target) {
             return Err(Refusal::new(format!("the storage server has no pool '{to}'"), LIST));
@@ -44,9 +45,9 @@ impl Pools {
         let (source, is_switched) = match *found {
             [] => return Err(is_nowhere(domain)),
             [only] if *only == target => {
-                let of_earlier =
-                    all.iter().find(|pool| *pool != only && leftover(&at(pool)).exists());
-                (of_earlier.ok_or_else(|| is_there(domain, to))?, true)
+                let is_left = |pool: &&Pool| *pool != only && leftover(&at(pool)).exists();
+                let Some(of_earlier) = all.iter().find(is_left) else { return Ok(None) };
+                (of_earlier, true)
             }
             [only] => {
                 self.takes_it(&target)?;
@@ -61,7 +62,7 @@ impl Pools {
         let is_other = |pool: &&Pool| **pool != target && *pool != source;
         let others = all.iter().filter(is_other).map(at).collect();
         let (from, to, domain) = (at(source), at(&target), domain.clone());
-        Ok(PlannedMove { domain, from, to, others, is_switched, to_pool: target })
+        Ok(Some(PlannedMove { domain, from, to, others, is_switched, to_pool: target }))
     }
 
     fn can_be_looked_into(&self, pool: &Pool, domain: &Name) -> Result<(), Refusal> {
@@ -142,11 +143,6 @@ impl Pools {
 
 fn note_of(domain: &Name) -> String {
     format!("moves/{domain}")
-}
-
-fn is_there(domain: &Name, to: &Name) -> Refusal {
-    let message = format!("the domain '{domain}' lies in the pool '{to}' already");
-    Refusal::new(message, LIST)
 }
 
 fn is_nowhere(domain: &Name) -> Refusal {
