@@ -10,7 +10,7 @@ use pipeline::unlocked::InitOptions;
 use repository::storage::Storage;
 use serde::Serialize;
 
-/// Create a repository.
+/// Create a repository, in a directory that is new, empty, or was begun by an `init` before.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore init --repo /mnt/backup\n  icecore init --repo s3://bucket/prefix\n  icecore init --repo /mnt/backup --privacy hardened\n  icecore init --repo /mnt/backup --parity 3\n  icecore init --repo /mnt/images --dedup off\n  icecore init --repo /mnt/backup --password-cost 256MiB\n\nParity needs its share of the space and some time in each backup. With 3 %, every 8 MiB can lose 62 sectors (248 KiB in a row): restores still work, and `icecore check --repair` repairs the sectors. It does not replace a second copy: if the disk is lost, so is its parity."

@@ -46,18 +46,6 @@ impl Pools {
         self.site.start_server();
     }
 
-    /// Starts a move, and returns its job.
-    fn start(&self, domain: &str, words: &[&str]) -> u64 {
-        let words = [&["pool", "move", domain], words, &["--json"]].concat();
-        self.site.govern(&words).ends(0).last()["job"].as_u64().unwrap()
-    }
-
-    fn moves(&self, domain: &str, pool: &str) -> Value {
-        let job = ended_job(&self.site.machine, self.start(domain, &[pool]));
-        assert_eq!(job["state"], "complete", "{job}");
-        job
-    }
-
     /// The objects of a domain in the pool `pool`.
     fn objects(&self, pool: &str, domain: &str) -> Vec<PathBuf> {
         let place = Gateway::shared().objects(&self.bucket).join(pool).join("domains").join(domain);
@@ -119,7 +107,7 @@ fn a_domain_moves_into_a_bucket_and_back_with_all_that_is_in_it() {
         let mut count = 2;
         pools.add_bucket("other");
         for to in ["cloud", "disk", "cloud", "other", "disk"] {
-            let job = pools.moves("web", to);
+            let job = pools.site.moves("web", to);
             let report: Value = serde_json::from_str(job["report"].as_str().unwrap()).unwrap();
             assert!(report["files"].as_u64() > Some(8), "{job}");
             pools.is_in("web", to);
@@ -138,7 +126,7 @@ fn a_domain_moves_into_a_bucket_and_back_with_all_that_is_in_it() {
 /// A backup of `web`, which is in `disk`, and a move to `cloud` that waits until it ends.
 fn waiting_move(pools: &Pools) -> (Running, u64) {
     let running = pools.site.begin_backup("web");
-    let job = pools.start("web", &["cloud"]);
+    let job = pools.site.start_move("web", &["cloud"]);
     pools.site.wait_for("the wait", |site| {
         let job = site.govern(&["jobs", &job.to_string(), "--json"]).ends(0).lines();
         let stage = job[0]["progress"]["stage"].as_str().unwrap_or_default().to_owned();
@@ -178,7 +166,7 @@ fn a_backup_that_a_move_into_a_bucket_interrupts_goes_on_there() {
     let pools = Pools::new();
     pools.site.enroll_in("web", &["--pool", "disk"]);
     let mut running = pools.site.begin_backup("web");
-    let job = pools.start("web", &["cloud", "--interrupt"]);
+    let job = pools.site.start_move("web", &["cloud", "--interrupt"]);
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     assert!(running.0.try_wait().unwrap().is_none(), "it goes on: {}", pools.site.said("web"));
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
@@ -194,7 +182,7 @@ fn a_server_that_is_killed_at_any_moment_of_a_move_of_a_bucket_finishes_it() {
     backup(&pools.site, "web").ends(0);
     let mut to = "cloud";
     for round in 0..8 {
-        let job = pools.start("web", &[to]);
+        let job = pools.site.start_move("web", &[to]);
         std::thread::sleep(Duration::from_millis(60 + 90 * round));
         pools.restart();
         let ended = ended_job(&pools.site.machine, job);
@@ -233,19 +221,19 @@ fn a_domain_whose_objects_are_locked_moves_away_and_is_locked_anew_elsewhere() {
     backup(&pools.site, "web").ends(0);
     let (locked, prolonged) = lock("cloud");
     assert_eq!((lock("cloud"), locked), ((locked, 0), prolonged));
-    pools.moves("web", "disk");
+    pools.site.moves("web", "disk");
     pools.is_well("web", 1);
     assert_eq!((pools.beside("cloud", "web").len(), listed()), (0, 0));
     let stays = gateway.versions(&pools.bucket).into_iter();
     let stays = stays.filter(|(key, _)| key.starts_with(prefix)).count() as u64;
     assert!(stays >= locked, "{stays} versions of {locked} locked objects");
     // versitygw creates no object over a version that was removed; others do. Either way nothing is lost.
-    let back = ended_job(&pools.site.machine, pools.start("web", &["cloud"]));
+    let back = ended_job(&pools.site.machine, pools.site.start_move("web", &["cloud"]));
     let error = back["error"].as_str().unwrap_or_default();
     assert!(back["state"] == "complete" || error.contains("cannot create lease/"), "{back}");
     pools.is_well("web", 1);
     pools.add_bucket("other");
-    pools.moves("web", "other");
+    pools.site.moves("web", "other");
     pools.is_well("web", 1);
     assert_eq!((pools.beside("cloud", "web").len(), listed()), (0, 0));
     let (objects, anew) = lock("other");

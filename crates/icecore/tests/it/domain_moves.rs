@@ -3,6 +3,7 @@
 use crate::machine::ended;
 use crate::server_pools::{add, backup, restores};
 use crate::storage_servers::{Running, Site};
+use crate::waiting::ended_job;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -26,39 +27,12 @@ impl Pools {
         Self { site, main, fast }
     }
 
-    /// Starts a move, and returns its job.
-    fn start(&self, words: &[&str]) -> u64 {
-        let words = [&["pool", "move", "web"], words, &["--json"]].concat();
-        self.site.govern(&words).ends(0).last()["job"].as_u64().unwrap()
-    }
-
-    fn job(&self, id: u64) -> Value {
-        self.site.govern(&["jobs", &id.to_string(), "--json"]).ends(0).lines()[0].clone()
-    }
-
-    /// The job when it has ended.
-    fn ended(&self, id: u64) -> Value {
-        let is_over =
-            |job: &Value| !["queued", "running"].contains(&job["state"].as_str().unwrap());
-        self.site.wait_for("the end of the move", |_| is_over(&self.job(id)));
-        self.job(id)
-    }
-
     /// A backup, and a move that waits until it ends.
     fn wait_for_a_backup(&self) -> (Running, u64) {
         let running = self.site.begin_backup("web");
-        let job = self.start(&["fast"]);
-        self.site.wait_for("the wait", |_| {
-            let stage = self.job(job)["progress"]["stage"].clone();
-            stage.as_str().is_some_and(|stage| stage.starts_with("wait for"))
-        });
+        let job = self.site.start_move("web", &["fast"]);
+        self.site.move_waits(job);
         (running, job)
-    }
-
-    fn moves_to(&self, pool: &str) -> Value {
-        let job = self.ended(self.start(&[pool]));
-        assert_eq!(job["state"], "complete", "{job}");
-        job
     }
 
     fn is_in(&self, pool: &str) {
@@ -90,7 +64,7 @@ fn a_domain_moves_with_all_that_is_in_it_and_goes_on() {
         let _agent = pools.site.start_agent("web");
         pools.site.machine.write("more", b"more");
         backup(&pools.site, "web").ends(0);
-        let job = pools.moves_to("fast");
+        let job = pools.site.moves("web", "fast");
         let report: Value = serde_json::from_str(job["report"].as_str().unwrap()).unwrap();
         assert!(report["files"].as_u64() > Some(10), "{job}");
         pools.is_in("fast");
@@ -103,7 +77,7 @@ fn a_domain_moves_with_all_that_is_in_it_and_goes_on() {
         assert_eq!(pools.snapshots(), 3);
         let again = pools.site.govern(&["pool", "move", "web", "fast"]).ends(13);
         assert!(again.stderr.contains("lies in the pool 'fast' already"), "{}", again.stderr);
-        pools.moves_to("main");
+        pools.site.moves("web", "main");
         pools.is_in("main");
         restores(&pools.site, "web");
         let audit = pools.site.govern(&["audit"]).ends(0).text();
@@ -119,7 +93,7 @@ fn a_move_waits_for_a_backup_that_runs() {
     let words = ["pool", "move", "web", "fast"];
     assert!(pools.site.govern(&words).ends(2).stderr.contains("waits or runs already"));
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
-    assert_eq!(pools.ended(job)["state"], "complete");
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     pools.is_in("fast");
     restores(&pools.site, "web");
 }
@@ -128,8 +102,8 @@ fn a_move_waits_for_a_backup_that_runs() {
 fn a_move_that_interrupts_ends_a_backup_which_begins_again_by_itself() {
     let pools = Pools::new(&[]);
     let mut running = pools.site.begin_backup("web");
-    let job = pools.start(&["fast", "--interrupt"]);
-    assert_eq!(pools.ended(job)["state"], "complete");
+    let job = pools.site.start_move("web", &["fast", "--interrupt"]);
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     assert!(running.0.try_wait().unwrap().is_none(), "it goes on: {}", pools.site.said("web"));
     pools.is_in("fast");
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
@@ -154,8 +128,8 @@ fn a_restore_goes_on_behind_a_move_that_interrupts_it() {
         jobs.iter().any(|job| job["kind"] == "restore")
     });
     std::thread::sleep(Duration::from_secs(1));
-    let job = pools.start(&["fast", "--interrupt"]);
-    assert_eq!(pools.ended(job)["state"], "complete");
+    let job = pools.site.start_move("web", &["fast", "--interrupt"]);
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     assert!(restore.0.try_wait().unwrap().is_none(), "it goes on");
     pools.is_in("fast");
     pools.site.govern(&["limit", "remove", "1"]).ends(0);
@@ -170,7 +144,7 @@ fn a_move_that_waits_can_be_cancelled() {
     let pools = Pools::new(&[]);
     let (mut running, job) = pools.wait_for_a_backup();
     pools.site.govern(&["cancel", &job.to_string()]).ends(0);
-    assert_eq!(pools.ended(job)["state"], "cancelled");
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "cancelled");
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
     pools.is_in("main");
     restores(&pools.site, "web");
@@ -186,9 +160,7 @@ fn what_cannot_be_moved_is_refused_and_the_hint_helps() {
     }
     pools.site.enroll("away", &[]);
     // It lies on a storage server, which knows its own pools only.
-    let words = ["pool", "move", "away", "fast", "--json"];
-    let job = pools.site.govern(&words).ends(0).last()["job"].as_u64().unwrap();
-    let job = pools.ended(job);
+    let job = ended_job(&pools.site.machine, pools.site.start_move("away", &["fast"]));
     let why = job["error"].as_str().unwrap();
     assert!(job["state"] == "failed" && why.contains("icecore storage pool list"), "{job}");
     pools.site.govern(&["pool", "state", "fast", "draining"]).ends(0);
@@ -200,7 +172,7 @@ fn what_cannot_be_moved_is_refused_and_the_hint_helps() {
     let text = refused(&["pool", "move", "web", "fast"], 13);
     assert!(text.contains("icecore server pool state main draining"), "{text}");
     pools.site.govern(&["pool", "state", "main", "draining"]).ends(0);
-    pools.moves_to("fast");
+    pools.site.moves("web", "fast");
     pools.is_in("fast");
 }
 
@@ -211,12 +183,12 @@ fn a_server_that_is_killed_at_any_moment_of_a_move_finishes_it() {
     backup(&pools.site, "web").ends(0);
     let mut to = "fast";
     for round in 0..8 {
-        let job = pools.start(&[to]);
+        let job = pools.site.start_move("web", &[to]);
         std::thread::sleep(Duration::from_millis(40 + 35 * round));
         // Dropped is killed.
         pools.site.server = None;
         pools.site.start_server();
-        let ended = pools.ended(job);
+        let ended = ended_job(&pools.site.machine, job);
         assert_eq!(ended["state"], "complete", "round {round}: {ended}");
         pools.is_in(to);
         restores(&pools.site, "web");

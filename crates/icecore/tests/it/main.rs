@@ -31,6 +31,7 @@ mod looking_at_the_site;
 mod lost_catalog;
 mod machine;
 mod measuring;
+mod moving;
 mod names;
 mod node_commands;
 mod object_locking;

@@ -2,6 +2,7 @@
 
 use crate::server_pools::{backup, restores};
 use crate::storage_servers::{Running, Site};
+use crate::waiting::ended_job;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -25,30 +26,6 @@ impl Pools {
         let main = site.machine.path("disk/pool/domains");
         let second = site.machine.path("second/domains");
         Self { site, main, second }
-    }
-
-    /// Starts a move, and returns its job.
-    fn start(&self, words: &[&str]) -> u64 {
-        let words = [&["pool", "move", "web"], words, &["--json"]].concat();
-        self.site.govern(&words).ends(0).last()["job"].as_u64().unwrap()
-    }
-
-    fn job(&self, id: u64) -> Value {
-        self.site.govern(&["jobs", &id.to_string(), "--json"]).ends(0).lines()[0].clone()
-    }
-
-    /// The job when it has ended.
-    fn ended(&self, id: u64) -> Value {
-        let is_over =
-            |job: &Value| !["queued", "running"].contains(&job["state"].as_str().unwrap());
-        self.site.wait_for("the end of the move", |_| is_over(&self.job(id)));
-        self.job(id)
-    }
-
-    fn moves_to(&self, pool: &str) -> Value {
-        let job = self.ended(self.start(&[pool]));
-        assert_eq!(job["state"], "complete", "{job}");
-        job
     }
 
     fn is_in(&self, pool: &str) {
@@ -77,11 +54,8 @@ impl Pools {
         std::thread::sleep(Duration::from_secs(3));
         // It takes so long that heartbeats tell of the wait.
         let running = self.site.begin_slow_backup("web", "1M");
-        let job = self.start(&["second"]);
-        self.site.wait_for("the wait", |_| {
-            let stage = self.job(job)["progress"]["stage"].clone();
-            stage.as_str().is_some_and(|stage| stage.starts_with("wait for"))
-        });
+        let job = self.site.start_move("web", &["second"]);
+        self.site.move_waits(job);
         (running, job)
     }
 }
@@ -90,7 +64,7 @@ impl Pools {
 fn a_domain_of_a_storage_server_moves_with_all_that_is_in_it_and_goes_on() {
     let mut pools = Pools::new();
     let _agent = pools.site.start_agent("web");
-    let job = pools.moves_to("second");
+    let job = pools.site.moves("web", "second");
     let report: Value = serde_json::from_str(job["report"].as_str().unwrap()).unwrap();
     assert!(report["files"].as_u64() > Some(10), "{job}");
     pools.is_in("second");
@@ -101,12 +75,13 @@ fn a_domain_of_a_storage_server_moves_with_all_that_is_in_it_and_goes_on() {
     restores(&pools.site, "web");
     pools.checks();
     let nothing: Value =
-        serde_json::from_str(pools.moves_to("second")["report"].as_str().unwrap()).unwrap();
+        serde_json::from_str(pools.site.moves("web", "second")["report"].as_str().unwrap())
+            .unwrap();
     assert_eq!(nothing["files"], 0, "it lies there already");
-    let job = pools.ended(pools.start(&["third"]));
+    let job = ended_job(&pools.site.machine, pools.site.start_move("web", &["third"]));
     let why = job["error"].as_str().unwrap();
     assert!(job["state"] == "failed" && why.contains("icecore storage pool list"), "{job}");
-    pools.moves_to("main");
+    pools.site.moves("web", "main");
     pools.is_in("main");
     restores(&pools.site, "web");
 }
@@ -116,7 +91,7 @@ fn a_move_on_a_storage_server_waits_for_a_backup_and_can_be_cancelled() {
     let pools = Pools::new();
     let (mut backup, job) = pools.wait_for_a_backup();
     pools.site.govern(&["cancel", &job.to_string()]).ends(0);
-    assert_eq!(pools.ended(job)["state"], "cancelled");
+    assert_eq!(ended_job(&pools.site.machine, job)["state"], "cancelled");
     pools.is_in("main");
     backup.kill();
     fs::remove_file(pools.site.machine.path("source/much")).unwrap();
@@ -130,7 +105,7 @@ fn storage_and_control_servers_that_are_killed_at_any_moment_of_a_move_finish_it
     backup(&pools.site, "web").ends(0);
     let mut to = "second";
     for round in 0..8 {
-        let job = pools.start(&[to]);
+        let job = pools.site.start_move("web", &[to]);
         std::thread::sleep(Duration::from_millis(300 + 190 * round));
         // Dropped is killed.
         if round % 2 == 0 {
@@ -139,7 +114,7 @@ fn storage_and_control_servers_that_are_killed_at_any_moment_of_a_move_finish_it
             pools.site.server = None;
             pools.site.start_server();
         }
-        let ended = pools.ended(job);
+        let ended = ended_job(&pools.site.machine, job);
         assert_eq!(ended["state"], "complete", "round {round}: {ended}");
         pools.is_in(to);
         restores(&pools.site, "web");

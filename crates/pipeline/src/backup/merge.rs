@@ -80,10 +80,10 @@ impl Previous<'_> {
     fn take_page(&mut self) -> Option<NamedLeaf> {
         let is_whole = |(page, _): &NamedLeaf| page.sums.entries == self.entries.len() as u64;
         let page = self.page.take().filter(is_whole)?;
-        (self.is_held && !self.entries.is_empty()).then(|| {
-            self.is_held = false;
-            page
-        })
+        if self.entries.is_empty() || !std::mem::take(&mut self.is_held) {
+            return None;
+        }
+        Some(page)
     }
 }
 

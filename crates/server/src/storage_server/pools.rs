@@ -108,7 +108,7 @@ impl Pools {
         let entries = domains.filter_map(|domains| std::fs::read_dir(domains).ok()).flatten();
         // What is being moved lies there, too, and is none.
         let is_domain = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] != b'.')
+            path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
         };
         entries.flatten().map(|entry| entry.path()).filter(is_domain).collect()
     }
