@@ -33,6 +33,14 @@ pub enum Error {
         /// The folder of the server's files.
         data: PathBuf,
     },
+    /// What somebody says of the first pool of a server is not so.
+    #[error("the pool {} cannot be used: {why}", path.display())]
+    FirstPool {
+        /// The pool.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// The system provides no random bytes.
     #[error("the system provides no random bytes")]
     NoRandom,

@@ -34,6 +34,15 @@ use zeroize::Zeroizing;
 /// Larger files than this are not ours.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
+/// Where the first pool of a server lies, as somebody says when it starts.
+#[derive(Debug, Clone)]
+pub struct FirstPool {
+    /// A directory, or the address of a part of a bucket.
+    pub place: PathBuf,
+    /// Another server used it, which is gone.
+    pub take_over: bool,
+}
+
 /// The folder, locked for this server.
 pub struct Folder {
     path: PathBuf,
@@ -49,7 +58,19 @@ impl Folder {
     /// [`Error::InUse`] when another server is using it; [`Error::Pool`] when its pool is not mounted;
     /// [`Error::File`].
     pub fn open(path: &Path) -> Result<Self> {
-        Self::with(path, &["", "ca"], pool::open)
+        Self::open_in(path, None)
+    }
+
+    /// The same, when somebody says where its first pool lies. That is decided by the first start: at any other one it
+    /// is where it was.
+    ///
+    /// # Errors
+    /// As [`Folder::open`]; also [`Error::Pool`] when the pool belongs to somebody else, or this server has another one.
+    pub fn open_in(path: &Path, first: Option<&FirstPool>) -> Result<Self> {
+        Self::with(path, &["", "ca"], |data| {
+            first.map_or(Ok(()), |first| pool::choose_first(data, first))?;
+            pool::open(data)
+        })
     }
 
     /// Opens the folder of the storage server `name`, which has no certificate authority.

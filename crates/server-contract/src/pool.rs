@@ -31,7 +31,7 @@ pub(crate) use bucket::{
     create as create_in_bucket, open as open_in_bucket, stored_bytes as stored_in_bucket,
 };
 pub use latencies::{LatencyNotes, Noted, history, latencies};
-pub(crate) use linked::{is_of, link_first, note_owner};
+pub(crate) use linked::{choose_first, is_of, link_first, note_owner};
 use memory::Memory;
 use object_storage::{Location, ObjectStorage};
 use places::PoolPaths;

@@ -87,7 +87,7 @@ use reports::Reports;
 use retention::Retention;
 use scheduler::Scheduler;
 use server_contract::Repositories;
-use server_contract::folder::Folder;
+use server_contract::folder::{FirstPool, Folder};
 use server_contract::moving::DomainMover;
 use server_contract::upkeep::DomainUpkeep;
 use server_identity::ServerIdentity;
@@ -147,7 +147,19 @@ impl Control {
     /// # Errors
     /// [`Error::System`], also when it is already running; [`Error::Catalog`], [`Error::Pki`].
     pub fn open(folder: &Path, names: &[String]) -> Result<Arc<Self>> {
-        let parts = Parts::open(folder, names)?;
+        Self::open_in(folder, names, None)
+    }
+
+    /// The same, when somebody says where its first pool lies.
+    ///
+    /// # Errors
+    /// As [`Control::open`]; [`Error::System`] also when that pool cannot be the first one of this server.
+    pub fn open_in(
+        folder: &Path,
+        names: &[String],
+        first: Option<&FirstPool>,
+    ) -> Result<Arc<Self>> {
+        let parts = Parts::open_in(folder, names, first)?;
         let (attempts, refusals) = (parts.attempts.clone(), parts.refusals.clone());
         let administrator = Administrator::open(&parts.folder, attempts, refusals)?;
         parts.begin()?;

@@ -23,7 +23,7 @@ use crate::server_identity::{ServerIdentity, kept_names};
 use crate::storage_servers::StorageServerTable;
 use crate::{Result, SERVER, by, now_secs};
 use catalog::Catalog;
-use server_contract::folder::Folder;
+use server_contract::folder::{FirstPool, Folder};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -61,8 +61,21 @@ impl Parts {
     ///
     /// # Errors
     /// As [`crate::Control::open`].
+    #[cfg(test)]
     pub(crate) fn open(folder: &Path, names: &[String]) -> Result<Self> {
-        let folder = Arc::new(Folder::open(folder)?);
+        Self::open_in(folder, names, None)
+    }
+
+    /// The same, when somebody says where its first pool lies.
+    ///
+    /// # Errors
+    /// As [`crate::Control::open_in`].
+    pub(crate) fn open_in(
+        folder: &Path,
+        names: &[String],
+        first: Option<&FirstPool>,
+    ) -> Result<Self> {
+        let folder = Arc::new(Folder::open_in(folder, first)?);
         let names = kept_names(&folder, names)?;
         let issuer = Arc::new(CertificateIssuer::open(&folder)?);
         let identity = Arc::new(ServerIdentity::open(folder.clone(), issuer.clone(), &names)?);

@@ -62,7 +62,7 @@ pub(crate) fn known(catalog: &Catalog, folder: &Folder) -> Result<Vec<Pool>> {
     }
     further.sort_by(|one, other| one.name.cmp(&other.name));
     if first.is_empty() {
-        let path = folder.pool(None).display().to_string();
+        let path = folder.place_of(None).display().to_string();
         first.push(Pool { name: main(), path, state: PoolState::Online, made: 0 });
     }
     Ok(first.into_iter().chain(further).collect())

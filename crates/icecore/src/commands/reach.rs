@@ -133,6 +133,9 @@ impl From<server_contract::Error> for Failure {
                 "Mount its file system, then start again. If this is the right pool: icecore pool accept {}",
                 crate::failure::quoted(&data.display().to_string())
             )),
+            FirstPool { .. } => Self::usage(error.to_string()).hint(
+                "Nothing was changed. Name the right pool with --pool, or leave out --pool. To add a further pool to a running server: icecore server pool add NAME PLACE",
+            ),
             NoRandom => Self::new(Code::Failed, error.to_string()),
         }
     }

@@ -185,6 +185,81 @@ fn a_part_of_a_bucket_is_the_pool_of_one_server_and_found_again_by_another() {
     assert_eq!(listed.iter().filter(|line| line["message_type"] == "snapshot").count(), 3);
 }
 
+/// How a server is started whose first pool lies there.
+fn with_first_pool(address: &str, more: &[&'static str]) -> &'static [&'static str] {
+    let address: &'static str = address.to_owned().leak();
+    [&["--pool", address], more].concat().leak()
+}
+
+fn faults(site: &Site) -> String {
+    site.govern(&["pool", "list", "--json"]).ends(0).lines()[0]["fault"].to_string()
+}
+
+#[test]
+fn the_first_pool_of_a_server_lies_in_a_bucket_and_is_taken_over_by_another_machine() {
+    let mut site = Site::alone(variables());
+    let address = format!("s3://{}/first", Gateway::shared().bucket());
+    site.flags = with_first_pool(&address, &[]);
+    site.start_server();
+    site.machine.write("large", &random(3 << 20));
+    site.enroll_in("web", &[]);
+    site.enroll_in("own", &["--keys", "client"]);
+    for name in ["web", "own"] {
+        backup(&site, name).ends(0);
+        restores(&site, name);
+        let here = files(&site.machine.path("data/pool/domains").join(name));
+        assert_eq!(here.len(), 1, "a note, and no data: {here:?}");
+    }
+    // It is remembered, whatever a later start says; and no other place is taken for it.
+    site.flags = &[];
+    restart(&mut site);
+    backup(&site, "web").ends(0);
+    site.govern(&["check", "web"]).ends(0);
+    site.govern(&["reclaim", "web"]).ends(0);
+    let first = site.govern(&["pool", "list", "--json"]).ends(0).lines().remove(0);
+    assert_eq!((&first["name"], &first["path"]), (&"main".into(), &address.as_str().into()));
+    let within = format!("{address}/deeper");
+    let refused = site.govern(&["pool", "add", "other", &within]);
+    assert!(refused.code != 0 && refused.stderr.contains("'main'"), "{refused:?}");
+    let other = format!("s3://{}/second", Gateway::shared().bucket());
+    site.govern(&["pool", "add", "other", &other]).ends(0);
+    site.enroll_in("new", &[]);
+    let domains = site.govern(&["pool", "list", "--json"]).ends(0).lines();
+    assert_eq!(domains[0]["domains"], serde_json::json!(["new", "own", "web"]), "the first one");
+    site.server = None;
+    site.flags = with_first_pool(&other, &[]);
+    let refused = ended(&mut site.server_command("data")).ends(2);
+    assert!(refused.stderr.contains(&format!("is {address}, and stays")), "{}", refused.stderr);
+    site.flags = with_first_pool(&address, &["--take-over"]);
+    restart(&mut site);
+
+    // Another machine with the same master key.
+    let mut new = Site::alone(variables());
+    fs::create_dir(new.machine.path("data")).unwrap();
+    let key = new.machine.path("data/master.key");
+    fs::copy(site.machine.path("data/master.key"), &key).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    new.flags = with_first_pool(&address, &[]);
+    let refused = ended(&mut new.server_command("data")).ends(2);
+    assert!(refused.stderr.contains("--take-over"), "{}", refused.stderr);
+    new.flags = with_first_pool(&address, &["--take-over"]);
+    new.start_server();
+    site.wait_for("the loss of the pool", |site| faults(site).contains("another server"));
+    backup(&site, "web").ends(16);
+    // Whoever lost it does not get it back by starting as before.
+    site.server = None;
+    let refused = ended(&mut site.server_command("data")).ends(16);
+    assert!(refused.stderr.contains("another server has taken it over"), "{}", refused.stderr);
+    restart(&mut new);
+    assert_eq!(faults(&new), "null");
+    let [url, token] = new.token(&["web"]);
+    site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
+    restores(&site, "web");
+    backup(&site, "web").ends(0);
+    let listed = site.node("web", &["snapshots", "--json"]).ends(0).lines();
+    assert_eq!(listed.iter().filter(|line| line["message_type"] == "snapshot").count(), 3);
+}
+
 #[test]
 fn a_bucket_that_cannot_be_reached_stops_its_own_domains_and_no_others() {
     let (mut site, _) = site();

@@ -1,6 +1,6 @@
 //! Several pools of one server, as one types them: where domains lie, and what states mean.
 
-use crate::machine::Ran;
+use crate::machine::{Ran, ended};
 use crate::storage_servers::Site;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,39 @@ fn pool(site: &Site, name: &str) -> serde_json::Value {
 
 fn copied(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+#[test]
+fn the_first_pool_lies_in_the_directory_that_the_first_start_names() {
+    let mut site = Site::alone(Vec::new());
+    let [disk, other] = ["disk", "other"].map(|name| site.folder(name));
+    let named = |place: &str| -> &'static [&'static str] {
+        vec!["--pool", String::leak(place.to_owned())].leak()
+    };
+    site.flags = named(&disk);
+    let refused = ended(&mut site.server_command("data"));
+    assert!(refused.code != 0 && refused.stderr.contains(&disk), "not there yet: {refused:?}");
+    for place in [&disk, &other] {
+        fs::create_dir(place).unwrap();
+    }
+    site.start_server();
+    site.enroll_in("web", &[]);
+    backup(&site, "web").ends(0);
+    assert!(Path::new(&disk).join("domains/web/config").exists());
+    assert_eq!(pool(&site, "main")["path"], disk.as_str());
+    // Another directory is not taken for it, and neither is the one that is the default.
+    for place in [other, site.folder("data/another")] {
+        site.server = None;
+        site.flags = named(&place);
+        let refused = ended(&mut site.server_command("data")).ends(2);
+        assert!(refused.stderr.contains(&format!("is {disk}, and stays there")), "{refused:?}");
+    }
+    for flags in [named(&disk), &[]] {
+        site.flags = flags;
+        restart(&mut site);
+        backup(&site, "web").ends(0);
+        restores(&site, "web");
+    }
 }
 
 #[test]

@@ -2,15 +2,15 @@
 
 use super::memory::Memory;
 use super::places::{Placement, PoolPaths, link};
-use super::{ENROLLED, bucket, new, not_mounted, storage, superblock};
-use crate::folder::make_directory;
+use super::{ENROLLED, bucket, new, not_mounted, storage, superblock, was_started};
+use crate::folder::{FirstPool, make_directory};
 use crate::{Error, Result};
 use api::Name;
 use object_storage::Location;
 use repository::local::superblock::Superblock;
 use repository::storage::StorageResult;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Makes the directory `dir` the pool of the server that is about to be in `data`, by a link. A pool of somebody else is
 /// used only with `take_over`; the first start takes it. From now on the pool is known: that start needs it mounted.
@@ -25,6 +25,38 @@ pub(crate) fn link_first(data: &Path, dir: &Path, take_over: bool) -> Result<Opt
         Some(bucket) => first_in_bucket(data, bucket, take_over),
         None => first_in_directory(data, dir, take_over),
     }
+}
+
+/// The same for a control server that is about to start. One that was started has its pool already: only the same place
+/// may be named, and whoever took that pool over meanwhile keeps it.
+///
+/// # Errors
+/// [`Error::FirstPool`], [`Error::File`].
+pub(crate) fn choose_first(data: &Path, first: &FirstPool) -> Result<()> {
+    let (place, dir) = (PoolPaths::of(data, None), &first.place);
+    if !was_started(data) && dir != &place.pool {
+        let linked = link_first(data, dir, first.take_over).map(drop);
+        return linked.map_err(|error| match error {
+            Error::Pool { path, why, .. } => Error::FirstPool { path, why },
+            other => other,
+        });
+    }
+    let is_same = match bucket::location(dir).map_err(Error::file(Path::new("s3://")))? {
+        Some(named) => place.bucket()? == Some(named),
+        None => place.bucket()?.is_none() && real(dir) == real(&place.pool),
+    };
+    if is_same {
+        return Ok(());
+    }
+    let own = place.bucket()?.map_or_else(|| real(&place.pool), |it| PathBuf::from(it.to_string()));
+    let why = format!("the first pool of this server is {}, and stays there", own.display());
+    Err(Error::FirstPool { path: dir.clone(), why })
+}
+
+/// The directory to which a link leads, also while that is not mounted.
+fn real(dir: &Path) -> PathBuf {
+    let linked = fs::read_link(dir).unwrap_or_else(|_| dir.to_owned());
+    fs::canonicalize(&linked).unwrap_or(linked)
 }
 
 fn first_in_directory(data: &Path, dir: &Path, take_over: bool) -> Result<Option<String>> {
@@ -172,7 +204,6 @@ fn may_use(
 mod tests {
     use super::*;
     use crate::pool::{open, verify};
-    use std::path::PathBuf;
 
     /// A shared directory, and one for each of two servers.
     fn machines() -> (tempfile::TempDir, [PathBuf; 3]) {
@@ -307,5 +338,33 @@ mod tests {
         assert!(!Memory::read(&place).unwrap().unwrap().is_taking);
         open(&two).unwrap();
         own.verify().unwrap();
+    }
+
+    #[test]
+    fn who_lost_the_first_pool_does_not_take_it_back_by_starting() {
+        let (_place, [shared, one, two]) = machines();
+        let first = FirstPool { place: shared, take_over: true };
+        let without = FirstPool { take_over: false, ..first.clone() };
+        let start = |data: &Path, first: &FirstPool| {
+            choose_first(data, first)?;
+            open(data)?;
+            fs::create_dir_all(data.join("ca")).unwrap();
+            fs::write(data.join("ca/ca.pem"), "").map_err(Error::file(data))
+        };
+        assert!(why(start(&one, &first)).contains("no superblock"));
+        start(&one, &without).unwrap();
+        start(&one, &first).unwrap();
+        let refused = start(&two, &without).unwrap_err();
+        assert!(matches!(refused, Error::FirstPool { .. }), "{refused}");
+        start(&two, &first).unwrap();
+        assert!(why(start(&one, &first)).contains("another server has taken it over"));
+        verify(&two.join("pool/domains/web")).unwrap();
+        // The directory that it had, and that of a server without one, are named as such.
+        let default = |data: &Path| FirstPool { place: data.join("pool"), take_over: false };
+        choose_first(&two, &default(&two)).unwrap();
+        let three = two.with_file_name("three");
+        start(&three, &default(&three)).unwrap();
+        start(&three, &default(&three)).unwrap();
+        assert!(why(choose_first(&three, &first)).contains("three/pool, and stays there"));
     }
 }

@@ -301,9 +301,11 @@ fn buckets_lie_apart(
     bucket: &Location,
 ) -> std::result::Result<(), String> {
     let others = further(data).map_err(|error| error.to_string())?.into_iter();
-    for other in others.filter(|other| other != name) {
-        let address = PoolPaths::of(data, Some(&other)).bucket().ok().flatten();
+    let others = others.filter(|other| other != name).map(Some);
+    for other in [None].into_iter().chain(others) {
+        let address = PoolPaths::of(data, other.as_ref()).bucket().ok().flatten();
         if let Some(address) = address.filter(|address| address.overlaps(bucket)) {
+            let other = other.as_ref().map_or(MAIN, Name::as_str);
             return Err(format!(
                 "the pool '{other}' lies in the same part of the bucket: {address}"
             ));

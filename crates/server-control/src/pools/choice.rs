@@ -9,7 +9,8 @@ use catalog::pools::Pool;
 
 impl Pools {
     /// The pool for a new domain: the one in which a folder of its name lies, since the catalog may be older than that;
-    /// else the one that is named; else the one with the most free bytes.
+    /// else the one that is named; else the one with the most free bytes; where all lie in buckets,
+    /// the first one.
     ///
     /// # Errors
     /// [`crate::Error::Refused`] when it takes no new domains, or none does, or when the folder of the domain lies
@@ -48,6 +49,10 @@ impl Pools {
         // Of two with the same room the first one; where there is one only, whoever opens it says what is wrong.
         let chosen = match pools {
             [only] => Some(only),
+            // Nobody says how much more a bucket takes.
+            all if all.iter().all(|pool| self.folder.is_in_bucket(of_folder(&pool.name))) => {
+                all.iter().find(|pool| self.folder.verify_pool(of_folder(&pool.name)).is_ok())
+            }
             all => {
                 let usable =
                     all.iter().rev().filter_map(|pool| Some((self.free_bytes(pool)?, pool)));

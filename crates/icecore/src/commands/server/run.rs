@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Result};
 use server::Planes;
 use server::securing::Keepers;
+use server_contract::folder::FirstPool;
 use server_control::Control;
 use server_data::Shared;
 use std::net::SocketAddr;
@@ -27,6 +28,13 @@ pub(crate) struct Start {
     /// Another name or address of this server. Nodes are told the first one.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
+    /// Where the first start makes the first pool: a directory, as on another disk, or s3://BUCKET/PREFIX [default:
+    /// pool in the directory of the server's files].
+    #[arg(long, value_name = "PLACE")]
+    pool: Option<PathBuf>,
+    /// The first start takes over a pool that was used by another server, which is gone.
+    #[arg(long, requires = "pool")]
+    take_over: bool,
     /// Size of the socket buffers of all connections [default: chosen by the system].
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
     socket_buffer: Option<u64>,
@@ -65,7 +73,8 @@ impl Start {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         crate::descriptors::make_room()?;
         begin_log(&self.log);
-        let control = Control::open(&reach.data(), &self.names)?;
+        let first = self.pool.clone().map(|place| FirstPool { place, take_over: self.take_over });
+        let control = Control::open_in(&reach.data(), &self.names, first.as_ref())?;
         control.keep_jobs(self.keep_jobs);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // More than connections that may wait for one at once.
