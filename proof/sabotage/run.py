@@ -205,6 +205,34 @@ SABOTAGES = {
     "a lease that this process holds is not let go": (
         "crates/object-storage/src/lease.rs", "        OURS.lock().insert(nonce);\n", "",
         test("object-storage", "a_holder_that_lives_is_named")),
+    "a restore that keeps files gives a part of one no name": (
+        "crates/restore/src/replace.rs", "entry.kind() == Kind::File && self.0.options.overwrite.keeps_existing();",
+        "entry.kind() == Kind::File && self.0.options.overwrite.keeps_existing() && false;",
+        test("restore", "a_restore_that_keeps_files_names_them_when_they_are_complete")),
+    "a restore that keeps files takes no name that somebody has": (
+        "crates/restore/src/replace.rs", "take_free_name(fd, temporary, entry.name()),",
+        "rustix::fs::renameat(fd, &temporary[..], fd, entry.name()),",
+        test("restore", "what_somebody_makes_meanwhile_is_not_replaced")),
+    "a restore believes no part of a file that another one has left": (
+        "crates/restore/src/replace.rs", "false if self.is_maybe_partial(&stat, entry) =>",
+        "false if self.is_maybe_partial(&stat, entry) && false =>",
+        test("restore", "after_a_restore_that_was_cut_short_never_keeps_no_part")),
+    "a marker stays while a file is in doubt": (
+        "crates/restore/src/replace.rs", "self.0.has_left_doubt.store(true, Relaxed);", "",
+        test("restore", "after_a_restore_that_was_cut_short_never_keeps_no_part")),
+    "a restore removes what a killed one has left": (
+        "crates/restore/src/directory.rs", "self.remove_left(open.as_fd());", "",
+        test("icecore", "restores_that_are_killed_and_run_again")),
+    "a restore removes nothing of one that runs": (
+        "crates/restore/src/unfinished.rs", "found.iter().filter(|name| !is_held(root, name)).cloned().collect();",
+        "found.iter().filter(|name| !is_held(root, name) || true).cloned().collect();",
+        test("restore", "a_restore_that_keeps_files_names_them_when_they_are_complete")),
+    "a target that was there keeps its attributes": (
+        "crates/restore/src/target.rs", "let root = root.filter(|_| self.has_made_root());", "",
+        test("icecore", "a_directory_that_is_restored_to_where_it_was")),
+    "a server that lost its first pool does not take it back": (
+        "crates/server-contract/src/pool/linked.rs", "if !was_started(data) && dir != &place.pool {", "if dir != &place.pool {",
+        test("server-contract", "who_lost_the_first_pool_does_not_take_it_back")),
     "a file of somebody else is no marker of a restore": (
         "crates/restore/src/unfinished.rs", "    if !is_name_of_marker(name) {", "    if false {",
         test("restore", "a_file_of_somebody_else_is_no_marker")),

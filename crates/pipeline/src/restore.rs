@@ -232,7 +232,8 @@ pub fn run(
     shared.write_marker()?;
     let tree = Tree { pages: &pages, snapshot, selection: &selection };
     tree.restore(&shared)?;
-    opened.sync().map_err(|problem| target_error(target, &problem))?;
+    let root = selection.root.as_ref().map(|root| shared.whole(root));
+    opened.sync_as(root.as_deref()).map_err(|problem| target_error(target, &problem))?;
     shared.report_degraded();
     shared.report_idle(&selection);
     if options.verify && !options.dry_run {

@@ -12,8 +12,17 @@ pub enum Overwrite {
     /// It is replaced if its mtime is before that in the snapshot; otherwise it is kept. (After an
     /// interrupted restore, a newer file is a problem: it may be incomplete.)
     IfNewer,
-    /// It is kept as it is, also directories with their attributes.
+    /// It is kept as it is, also directories with their attributes. (After an interrupted restore,
+    /// what that has written is written again.)
     Never,
+}
+
+impl Overwrite {
+    /// Whether an existing file of another content may stay. A file that such a restore began and did not end must not
+    /// have its name, or the next one would keep it.
+    pub(crate) fn keeps_existing(self) -> bool {
+        matches!(self, Self::IfNewer | Self::Never)
+    }
 }
 
 /// The owner that a restored object gets.

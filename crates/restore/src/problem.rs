@@ -61,10 +61,10 @@ pub enum RestoreCause {
     /// Another object has this name, and the options forbid replacing it.
     #[error("another object has this name and must not be overwritten")]
     Occupied,
-    /// The file is newer than in the snapshot, in the target of an interrupted restore: it may be
-    /// the work of a user, or incomplete.
+    /// The file differs from that in the snapshot, in the target of an interrupted restore: it may
+    /// be the work of a user, or incomplete.
     #[error(
-        "it is newer than in the snapshot, and may be incomplete because a restore was interrupted; check it, then move it away or restore it with --overwrite always"
+        "it differs from that in the snapshot, and may be incomplete because a restore was interrupted; check it, then move it away or restore it with --overwrite always"
     )]
     MaybeIncomplete,
     /// A directory that is not empty has this name, and deleting was not requested.

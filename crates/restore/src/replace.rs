@@ -6,6 +6,7 @@
 //!    than the start for everything that we created; new files of others are kept, too. If the file
 //!    system folds names, the existing name must also be spelled as in the entry: a resumed restore
 //!    finds the other spelling with an old birth time.
+//!    If existing files may stay, a new one gets its name only when it is complete.
 //! 3. What may be replaced is replaced by `renameat` from a temporary name in the same directory:
 //!    a crash leaves the old object or the new one.
 
@@ -21,9 +22,10 @@ use crate::target::Target;
 use crate::verify::differing_xattrs;
 use format::entry::{Content, Entry, Kind};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Mode, Statx};
+use rustix::fs::{AtFlags, Mode, RenameFlags, Statx};
 use rustix::io::Errno;
 use std::cmp::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// How often a name may be freed and taken again meanwhile.
 const MAX_ATTEMPTS: usize = 8;
@@ -37,9 +39,13 @@ pub(crate) enum Existing {
 }
 
 /// The name of a new object until it is committed.
-pub(crate) struct StagedName {
-    /// The temporary name, and what is to be replaced.
-    over: Option<(Vec<u8>, Box<Statx>)>,
+pub(crate) enum StagedName {
+    /// It has its own.
+    Own,
+    /// A temporary one, until it takes a name that is free.
+    Beside(Vec<u8>),
+    /// A temporary one, until it replaces what was there.
+    Over(Vec<u8>, Box<Statx>),
 }
 
 /// The result of staging an object.
@@ -58,11 +64,17 @@ enum Action {
 impl StagedName {
     /// The current name of the object.
     pub(crate) fn name<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
-        self.over.as_ref().map_or(entry.name(), |(name, _)| name)
+        match self {
+            Self::Own => entry.name(),
+            Self::Beside(name) | Self::Over(name, _) => name,
+        }
     }
 
     pub(crate) fn outcome(&self) -> RestoreOutcome {
-        if self.over.is_some() { RestoreOutcome::Replaced } else { RestoreOutcome::Created }
+        match self {
+            Self::Own | Self::Beside(_) => RestoreOutcome::Created,
+            Self::Over(..) => RestoreOutcome::Replaced,
+        }
     }
 }
 
@@ -79,19 +91,22 @@ impl Target {
         let Some(fd) = self.0.writable(parent) else {
             return self.dry_run_outcome(parent, entry, existing).map(Staged::Settled);
         };
+        let is_apart = entry.kind() == Kind::File && self.0.options.overwrite.keeps_existing();
         for _ in 0..MAX_ATTEMPTS {
-            match make(fd, name) {
-                Ok(new) => return Ok(Staged::New(new, StagedName { over: None })),
+            match if is_apart { Err(Errno::EXIST) } else { make(fd, name) } {
+                Ok(new) => return Ok(Staged::New(new, StagedName::Own)),
                 Err(Errno::EXIST) => {}
                 Err(error) => {
                     return Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, error));
                 }
             }
-            match self.decide(parent, fd, entry, existing)? {
+            let over = match self.decide(parent, fd, entry, existing)? {
                 Action::Settled(outcome) => return Ok(Staged::Settled(outcome)),
-                Action::Replace(old) => return self.stage_beside(fd, entry, old, make),
-                Action::Free => {}
-            }
+                Action::Replace(old) => Some(old),
+                Action::Free if is_apart => None,
+                Action::Free => continue,
+            };
+            return self.stage_beside(fd, entry, over, make);
         }
         Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, Errno::AGAIN))
     }
@@ -100,16 +115,20 @@ impl Target {
         &self,
         fd: BorrowedFd<'_>,
         entry: &Entry,
-        old: Box<Statx>,
+        over: Option<Box<Statx>>,
         mut make: impl FnMut(BorrowedFd<'_>, &[u8]) -> Result<T, Errno>,
     ) -> Result<Staged<T>, RestoreProblem> {
         loop {
             let name = self.temporary_name();
             match make(fd, &name) {
                 Ok(new) => {
-                    return Ok(Staged::New(new, StagedName { over: Some((name, old)) }));
+                    let staged = match over {
+                        Some(old) => StagedName::Over(name, old),
+                        None => StagedName::Beside(name),
+                    };
+                    return Ok(Staged::New(new, staged));
                 }
-                Err(Errno::EXIST) => {} // left by a crashed process with our id
+                Err(Errno::EXIST) => {} // somebody else's
                 Err(error) => {
                     return Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, error));
                 }
@@ -139,7 +158,7 @@ impl Target {
         }
         self.refuse_other_spelling(parent, fd, name, &entry.path)?;
         match self.0.options.overwrite {
-            Overwrite::Never => Ok(Action::Settled(RestoreOutcome::Kept)),
+            Overwrite::Never => self.never(stat, entry).map_err(problem),
             Overwrite::IfNewer => self.if_newer(stat, entry).map_err(problem),
             Overwrite::IfChanged if may_stay && self.settles(fd, name, &stat, entry) => {
                 Ok(Action::Settled(RestoreOutcome::Unchanged))
@@ -148,17 +167,36 @@ impl Target {
         }
     }
 
+    /// The existing one is kept. What an interrupted restore has written is written again: its content may not have
+    /// reached the disk.
+    fn never(&self, stat: Statx, entry: &Entry) -> Result<Action, RestoreCause> {
+        let is_written = system::kind(&stat) == Some(Kind::File)
+            && system::mtime(&stat) == entry.mtime
+            && stat.stx_size == entry.size;
+        match is_written {
+            true if self.is_uncertain(&stat, entry) => Ok(Action::Replace(Box::new(stat))),
+            false if self.is_maybe_partial(&stat, entry) => Err(self.in_doubt()),
+            _ => Ok(Action::Settled(RestoreOutcome::Kept)),
+        }
+    }
+
+    /// It stays as it is, and the next restore must not believe it either.
+    fn in_doubt(&self) -> RestoreCause {
+        self.0.has_left_doubt.store(true, Relaxed);
+        RestoreCause::MaybeIncomplete
+    }
+
     /// The newer one is kept. After an interrupted restore, times are not reliable: a file with the
     /// time of the snapshot is written again, and a newer one may be the work of a user, or
     /// incomplete.
     fn if_newer(&self, stat: Statx, entry: &Entry) -> Result<Action, RestoreCause> {
-        let is_uncertain = self.is_uncertain(&stat, entry);
-        match (system::mtime(&stat).cmp(&entry.mtime), is_uncertain) {
-            (Ordering::Greater, true) => Err(RestoreCause::MaybeIncomplete),
-            (Ordering::Greater, false) | (Ordering::Equal, false) => {
-                Ok(Action::Settled(RestoreOutcome::Kept))
+        match system::mtime(&stat).cmp(&entry.mtime) {
+            Ordering::Less => Ok(Action::Replace(Box::new(stat))),
+            Ordering::Equal if self.is_uncertain(&stat, entry) => {
+                Ok(Action::Replace(Box::new(stat)))
             }
-            (Ordering::Less, _) | (Ordering::Equal, true) => Ok(Action::Replace(Box::new(stat))),
+            Ordering::Greater if self.is_maybe_partial(&stat, entry) => Err(self.in_doubt()),
+            Ordering::Equal | Ordering::Greater => Ok(Action::Settled(RestoreOutcome::Kept)),
         }
     }
 
@@ -262,12 +300,16 @@ impl Target {
         entry: &Entry,
         staged: &StagedName,
     ) -> Result<(), RestoreProblem> {
-        let (Some((temporary, old)), Some(fd)) = (&staged.over, parent.fd()) else {
-            return Ok(());
+        let Some(fd) = parent.fd() else { return Ok(()) };
+        let renamed = match staged {
+            StagedName::Own => return Ok(()),
+            StagedName::Beside(temporary) => take_free_name(fd, temporary, entry.name()),
+            StagedName::Over(temporary, old) => {
+                self.clear_way(fd, entry, old)?;
+                rustix::fs::renameat(fd, &temporary[..], fd, entry.name())
+            }
         };
-        self.clear_way(fd, entry, old)?;
-        rustix::fs::renameat(fd, &temporary[..], fd, entry.name())
-            .map_err(|error| RestoreProblem::new(&entry.path, RestoreOperation::Replace, error))
+        renamed.map_err(|error| RestoreProblem::new(&entry.path, RestoreOperation::Replace, error))
     }
 
     /// `renameat` replaces everything but directories and locked objects.
@@ -310,6 +352,17 @@ impl Target {
             self.abandon(parent, entry, staged);
         }
         result
+    }
+}
+
+/// Renames to a name that nobody has. A file system that cannot refuse to replace is asked before.
+fn take_free_name(fd: BorrowedFd<'_>, temporary: &[u8], name: &[u8]) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(fd, temporary, fd, name, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match system::stat_at(fd, name) {
+            Err(Errno::NOENT) => rustix::fs::renameat(fd, temporary, fd, name),
+            found => Err(found.err().unwrap_or(Errno::EXIST)),
+        },
+        renamed => renamed,
     }
 }
 

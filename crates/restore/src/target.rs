@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// The directory into which a snapshot is restored. Cheap to clone; can be used from any thread.
@@ -44,7 +44,9 @@ pub(crate) struct Shared {
     pub(crate) unfinished: UnfinishedRestores,
     pub(crate) marker: Mutex<Option<RestoreMarker>>,
     degraded: Mutex<Degradations>,
-    temporaries: AtomicU64,
+    pub(crate) temporaries: AtomicU64,
+    /// A file stays that a restore before this one may have left incomplete.
+    pub(crate) has_left_doubt: AtomicBool,
     /// One open directory of each file system, for `sync`.
     systems: Mutex<FxHashMap<u64, DirHandle>>,
 }
@@ -102,6 +104,7 @@ impl Target {
             marker: Mutex::default(),
             degraded: Mutex::default(),
             temporaries: AtomicU64::new(0),
+            has_left_doubt: AtomicBool::new(false),
             systems: Mutex::default(),
         })))
     }
@@ -114,14 +117,26 @@ impl Target {
     /// Waits until everything restored is on the disks, if the options require it, and returns
     /// errors of write-back that no call has returned. After that, the restore counts as finished.
     pub fn sync(&self) -> Result<(), RestoreProblem> {
+        self.sync_as(None)
+    }
+
+    /// The same where the content of the directory `root` of a snapshot went into the target. If the target was missing,
+    /// it gets the attributes of that directory. One that was there keeps its own: who made it chose who may read it.
+    pub fn sync_as(&self, root: Option<&Entry>) -> Result<(), RestoreProblem> {
         if self.0.options.dry_run {
             return Ok(());
         }
+        let problem = |error| RestoreProblem::new(b"/", RestoreOperation::Write, error);
+        let root = root.filter(|_| self.has_made_root());
+        let is_dressed = root.map(|root| self.dress_root(root)).transpose().map_err(problem)?;
         if self.0.options.sync {
             self.sync_systems()?;
         }
         self.remove_marker();
-        Ok(())
+        match root {
+            Some(root) => self.finish_root(root, is_dressed == Some(true)).map_err(problem),
+            None => Ok(()),
+        }
     }
 
     fn sync_systems(&self) -> Result<(), RestoreProblem> {
@@ -151,11 +166,10 @@ impl Target {
         which(&mut self.0.degraded.lock()).push(degraded);
     }
 
-    /// A temporary name for an object that replaces an existing one. It remains only after a crash,
-    /// and is [`Target::extraneous`] then.
-    pub(crate) fn temporary_name(&self) -> Vec<u8> {
-        let number = self.0.temporaries.fetch_add(1, Ordering::Relaxed);
-        format!(".icecore-{}-{number}.part", std::process::id()).into_bytes()
+    /// Whether this restore, or an earlier one that did not finish, made the root of the target.
+    pub fn has_made_root(&self) -> bool {
+        let stat = self.0.root.fd().and_then(|fd| system::stat_open(fd).ok());
+        stat.is_some_and(|stat| self.0.is_ours(&stat)) || self.0.unfinished.has_made_root()
     }
 
     /// Remembers a directory of each file system, so that `sync` reaches it.

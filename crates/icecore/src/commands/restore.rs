@@ -30,7 +30,8 @@ const EXAMPLES: &str = "Examples:
   icecore restore latest:/srv/site --target ~/copy --no-owner
   icecore restore latest:/home/me --target /home/me --overwrite if-newer
 
-The content of a named directory is restored directly into the target. Files that already exist and are \
+The content of a named directory is restored directly into the target, which gets the attributes of that directory \
+if it does not exist. Files that already exist and are \
 equal are left alone, so an interrupted restore can be run again and continues. Exit code 3: some objects \
 could not be restored.
 

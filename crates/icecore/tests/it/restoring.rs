@@ -1,6 +1,11 @@
 //! What `restore` says, and how it ends.
 
-use crate::machine::{Machine, length};
+use crate::machine::{Machine, ended, length, random};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 /// Review finding U1: a dry run said "112 removed" and named nothing; there was no guard.
 #[test]
@@ -215,4 +220,100 @@ fn what_a_beginning_of_an_id_can_mean_is_named_and_a_filter_that_takes_nothing_t
     let said = machine.run(forget).ends(0);
     assert!(said.stderr.contains("no snapshot matches --node typo"), "{}", said.stderr);
     assert!(said.text().contains("no snapshot was chosen"), "{}", said.text());
+}
+
+/// Where two trees differ, by `diff`.
+fn difference(one: &Path, other: &Path) -> String {
+    ended(Command::new("diff").args(["-r", "--no-dereference"]).args([one, other])).text()
+}
+
+/// Seen: with `never`, parts of files were kept, the restore ended well, and temporary names stayed for ever.
+#[test]
+fn restores_that_are_killed_and_run_again_bring_everything_whatever_they_may_overwrite() {
+    let machine = Machine::new();
+    for number in 0..400u32 {
+        let bytes = random(1000 + number as usize * 40);
+        machine.write(&format!("d{}/{number}", number % 7), &bytes);
+    }
+    machine.write("huge", &random(24 << 20));
+    machine.write("theirs", b"as it was backed up");
+    machine.backup();
+    let stored = machine.stored("latest", "");
+    for mode in ["if-changed", "always", "never", "if-newer"] {
+        let (keeps, target) = (["never", "if-newer"].contains(&mode), machine.path(mode));
+        std::fs::create_dir(&target).unwrap();
+        if keeps {
+            std::fs::write(target.join("theirs"), "what they made of it").unwrap();
+        }
+        let words = ["restore", &stored, "--target", target.to_str().unwrap(), "--overwrite", mode];
+        let mut was_cut_short = 0;
+        for millis in [40, 80, 120, 160, 200, 240, 280] {
+            let quiet = |command: &mut Command| {
+                command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+            };
+            let mut restore = quiet(&mut machine.command(words));
+            std::thread::sleep(Duration::from_millis(millis));
+            was_cut_short += u32::from(restore.try_wait().unwrap().is_none());
+            let _ = restore.kill();
+            restore.wait().unwrap();
+        }
+        assert!(was_cut_short > 0, "{mode}: each was faster than its end");
+        machine.run(words).ends(0);
+        if keeps {
+            let theirs = std::fs::read_to_string(target.join("theirs")).unwrap();
+            assert_eq!(theirs, "what they made of it");
+            std::fs::copy(machine.source().join("theirs"), target.join("theirs")).unwrap();
+        }
+        assert_eq!(difference(&machine.source(), &target), "", "{mode}");
+    }
+}
+
+/// Seen: a home that was restored to its place belonged to root, and its user could not enter it.
+#[test]
+fn a_directory_that_is_restored_to_where_it_was_has_its_attributes() {
+    let machine = Machine::new();
+    let home = machine.source();
+    let set = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    std::os::unix::fs::chown(&home, Some(1234), Some(1235)).unwrap();
+    set(&home, 0o2750);
+    let flag = ["-n", "user.flag", "-v", "1"];
+    assert_eq!(ended(Command::new("setfattr").args(flag).arg(&home)).code, 0);
+    let before = SystemTime::UNIX_EPOCH + Duration::from_secs(1_500_000_000);
+    std::fs::File::open(&home).unwrap().set_modified(before).unwrap();
+    let look = |path: &Path| {
+        let seen = path.metadata().unwrap();
+        let flags = ended(Command::new("getfattr").args(["-d", "--absolute-names"]).arg(path));
+        let flags = flags.text().lines().skip(1).collect::<Vec<_>>().join("\n");
+        (seen.mode(), seen.uid(), seen.gid(), seen.mtime(), flags)
+    };
+    let was = look(&home);
+    machine.backup();
+    let (stored, moved) = (machine.stored("latest", ""), machine.path("moved"));
+    std::fs::rename(&home, &moved).unwrap();
+    let restore = |target: &Path, more: &[&str]| {
+        let words = ["restore", &stored, "--target", target.to_str().unwrap()];
+        machine.run([&words[..], more].concat())
+    };
+    for flags in [&["--verify"][..], &["--overwrite", "never"], &["--include", "hello.txt"]] {
+        restore(&home, flags).ends(0);
+        assert_eq!(look(&home), was, "{flags:?}");
+        std::fs::remove_dir_all(&home).unwrap();
+    }
+    // One that was killed had made it.
+    restore(&home, &[]).ends(0);
+    set(&home, 0o700);
+    let text = "An icecore restore into this folder is under way or was cut short. Files changed since 5\nThe restore made this folder.\n";
+    std::fs::write(home.join(".icecore-restore-1-5"), text).unwrap();
+    restore(&home, &[]).ends(0);
+    assert_eq!(look(&home), was);
+    assert_eq!(difference(&moved, &home), "");
+    // Whoever made the target chose who may read it.
+    let other = machine.path("other");
+    std::fs::create_dir(&other).unwrap();
+    set(&other, 0o700);
+    restore(&other, &[]).ends(0);
+    assert_eq!(look(&other).0 & 0o7777, 0o700);
+    assert_eq!((look(&other).1, look(&other).4.as_str()), (0, ""));
 }

@@ -17,6 +17,8 @@ pub(super) struct Selection {
     prefix: Vec<u8>,
     /// The target gets the content of a directory, and not just one object.
     pub(super) is_directory: bool,
+    /// That directory, if the snapshot has it; as the target is named.
+    pub(super) root: Option<Entry>,
     include: Option<Patterns>,
     exclude: Option<Patterns>,
     /// Literal paths; all if empty.
@@ -32,10 +34,11 @@ impl Selection {
         options: &RestoreOptions,
     ) -> Result<Self> {
         let subpath = subpath.to_vec();
-        let (prefix, is_directory) = match subpath.is_empty() {
-            true => (Vec::new(), true),
+        let (prefix, root) = match subpath.is_empty() {
+            true => (Vec::new(), None),
             false => prefix_of(pages, snapshot, &subpath)?,
         };
+        let is_directory = subpath.is_empty() || root.is_some();
         let include = Patterns::new(&options.include)?;
         let exclude = Patterns::new(&options.exclude)?;
         let paths = options.paths.clone();
@@ -45,7 +48,7 @@ impl Selection {
                 .ok_or_else(|| Error::PathNotFound(String::from_utf8_lossy(path).into_owned()))?;
         }
         let roots = Roots::new(&snapshot.body.paths);
-        Ok(Self { subpath, prefix, is_directory, include, exclude, paths, roots })
+        Ok(Self { subpath, prefix, is_directory, root, include, exclude, paths, roots })
     }
 
     /// Whether the snapshot has the complete content of the directory `path` of the target.
@@ -100,19 +103,19 @@ impl Selection {
     }
 }
 
-/// A directory loses its whole path, because its content goes into the target; anything else loses
-/// all but its name.
+/// A directory, which is returned as well, loses its whole path, because its content goes into the
+/// target; anything else loses all but its name.
 fn prefix_of(
     pages: &PageReader<'_>,
     snapshot: &Snapshot,
     subpath: &[u8],
-) -> Result<(Vec<u8>, bool)> {
+) -> Result<(Vec<u8>, Option<Entry>)> {
     let entry = find(pages, snapshot.head.root, snapshot.head.level, subpath)?;
     let entry =
         entry.ok_or_else(|| Error::PathNotFound(String::from_utf8_lossy(subpath).into_owned()))?;
     Ok(match entry.kind() {
-        Kind::Directory => ([subpath, b"/"].concat(), true),
-        _ => (subpath[..subpath.len() - entry.name().len()].to_vec(), false),
+        Kind::Directory => ([subpath, b"/"].concat(), Some(Entry { path: b"/".to_vec(), ..entry })),
+        _ => (subpath[..subpath.len() - entry.name().len()].to_vec(), None),
     })
 }
 

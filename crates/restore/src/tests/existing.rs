@@ -49,16 +49,112 @@ fn if_newer_keeps_what_is_as_young_as_the_snapshot_or_younger() {
 #[test]
 fn after_a_restore_that_was_cut_short_if_newer_believes_no_time() {
     let folder = TestFolder::new();
-    let unfinished = folder.target(Overwrite::IfNewer);
-    unfinished.write_marker().unwrap();
-    restore(&unfinished, &file("f", 0o640), b"\0\0\0");
-    fs::write(folder.at("g"), "half a fi").unwrap();
-    drop(unfinished);
+    cut_short(&folder, Overwrite::IfChanged);
     let resumed = folder.target(Overwrite::IfNewer);
     assert_eq!(try_file(&resumed, &file("f", 0o640), b"abc"), Ok(RestoreOutcome::Replaced));
     let told = try_file(&resumed, &file("g", 0o640), b"half a file").unwrap_err();
     assert_eq!(told.error, RestoreCause::MaybeIncomplete);
     assert_eq!(fs::read(folder.at("g")).unwrap(), b"half a fi", "it may be somebody's work");
+}
+
+/// Leaves what a restore has when it is killed: a marker, a file without its data, and a part of one.
+fn cut_short(folder: &TestFolder, overwrite: Overwrite) {
+    let unfinished = folder.target(overwrite);
+    unfinished.write_marker().unwrap();
+    restore(&unfinished, &file("f", 0o640), b"\0\0\0");
+    fs::write(folder.at("g"), "half a fi").unwrap();
+}
+
+fn names(folder: &TestFolder) -> Vec<String> {
+    let names = fs::read_dir(folder.root()).unwrap();
+    let mut names: Vec<_> =
+        names.map(|name| name.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Seen: it kept files of which a part was there, ended well, and removed the marker.
+#[test]
+fn after_a_restore_that_was_cut_short_never_keeps_no_part_of_a_file_in_silence() {
+    let folder = TestFolder::new();
+    cut_short(&folder, Overwrite::IfChanged);
+    for _ in 0..2 {
+        let resumed = folder.target(Overwrite::Never);
+        resumed.write_marker().unwrap();
+        assert_eq!(try_file(&resumed, &file("f", 0o640), b"abc"), Ok(RestoreOutcome::Replaced));
+        let told = try_file(&resumed, &file("g", 0o640), b"half a file").unwrap_err();
+        assert_eq!(told.error, RestoreCause::MaybeIncomplete);
+        assert_eq!(fs::read(folder.at("f")).unwrap(), b"abc");
+        assert_eq!(fs::read(folder.at("g")).unwrap(), b"half a fi");
+        resumed.sync().unwrap();
+        assert_eq!(names(&folder).len(), 3, "the marker stays: {:?}", names(&folder));
+    }
+    let always = folder.target(Overwrite::Always);
+    try_file(&always, &file("g", 0o640), b"half a file").unwrap();
+    always.sync().unwrap();
+    assert_eq!(names(&folder), ["f", "g"]);
+    let entry = file("g", 0o640);
+    assert_eq!(try_file(&folder.target(Overwrite::Never), &entry, b"x"), Ok(RestoreOutcome::Kept));
+}
+
+/// What such a restore has begun when it is killed has no name, so that what has one was there before.
+#[test]
+fn a_restore_that_keeps_files_names_them_when_they_are_complete() {
+    for overwrite in [Overwrite::Never, Overwrite::IfNewer] {
+        let folder = TestFolder::new();
+        let unfinished = folder.target(overwrite);
+        unfinished.write_marker().unwrap();
+        fs::create_dir(folder.at("d")).unwrap();
+        let entry = Entry { size: 11, ..file("d/g", 0o640) };
+        let parent = unfinished.parent_of(&entry.path).unwrap();
+        let crate::StartedFile::Open(begun) = unfinished.start_file(&parent, &entry).unwrap()
+        else {
+            panic!("it is new");
+        };
+        begun.write_at(0, b"half a fi").unwrap();
+        std::mem::forget(begun);
+        assert!(!folder.at("d/g").exists());
+        let left = || fs::read_dir(folder.at("d")).unwrap().count();
+        assert_eq!(left(), 1, "a temporary name");
+        let own = fs::read_dir(folder.at("d")).unwrap().next().unwrap().unwrap().file_name();
+        let own = own.into_string().unwrap();
+        for other in [format!("{own}x"), own.replace('-', "-0-"), ".icecore-1-0.part".to_owned()] {
+            fs::write(folder.at("d").join(other), "of somebody else").unwrap();
+        }
+        fs::write(folder.at("other"), "of a user, meanwhile").unwrap();
+
+        let beside = folder.target(overwrite);
+        beside.parent_of(&entry.path).unwrap();
+        assert_eq!(left(), 4, "it runs still");
+        drop(unfinished.0.marker.lock().take());
+        let resumed = folder.target(overwrite);
+        resumed.write_marker().unwrap();
+        let made = try_file(&resumed, &entry, b"half a file");
+        assert_eq!(made, Ok(RestoreOutcome::Created));
+        assert_eq!(left(), 4, "the temporary name is gone, those of others are not");
+        let other = try_file(&resumed, &file("other", 0o640), b"of the snapshot");
+        assert_eq!(other, Ok(RestoreOutcome::Kept));
+        resumed.sync().unwrap();
+        assert_eq!(names(&folder), ["d", "other"]);
+    }
+}
+
+/// The name that a new file takes at its end must be free still.
+#[test]
+fn what_somebody_makes_meanwhile_is_not_replaced_by_a_restore_that_keeps_files() {
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Never);
+    let entry = Entry { size: 3, ..file("f", 0o640) };
+    let parent = target.parent_of(&entry.path).unwrap();
+    let crate::StartedFile::Open(begun) = target.start_file(&parent, &entry).unwrap() else {
+        panic!("it is new");
+    };
+    begun.write_at(0, b"abc").unwrap();
+    fs::write(folder.at("f"), "of somebody else").unwrap();
+    let refused = begun.finish(&entry).unwrap_err();
+    assert_eq!(refused.error, RestoreCause::System(rustix::io::Errno::EXIST));
+    assert_eq!(fs::read(folder.at("f")).unwrap(), b"of somebody else");
+    assert_eq!(names(&folder), ["f"]);
 }
 
 #[test]
