@@ -317,3 +317,24 @@ fn a_directory_that_is_restored_to_where_it_was_has_its_attributes() {
     assert_eq!(look(&other).0 & 0o7777, 0o700);
     assert_eq!((look(&other).1, look(&other).4.as_str()), (0, ""));
 }
+
+/// Seen: what was in the way of a directory was told once for each object in it.
+#[test]
+fn what_is_in_the_way_of_a_directory_is_told_once_and_counted_for_each_object() {
+    let machine = Machine::new();
+    for number in 0..8 {
+        machine.write(&format!("folder/{number}"), b"of the snapshot");
+    }
+    machine.backup();
+    let target = machine.path("target");
+    std::fs::create_dir(&target).unwrap();
+    std::os::unix::fs::symlink("/nowhere", target.join("folder")).unwrap();
+    let stored = machine.stored("latest", "");
+    let to = ["restore", &stored, "--target", target.to_str().unwrap(), "--overwrite", "never"];
+    let refused = machine.run(to).ends(3);
+    let told = refused.stderr.lines().filter(|line| line.starts_with("folder:")).count();
+    assert!((1..3).contains(&told), "{}", refused.stderr);
+    let failed =
+        machine.run([&to[..], &["--json"]].concat()).ends(3).last()["report"]["failed"].as_u64();
+    assert!(failed >= Some(9), "{failed:?}");
+}

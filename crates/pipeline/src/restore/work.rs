@@ -55,7 +55,8 @@ pub(super) struct RestoreContext<'a> {
     /// Objects whose names are taken by directories that are not empty; restored once these are
     /// removed.
     pub(super) in_the_way: Mutex<FxHashSet<Vec<u8>>>,
-    /// Hashes of paths whose failure was reported, so that verification does not report it again.
+    /// Hashes of paths whose failure was reported, so that verification does not report it again,
+    /// and of what was told of them.
     pub(super) reported: Mutex<FxHashSet<u64>>,
     /// The error that ends the restore.
     pub(super) fatal: Mutex<Option<Error>>,
@@ -225,16 +226,21 @@ impl RestoreContext<'_> {
         })
     }
 
-    /// Reports an object that could not be restored.
+    /// Reports an object that could not be restored. What is in the way of all objects of a directory
+    /// is counted for each of them, and told once.
     pub(super) fn failed(&self, path: &[u8], text: &str) {
         self.is_incomplete.store(true, Ordering::Relaxed);
         Counters::add(&self.counters.failed, 1);
         let mut reported = self.reported.lock();
+        let mut is_told = false;
         if reported.len() < REMEMBERED_MAX {
             reported.insert(FxBuildHasher.hash_one(path));
+            is_told = !reported.insert(FxBuildHasher.hash_one((path, text)));
         }
         drop(reported);
-        self.monitor.problem(path, text);
+        if !is_told {
+            self.monitor.problem(path, text);
+        }
     }
 
     /// Whether the failure of `path` was reported.
