@@ -76,6 +76,15 @@ pub struct NewPool {
     pub accept: bool,
 }
 
+/// How a pool is removed.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemovePool {
+    /// Its disk is lost, with all domains on it. Their entries stay, until each was brought back or removed.
+    #[serde(default)]
+    pub lost: bool,
+}
+
 /// Moves a domain to another pool.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

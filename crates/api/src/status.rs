@@ -40,6 +40,9 @@ pub struct Status {
     /// servers that cannot use a pool (see their `pool_faults`).
     #[serde(default)]
     pub alarms: u64,
+    /// What keeps the server from using its own pools, of those that are not offline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pool_faults: Vec<String>,
     /// What its lock helper and the storages of its buckets keep; `None` without either, or before they answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_locks: Option<KeptLocks>,

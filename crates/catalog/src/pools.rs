@@ -54,6 +54,18 @@ impl Catalog {
         })
     }
 
+    /// Forgets a pool. Domains that lay in it keep its name.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn remove_pool(&self, by: By<'_>, name: &Name, is_lost: bool) -> Result<()> {
+        self.change(|change| {
+            change.execute("DELETE FROM pools WHERE name = $1", values![Word(name)])?;
+            let detail = if is_lost { "it is lost" } else { "" };
+            note(change, by, "pool.remove", name.as_str(), detail)
+        })
+    }
+
     /// Changes the state of a pool, which is `known` or in the catalog.
     ///
     /// # Errors
@@ -91,7 +103,9 @@ mod tests {
             catalog.pools().unwrap(),
             [drained, Pool { state: PoolState::ReadOnly, ..first }]
         );
-        assert_eq!(catalog.audit_verify().unwrap().total, 4);
+        catalog.remove_pool(BY, &new.name, true).unwrap();
+        assert_eq!(catalog.pools().unwrap().len(), 1);
+        assert_eq!(catalog.audit_verify().unwrap().total, 5);
     }
 
     on_both![a_pool_is_read_back_with_its_state,];

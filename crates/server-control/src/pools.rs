@@ -91,7 +91,7 @@ pub(crate) fn place_of(
 ) -> Result<DomainFolder> {
     let (pools, name) = (known(catalog, folder)?, domain.pool.clone().unwrap_or_else(main));
     let pool = pools.iter().find(|pool| pool.name == name);
-    let pool = pool.ok_or_else(|| missing("pool", &name))?;
+    let pool = pool.ok_or_else(|| removed(domain, &name))?;
     if pool.state == PoolState::Offline {
         let message = format!("the pool '{name}' of the domain '{}' is offline", domain.name);
         return Err(refused(message, &online(&name)));
@@ -109,6 +109,15 @@ pub(crate) fn place_of(
     let is_read_only = pool.state == PoolState::ReadOnly;
     let why = || Refusal::new(format!("the pool '{name}' is read-only"), online(&name));
     Ok(DomainFolder { folder: own, read_only: is_read_only.then(why) })
+}
+
+fn removed(domain: &Domain, pool: &Name) -> Error {
+    let domain = &domain.name;
+    let message = format!("the pool '{pool}', in which the domain '{domain}' lay, was removed");
+    let hint = format!(
+        "Make a pool of this name, and bring the domain back there from its copy: icecore server pool add {pool} DIR. If it is gone for good: icecore server remove-domain {domain}"
+    );
+    refused(message, &hint)
 }
 
 /// Whether somebody may look into a pool: not if it is offline, and not if its file system hangs.
@@ -177,6 +186,9 @@ fn agrees<'a>(
 fn online(pool: &Name) -> String {
     format!("To use it again, on the server: icecore server pool state {pool} online")
 }
+
+/// The most domains that a message names.
+const NAMED_MAX: usize = 5;
 
 impl Pools {
     /// Those of this server.
@@ -319,6 +331,79 @@ impl Pools {
         let pool = pool.ok_or_else(|| missing("pool", name))?;
         self.catalog.set_pool_state(by(who), pool, state)?;
         self.one(name)
+    }
+
+    /// Forgets a further pool in which no domains lie, or one that is lost.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when it has domains, or is there although it `is_lost`; [`Error::Usage`] for the first one;
+    /// [`Error::Catalog`], also when there is no such pool.
+    pub(crate) fn remove(
+        &self,
+        who: &str,
+        name: &Name,
+        is_lost: bool,
+    ) -> Result<api::pools::Pools> {
+        if name.as_str() == MAIN {
+            return Err(Error::Unfit {
+                message: "the first pool cannot be removed".to_owned(),
+                hint: format!(
+                    "For no new domains there: icecore server pool state {MAIN} draining. If its disk is lost, mount another one there, stop the server, and: icecore pool accept DATA"
+                ),
+            });
+        }
+        let pools = known(&self.catalog, &self.folder)?;
+        let pool = pools.iter().find(|pool| pool.name == *name);
+        let pool = pool.ok_or_else(|| missing("pool", name))?;
+        let domains = self.shown_domains(name)?;
+        if let Some(domain) = domains.first().filter(|_| !is_lost) {
+            let message = format!(
+                "the pool '{name}' has domains: {}",
+                domains.iter().map(Name::as_str).take(NAMED_MAX).collect::<Vec<_>>().join(", ")
+            );
+            let hint = format!(
+                "Move them away: icecore server pool move {domain} POOL. If its disk is lost for ever: icecore server pool remove {name} --lost"
+            );
+            return Err(refused(message, &hint));
+        }
+        if self.folder.further_pools()?.contains(name) {
+            let unfit = |error: server_contract::Error| {
+                let hint = if is_lost {
+                    "Domains leave a pool that is there by: icecore server pool move DOMAIN POOL"
+                        .to_owned()
+                } else {
+                    format!(
+                        "See: icecore server pool list. If its disk is lost for ever: icecore server pool remove {name} --lost"
+                    )
+                };
+                refused(error.to_string(), &hint)
+            };
+            self.folder.remove_pool(name, is_lost).map_err(unfit)?;
+        }
+        self.catalog.remove_pool(by(who), &pool.name, is_lost)?;
+        self.all()
+    }
+
+    /// The domains that the catalog has in a pool.
+    fn shown_domains(&self, pool: &Name) -> Result<Vec<Name>> {
+        let domains = self.catalog.domains()?.into_iter();
+        let lies_there =
+            |domain: &Domain| domain.storage.is_none() && domain.pool.as_ref() == Some(pool);
+        Ok(domains.filter(lies_there).map(|domain| domain.name).collect())
+    }
+
+    /// What keeps pools of this server from being used; nothing of those that are offline.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn faults(&self) -> Result<Vec<String>> {
+        let pools = known(&self.catalog, &self.folder)?.into_iter();
+        let used = pools.filter(|pool| pool.state != PoolState::Offline);
+        let fault = |pool: Pool| {
+            let error = self.folder.verify_pool(of_folder(&pool.name)).err()?;
+            Some(format!("{}: {error}", pool.name))
+        };
+        Ok(used.filter_map(fault).collect())
     }
 
     fn one(&self, name: &Name) -> Result<api::pools::Pool> {

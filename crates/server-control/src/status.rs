@@ -3,6 +3,7 @@
 use crate::certificate_issuer::CertificateIssuer;
 use crate::jobs::Jobs;
 use crate::open::Parts;
+use crate::pools::Pools;
 use crate::server_identity::ServerIdentity;
 use crate::storage_servers::StorageServerTable;
 use crate::{Result, now_secs};
@@ -24,6 +25,7 @@ pub(crate) struct ServerStatus {
     identity: Arc<ServerIdentity>,
     jobs: Arc<Jobs>,
     storage_servers: Arc<StorageServerTable>,
+    pools: Pools,
     started: i64,
     kept_locks: Mutex<Option<KeptLocks>>,
 }
@@ -38,6 +40,7 @@ impl ServerStatus {
             identity: parts.identity.clone(),
             jobs: parts.jobs.clone(),
             storage_servers: parts.table.clone(),
+            pools: Pools::of(parts),
             started: now_secs(),
             kept_locks: Mutex::default(),
         }
@@ -71,6 +74,7 @@ impl ServerStatus {
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
+            pool_faults: self.pools.faults()?,
             kept_locks: self.kept_locks.lock().clone(),
             storage_kept_locks: self.storage_servers.all_kept_locks(),
         })

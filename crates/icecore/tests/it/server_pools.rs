@@ -251,3 +251,60 @@ fn a_pool_that_hangs_stops_its_own_domains_and_no_others() {
     }
     restores(&site, "web");
 }
+
+/// Seen: a pool whose disk was lost could not be replaced, and its domains never came back, nor could they be removed.
+#[test]
+fn a_pool_whose_disk_is_lost_is_replaced_and_its_domains_come_back_from_their_copies() {
+    let site = Site::new();
+    let disk = add(&site, "fast");
+    for node in ["web", "gone"] {
+        site.enroll_in(node, &["--pool", "fast"]);
+        backup(&site, node).ends(0);
+    }
+    let second = site.folder("second");
+    site.here(&["copy", "--repo", disk.join("domains/web").to_str().unwrap(), "--to", &second])
+        .ends(0);
+    let refused = |words: &[&str], advice: &str| {
+        let ran = site.govern(&[&["pool"], words].concat());
+        assert!(ran.code != 0 && ran.stderr.contains(advice), "{words:?}: {ran:?}");
+    };
+    refused(&["remove", "fast", "--lost"], "it is there, so it is not lost");
+    refused(&["remove", "fast"], "icecore server pool move gone POOL");
+    refused(&["remove", "main", "--lost"], "icecore pool accept");
+    refused(&["remove", "nope"], "nope");
+
+    fs::remove_dir_all(&disk).unwrap();
+    fs::create_dir(&disk).unwrap();
+    let place = disk.to_str().unwrap();
+    site.wait_for("the alarm", |site| {
+        let status = site.govern(&["status"]).ends(0).text();
+        status.contains("ALARM        the pool fast: ")
+    });
+    refused(&["add", "fast", place], "icecore server pool remove fast --lost");
+    refused(&["remove", "fast"], "icecore server pool remove fast --lost");
+    let left = site.govern(&["pool", "remove", "fast", "--lost"]).ends(0);
+    assert!(!left.text().contains("fast"), "{}", left.text());
+    let status = site.govern(&["status", "--json"]).ends(0).last();
+    assert!(status["pool_faults"].is_null(), "{status}");
+    let told = backup(&site, "web");
+    assert!(told.code != 0 && told.stderr.contains("the pool 'fast'"), "{told:?}");
+
+    site.govern(&["pool", "add", "fast", place]).ends(0);
+    let told = site.govern(&["check", "web"]);
+    assert!(told.code != 0 && told.stderr.contains("lies in none"), "{told:?}");
+    let back = disk.join("domains/web");
+    site.here(&["copy", "--repo", &second, "--to", back.to_str().unwrap()]).ends(0);
+    restores(&site, "web");
+    backup(&site, "web").ends(0);
+    site.node("web", &["check", "--read-data"]).ends(0);
+    let listed = site.node("web", &["snapshots", "--json"]).ends(0).lines();
+    assert_eq!(listed.iter().filter(|line| line["message_type"] == "snapshot").count(), 2);
+    // The other one had no copy.
+    site.govern(&["revoke", "gone"]).ends(0);
+    site.govern(&["remove", "gone"]).ends(0);
+    site.govern(&["remove-domain", "gone"]).ends(0);
+    // One that has no domains goes, and its directory stays.
+    let empty = add(&site, "empty");
+    site.govern(&["pool", "remove", "empty"]).ends(0);
+    assert!(empty.join("superblock").exists() && !site.machine.path("data/pools/empty").exists());
+}

@@ -332,7 +332,12 @@ fn may_take(
         (None, None) => Ok(()),
         // Killed, or the disk was full, before the superblock was there.
         (None, Some(_)) if is_half_made => Ok(()),
-        (None, Some(_)) => Err(format!("it is not the pool '{name}'")),
+        (None, Some(_)) => {
+            let remove = command.replace(" add", " remove");
+            Err(format!(
+                "it is not the pool '{name}'; if that one is lost for ever, forget it first: {remove} {name} --lost"
+            ))
+        }
     }
 }
 

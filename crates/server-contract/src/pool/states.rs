@@ -1,5 +1,5 @@
-//! What the pools of a storage server are used for, and how a further one is given up. The control server has the
-//! states of its own pools in its catalog.
+//! What the pools of a storage server are used for, and how a further one is given up, also of a control server. That
+//! has the states of its own pools in its catalog.
 //!
 //! ```text
 //! pool-states/NAME    the state of a pool, a word; without this file it is online
@@ -57,16 +57,26 @@ pub(crate) fn remove(data: &Path, name: &Name, is_lost: bool) -> Result<()> {
     }
     // What makes it a pool goes first: who is killed behind that leaves a link that nobody follows.
     gone(&data.join(MEMORIES).join(name.as_str()))?;
-    gone(&data.join(LINKS).join(name.as_str()))?;
+    let link = data.join(LINKS).join(name.as_str());
+    match link.is_symlink() {
+        true => gone(&link)?,
+        // Of a bucket: only what was noted and read of it.
+        false if link.is_dir() => fs::remove_dir_all(&link).map_err(Error::file(&link))?,
+        false => {}
+    }
     gone(&path(data, Some(name)))
 }
 
 fn has_no_domains(place: &PoolPaths) -> Result<()> {
     let domains = place.domains();
     let mut entries = fs::read_dir(&domains).map_err(Error::file(&domains))?;
+    let is_empty = match place.bucket()? {
+        Some(bucket) => super::bucket::domains(&bucket)?.is_empty(),
+        None => true,
+    };
     match entries.next() {
-        None => Ok(()),
-        Some(_) => Err(Error::Pool {
+        None if is_empty => Ok(()),
+        _ => Err(Error::Pool {
             path: place.shown(),
             why: "it has domains".to_owned(),
             data: place.data.clone(),

@@ -46,7 +46,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         storage_servers::enroll, storage_servers::renew, storage_servers::admit, storage_servers::access,
         storage_servers::forget, storage_servers::labels, storage_servers::heartbeat,
         upkeep::status, upkeep::start, upkeep::move_domain, quotas::quotas,
-        pools::pools, pools::add, pools::set_state,
+        pools::pools, pools::add, pools::set_state, pools::remove,
         server::status, server::audit
     ),
     modifiers(&Security)

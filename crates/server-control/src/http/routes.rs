@@ -102,6 +102,7 @@ fn jobs_and_sites() -> Router<Server> {
         .route("/upkeep/{upkeep}/start", post(upkeep::start))
         .route("/pools", get(pools::pools).post(pools::add))
         .route("/pools/{pool}/state", post(pools::set_state))
+        .route("/pools/{pool}/remove", post(pools::remove))
         .route("/quotas", get(quotas::quotas))
         .route("/restores", post(commands::restore))
         .route("/backups", post(commands::backup))

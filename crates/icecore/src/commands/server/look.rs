@@ -46,6 +46,8 @@ impl Status {
                 "ALARM        {machines}: icecore server nodes, and icecore server storage-servers"
             ));
         }
+        let fault = |why: &String| format!("ALARM        the pool {why}: icecore server pool list");
+        lines.extend(status.pool_faults.iter().map(fault));
         let own = status.kept_locks.as_ref().map(|locks| self::kept(locks, ""));
         lines.extend(own.into_iter().flatten());
         for StorageKeptLocks { storage, kept: locks } in &status.storage_kept_locks {

@@ -8,7 +8,7 @@ use crate::table::{Table, flexible, left, right};
 use crate::terminal::Paint;
 use crate::{escape, units};
 use api::Name;
-use api::pools::{MoveDomain, NewPool, Pool, PoolState, Pools, SetPoolState};
+use api::pools::{MoveDomain, NewPool, Pool, PoolState, Pools, RemovePool, SetPoolState};
 use api::upkeep::StartedUpkeepJob;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -41,6 +41,7 @@ enum Action {
     },
     State(SetState),
     Move(Move),
+    Remove(Remove),
 }
 
 /// Make a directory of the server, or a part of a bucket, a pool; or say where a pool is now, which is known by its
@@ -99,6 +100,23 @@ struct Move {
     limit: Option<u64>,
 }
 
+/// Forget a further pool in which no domains lie, or one that is lost.
+///
+/// What lies in its directory stays there. Domains that lay in a pool that is lost stay in the list of domains, until
+/// each was brought back from its copy to a new pool of the same name, or removed.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  icecore server pool remove fast\n  icecore server pool remove fast --lost\n\nAfter a lost disk: icecore server pool add fast /mnt/new, then for each domain: icecore copy --repo COPY --to /mnt/new/domains/DOMAIN"
+)]
+struct Remove {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    name: Name,
+    /// Its disk is lost, with all domains on it.
+    #[arg(long)]
+    lost: bool,
+}
+
 /// What a pool is used for.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum StateArg {
@@ -125,6 +143,7 @@ impl PoolArgs {
             Action::Show { name } => show(name, reach, context),
             Action::State(state) => state.run(reach, context),
             Action::Move(wanted) => wanted.run(reach, context),
+            Action::Remove(remove) => remove.run(reach, context),
         }
     }
 }
@@ -141,6 +160,14 @@ impl SetState {
     fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let (path, state) = (format!("/pools/{}/state", self.name), self.state.of_api());
         shown(&reach.post(&path, &SetPoolState { state })?, context)
+    }
+}
+
+impl Remove {
+    fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
+        let path = format!("/pools/{}/remove", self.name);
+        let left = reach.post(&path, &RemovePool { lost: self.lost })?;
+        listed(left, context)
     }
 }
 
@@ -187,7 +214,10 @@ fn show(name: &Name, reach: &Reach, context: &Context) -> Result<Code> {
 }
 
 fn list(reach: &Reach, context: &Context) -> Result<Code> {
-    let Pools { pools } = reach.get("/pools")?;
+    listed(reach.get("/pools")?, context)
+}
+
+fn listed(Pools { pools }: Pools, context: &Context) -> Result<Code> {
     pools.iter().try_for_each(|pool| context.out.record("pool", pool))?;
     table(&pools).print(&context.out)?;
     context.out.summary(Code::Complete, &Count { pools: pools.len() })

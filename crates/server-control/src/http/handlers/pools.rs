@@ -4,7 +4,7 @@ use crate::http::answer::{Answer, At, Body, work};
 use crate::http::topics::Topic;
 use crate::http::who::Admin;
 use crate::pools;
-use api::pools::{NewPool, Pool, Pools, SetPoolState};
+use api::pools::{NewPool, Pool, Pools, RemovePool, SetPoolState};
 use api::{Failure, Name};
 use axum::extract::State;
 
@@ -39,4 +39,18 @@ pub(crate) async fn set_state(
     Body(SetPoolState { state }): Body<SetPoolState>,
 ) -> Answer<Pool> {
     work(pools, move |pools| pools.set_state(Admin::WHO, &pool, state)).await
+}
+
+/// Forgets a further pool in which no domains lie, or one that is lost. What lies in its directory stays there.
+#[utoipa::path(post, path = "/api/v1/pools/{pool}/remove", tag = "pools",
+    params(("pool" = Name, Path, description = "The pool.")), request_body = RemovePool,
+    security(("admin" = [])),
+    responses((status = 200, body = Pools), (status = "4XX", body = Failure)))]
+pub(crate) async fn remove(
+    State(pools): Topic<pools::Pools>,
+    _: Admin,
+    At(pool): At<Name>,
+    Body(RemovePool { lost }): Body<RemovePool>,
+) -> Answer<Pools> {
+    work(pools, move |pools| pools.remove(Admin::WHO, &pool, lost)).await
 }
