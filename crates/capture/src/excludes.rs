@@ -146,7 +146,7 @@ impl ExcludesBuilder {
     /// Finishes the patterns.
     ///
     /// # Errors
-    /// When they cannot be used together.
+    /// When one is too large to be used.
     pub fn build(self) -> Result<Excludes, PatternError> {
         let Self { builder, foreign, typed_from, exact } = self;
         Ok(Excludes { rules: builder.build()?, foreign: foreign.build()?, typed_from, exact })
@@ -216,6 +216,35 @@ mod tests {
             assert_eq!(anchored(typed, Path::new("/home/me [x]")), meant, "{typed}");
         }
         assert_eq!(anchored("../../../x", Path::new("/a")), "/x");
+    }
+
+    /// Seen: 20,000 patterns with two stars were "error building NFA".
+    #[test]
+    fn as_many_patterns_as_somebody_has_are_used_and_the_last_one_wins() {
+        let mut builder = Excludes::builder();
+        let names: Vec<_> = (0..20_000).map(|number| format!("*foo{number}.*")).collect();
+        for name in &names {
+            builder.pattern(name).unwrap();
+        }
+        builder.pattern("!*foo7.keep").unwrap();
+        builder.pattern_ignore_case("*BAR*").unwrap();
+        builder.pattern("*foo7.keep.not").unwrap();
+        let excludes = builder.build().unwrap();
+        let is_excluded = |path: &str| excludes.rules.decide(path.as_bytes(), false);
+        let verdict = |path: &str| is_excluded(path).map(|(verdict, _)| verdict);
+        use gitignore::PatternVerdict::{Exclude, Include};
+        for (path, wanted) in [
+            ("a/xfoo0.txt", Some(Exclude)),
+            ("xfoo19999.c", Some(Exclude)),
+            ("xfoo20000.c", None),
+            ("xfoo7.keep", Some(Include)),
+            ("xfoo7.keep.not", Some(Exclude)),
+            ("a bar", Some(Exclude)),
+            ("XFOO7.C", None),
+        ] {
+            assert_eq!(verdict(path), wanted, "{path}");
+        }
+        assert_eq!(is_excluded("xfoo19999.c").unwrap().1.pattern, "*foo19999.*");
     }
 
     #[test]

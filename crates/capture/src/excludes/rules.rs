@@ -5,6 +5,7 @@ use super::hits::PatternHits;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,9 +32,14 @@ pub enum PatternError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The patterns are valid, but cannot be combined (too many, too large).
-    #[error("the patterns cannot be used together: {0}")]
-    Together(String),
+    /// The pattern is valid, and too large to be used.
+    #[error("the pattern '{}'{} cannot be used: {reason}", .rule.pattern, place(.rule))]
+    TooLarge {
+        /// The pattern.
+        rule: Rule,
+        /// Why.
+        reason: String,
+    },
     /// The file cannot be read.
     #[error("cannot read the patterns in {}: {error}", .file.display())]
     Unreadable {
@@ -53,7 +59,8 @@ fn place(rule: &Rule) -> String {
 /// Patterns that apply below one directory.
 #[derive(Debug, Default)]
 pub(super) struct RuleSet {
-    matcher: Option<Gitignore>,
+    /// One, if all patterns fit into it; else several, each with those behind the one before.
+    matchers: Vec<Gitignore>,
     rules: Vec<Rule>,
     hits: PatternHits,
 }
@@ -87,11 +94,11 @@ impl RuleSet {
         is_directory: bool,
     ) -> Option<(PatternVerdict, &Rule)> {
         let path = Path::new(OsStr::from_bytes(path));
-        match self.matcher.as_ref()?.matched(path, is_directory) {
+        self.matchers.iter().rev().find_map(|matcher| match matcher.matched(path, is_directory) {
             Match::None => None,
             Match::Ignore(glob) => Some((PatternVerdict::Exclude, self.rule_of(glob)?)),
             Match::Whitelist(glob) => Some((PatternVerdict::Include, self.rule_of(glob)?)),
-        }
+        })
     }
 
     fn rule_of(&self, glob: &ignore::gitignore::Glob) -> Option<&Rule> {
@@ -107,13 +114,18 @@ impl RuleSet {
 pub(super) struct RuleSetBuilder {
     builder: GitignoreBuilder,
     rules: Vec<Rule>,
+    /// Whether the case of letters does not matter to each of them.
+    any_case: Vec<bool>,
+    is_any_case: bool,
 }
 
 impl Default for RuleSetBuilder {
     fn default() -> Self {
         // With root "." nothing is stripped from paths, which come relative to the base.
         // (A real root is stripped by bytes: "/home/u" would be cut off "/home/user".)
-        RuleSetBuilder { builder: GitignoreBuilder::new("."), rules: Vec::new() }
+        let (rules, any_case) = Default::default();
+        let builder = GitignoreBuilder::new(".");
+        RuleSetBuilder { builder, rules, any_case, is_any_case: false }
     }
 }
 
@@ -125,8 +137,7 @@ impl RuleSetBuilder {
 
     /// Whether the case of letters matters to the patterns that are added from now on.
     pub(super) fn ignore_case(&mut self, any_case: bool) {
-        // It only sets a flag: the error is there for what is not implemented any more.
-        let _ = self.builder.case_insensitive(any_case);
+        self.is_any_case = any_case;
     }
 
     pub(super) fn add(
@@ -136,15 +147,15 @@ impl RuleSetBuilder {
         pattern: &str,
     ) -> Result<(), PatternError> {
         let rule = Rule { pattern: pattern.into(), file, line };
-        let number = PathBuf::from(self.rules.len().to_string());
         if has_open_class(pattern) {
             let reason = "a '[' has no ']'; for a literal bracket write '\\['".to_owned();
             return Err(PatternError::Invalid { rule, reason });
         }
-        if let Err(error) = self.builder.add_line(Some(number), pattern) {
+        if let Err(error) = add_to(&mut self.builder, self.rules.len(), &rule, self.is_any_case) {
             return Err(PatternError::Invalid { rule, reason: error.to_string() });
         }
         self.rules.push(rule);
+        self.any_case.push(self.is_any_case);
         Ok(())
     }
 
@@ -168,11 +179,51 @@ impl RuleSetBuilder {
         if self.rules.is_empty() {
             return Ok(RuleSet::default());
         }
-        let matcher =
-            self.builder.build().map_err(|error| PatternError::Together(error.to_string()))?;
+        let matchers = match self.builder.build() {
+            Ok(matcher) => vec![matcher],
+            Err(_) => self.in_parts()?,
+        };
         let hits = PatternHits::of(self.rules.len());
-        Ok(RuleSet { matcher: Some(matcher), rules: self.rules, hits })
+        Ok(RuleSet { matchers, rules: self.rules, hits })
     }
+
+    /// Several matchers, where all patterns are too large for one: halves of them, halves of those, and so on.
+    fn in_parts(&self) -> Result<Vec<Gitignore>, PatternError> {
+        let (mut matchers, mut parts) = (Vec::new(), vec![0..self.rules.len()]);
+        while let Some(part) = parts.pop() {
+            match self.part(part.clone()) {
+                Ok(matcher) => matchers.push(matcher),
+                Err(_) if part.len() > 1 => {
+                    let middle = part.start + part.len() / 2;
+                    parts.extend([middle..part.end, part.start..middle]);
+                }
+                Err(error) => {
+                    let rule = self.rules[part.start].clone();
+                    return Err(PatternError::TooLarge { rule, reason: error.to_string() });
+                }
+            }
+        }
+        Ok(matchers)
+    }
+
+    fn part(&self, numbers: Range<usize>) -> Result<Gitignore, ignore::Error> {
+        let mut builder = GitignoreBuilder::new(".");
+        for number in numbers {
+            add_to(&mut builder, number, &self.rules[number], self.any_case[number])?;
+        }
+        builder.build()
+    }
+}
+
+fn add_to(
+    builder: &mut GitignoreBuilder,
+    number: usize,
+    rule: &Rule,
+    any_case: bool,
+) -> Result<(), ignore::Error> {
+    // It only sets a flag: the error is there for what is not implemented any more.
+    let _ = builder.case_insensitive(any_case);
+    builder.add_line(Some(PathBuf::from(number.to_string())), &rule.pattern).map(drop)
 }
 
 /// Rejects a pattern that can match nothing.
