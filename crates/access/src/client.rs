@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
-use rustls::{CertificateError, ClientConfig};
+use rustls::{AlertDescription, CertificateError, ClientConfig};
 use rustls_pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -243,7 +243,7 @@ impl Client {
 
 /// What an error of a TLS connection means.
 fn of_tls(server: &str, error: &io::Error) -> Error {
-    use rustls::Error::InvalidCertificate;
+    use rustls::Error::{AlertReceived, InvalidCertificate};
     let server = server.to_owned();
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     if let Some(said) = inner.and_then(pki::client::wrong_clock) {
@@ -256,6 +256,7 @@ fn of_tls(server: &str, error: &io::Error) -> Error {
         Some(InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => Error::OtherName { server },
+        Some(AlertReceived(AlertDescription::CertificateExpired)) => Error::Expired { server },
         _ => Error::Connection { server, why: error.to_string() },
     }
 }

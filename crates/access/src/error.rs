@@ -54,6 +54,12 @@ pub enum Error {
         /// What that says about the clock of this machine.
         said: String,
     },
+    /// The server does not take the certificate of this machine any more, and gives it no other one.
+    #[error("the certificate of this machine has expired, says {server}")]
+    Expired {
+        /// Host and port.
+        server: String,
+    },
     /// TLS failed, or the connection broke.
     #[error("the connection to {server} failed: {why}")]
     Connection {
@@ -146,6 +152,7 @@ impl Error {
             }
             Self::Stranger { .. } => "Either this is another server, or somebody intercepts the connection. Do not continue; compare the fingerprint: icecore server status".into(),
             Self::Clock { .. } => "Check the clocks of both machines (timedatectl), set the wrong one, and try again.".into(),
+            Self::Expired { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll --replace URL TOKEN. For a storage server: icecore server token NAME --storage, and icecore storage enroll --replace URL TOKEN".into(),
             Self::OtherName { .. } => "Use a name that the server knows, or start it with --name HOST.".into(),
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
             Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),

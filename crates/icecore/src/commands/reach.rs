@@ -92,7 +92,7 @@ impl From<Error> for Failure {
             Error::Unreachable { .. } | Error::TimedOut { .. } | Error::Connection { .. } => {
                 Self::new(Code::Unreachable, message)
             }
-            Error::Stranger { .. } | Error::OtherName { .. } => {
+            Error::Stranger { .. } | Error::OtherName { .. } | Error::Expired { .. } => {
                 Self::new(Code::NotAllowed, message)
             }
             Error::Server(reported) => {

@@ -14,8 +14,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(3600);
 /// reached: the last one is good for a while.
 pub(super) fn renew(folder: &Path, out: &Out) {
     let now_secs = Environment::default().now_secs();
-    if let Err(error) = blocking::wait(access::renew::renew_if_due(folder, now_secs)) {
-        out.note(&format!("cannot renew the certificate of this machine: {error}"));
+    match blocking::wait(access::renew::renew_if_due(folder, now_secs)) {
+        // Who goes on is told that by the server, with what to do.
+        Ok(_) | Err(access::Error::Expired { .. }) => {}
+        Err(error) => out.note(&format!("cannot renew the certificate of this machine: {error}")),
     }
 }
 

@@ -62,3 +62,22 @@ fn an_agent_that_cannot_renew_stays_connected_and_asks_now_and_then() {
     assert!((1..=2).contains(&failed), "it was tried {failed} times");
     assert_eq!(site.govern(&["nodes", "--json"]).ends(0).lines()[0]["connected"], true);
 }
+
+/// Seen: `agent renew` said that the server cannot be reached, and a backup five times that it cannot renew.
+#[test]
+fn a_certificate_that_has_expired_is_told_as_such_with_the_way_to_another_one() {
+    let site = Site::new();
+    site.enroll_in("web", &[]);
+    let (data, folder) = (site.machine.path("data"), site.machine.path("web"));
+    ends_in(&data, &folder, "web", -DAY_SECS);
+    let source = site.folder("source");
+    for words in [&["agent", "renew"][..], &["snapshots"], &["backup", &source]] {
+        let refused = site.node("web", words).ends(13);
+        assert!(refused.stderr.contains("has expired"), "{words:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains("icecore agent enroll --replace"), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("cannot renew"), "{}", refused.stderr);
+    }
+    let [url, token] = site.token(&["web"]);
+    site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
+    site.node("web", &["backup", &source]).ends(0);
+}

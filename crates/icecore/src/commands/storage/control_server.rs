@@ -38,6 +38,11 @@ fn trouble(error: Error) -> ControlServerError {
                 hint: reported.hint.unwrap_or_default(),
             }
         }
+        // Its sessions go on: the clock of the server may be wrong.
+        Error::Expired { .. } => {
+            let next = error.hint().unwrap_or_default();
+            ControlServerError::Unreachable(format!("{error}. {next}"))
+        }
         other => ControlServerError::Unreachable(other.to_string()),
     }
 }

@@ -130,5 +130,5 @@ fn now_secs() -> i64 {
 
 /// It is good for days still, and the next look tries again.
 fn not_renewed(error: &access::Error) {
-    tracing::error!(%error, "cannot renew the certificate");
+    tracing::error!(%error, next = error.hint(), "cannot renew the certificate");
 }
