@@ -14,8 +14,9 @@ use crate::system::{self, READ};
 use crate::target::Target;
 use format::entry::{Entry, Kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Statx};
 use rustix::io::Errno;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
 /// The prefix of the names of markers; behind it is the number of the restore.
@@ -97,6 +98,11 @@ impl UnfinishedRestores {
         })
     }
 
+    /// Whether one of them runs still.
+    fn is_any_running(&self) -> bool {
+        self.ended.len() < self.found.len()
+    }
+
     /// Whether one of them made the root of the target.
     pub(crate) fn has_made_root(&self) -> bool {
         self.has_made_root
@@ -153,13 +159,20 @@ impl Target {
         self.remove_left(root);
         let name = [PREFIX, self.own_number().as_bytes()].concat();
         let problem = |error: Errno| RestoreProblem::new(&name, RestoreOperation::Create, error);
-        let file = create(root, &name).map_err(problem)?;
-        if let Err(error) = self.fill(root, file.as_fd()) {
-            let _ = rustix::fs::unlinkat(root, &name[..], AtFlags::empty());
-            return Err(problem(error));
+        let file = match self.make_unnamed(root, &name) {
+            Ok(file) => file,
+            Err(_) => self.make_named(root, &name).map_err(problem)?,
+        };
+        if self.0.options.sync {
+            rustix::fs::fsync(root).map_err(problem)?;
         }
         *self.0.marker.lock() = Some(RestoreMarker { name, _file: file });
         Ok(())
+    }
+
+    /// Whether another restore is writing to this target.
+    pub fn is_shared(&self) -> bool {
+        self.0.unfinished.is_any_running()
     }
 
     /// Removes what restores that ended in the middle have left in a directory under temporary names. What cannot be
@@ -193,7 +206,26 @@ impl Target {
         format!("{}-{:x}{:08x}", std::process::id(), self.0.started.secs, self.0.started.nanos)
     }
 
-    fn fill(&self, root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<(), Errno> {
+    /// Makes a marker that has its text before it has its name: whoever is killed leaves a whole one or none.
+    fn make_unnamed(&self, root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(root, c".", flags, Mode::RUSR | Mode::WUSR)?;
+        self.fill(file.as_fd())?;
+        let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, open, root, name, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(file)
+    }
+
+    /// The same where the file system cannot do that.
+    fn make_named(&self, root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+        let file = create(root, name)?;
+        self.fill(file.as_fd()).inspect_err(|_| {
+            let _ = rustix::fs::unlinkat(root, name, AtFlags::empty());
+        })?;
+        Ok(file)
+    }
+
+    fn fill(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         // By the clock of the file system, which may be another machine's.
         let now_secs = system::stat_open(file)?.stx_ctime.tv_sec;
         let mut text = format!(
@@ -206,11 +238,7 @@ impl Target {
         }
         system::write_all(file, text.as_bytes())?;
         let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
-        if self.0.options.sync {
-            rustix::fs::fsync(file)?;
-            rustix::fs::fsync(root)?;
-        }
-        Ok(())
+        if self.0.options.sync { rustix::fs::fsync(file) } else { Ok(()) }
     }
 
     /// Removes the markers: everything that this restore wrote and compared is as durable as
