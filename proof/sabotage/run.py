@@ -227,6 +227,15 @@ SABOTAGES = {
         "crates/restore/src/unfinished.rs", "found.iter().filter(|name| !is_held(root, name)).cloned().collect();",
         "found.iter().filter(|name| !is_held(root, name) || true).cloned().collect();",
         test("restore", "a_restore_that_keeps_files_names_them_when_they_are_complete")),
+    "if-newer keeps what lies in the place of a directory": (
+        "crates/restore/src/directory.rs", "if self.0.options.overwrite.keeps_existing() {", "if self.0.options.overwrite == crate::Overwrite::Never {",
+        test("icecore", "if_newer_and_never_keep_what_lies_in_the_place_of_a_directory")),
+    "restore --delete enters no subvolume that no backup has entered": (
+        "crates/restore/src/extraneous.rs", "|| system::device(&above) != system::device(&own)", "|| { let _ = above; false }",
+        test("icecore", "restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes")),
+    "restore --delete leaves what is immutable": (
+        "crates/restore/src/flags.rs", "if are_locked(stat) { Err(RestoreCause::Locked) } else { Ok(()) }", "{ let _ = stat; Ok(()) }",
+        test("icecore", "restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes")),
     "a target that was there keeps its attributes": (
         "crates/restore/src/target.rs", "let root = root.filter(|_| self.has_made_root());", "",
         test("icecore", "a_directory_that_is_restored_to_where_it_was")),

@@ -373,6 +373,12 @@ fn newest_trusted(
     Ok(None)
 }
 
+/// Whether a snapshot that was read is not in the repository any more. What cannot be listed is not called gone.
+pub fn is_gone(repository: &UnlockedRepository, snapshot: &Snapshot) -> bool {
+    let listed = repository.store.snapshots();
+    listed.is_ok_and(|names| names.iter().all(|name| name.id != snapshot.id()))
+}
+
 /// The key that certifies key slots.
 pub fn root_key(repository: &UnlockedRepository) -> RootVerifyKey {
     RootVerifyKey::from_bytes(repository.store.config().root_key)

@@ -42,6 +42,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use work::RestoreContext;
 
+/// What is said where another restore writes to the same target.
+const IS_SHARED: &str = "Another restore is writing to this target. What both restore is told as a name that another entry has.";
+
 /// The options of a restore.
 #[derive(Clone, Default)]
 pub struct RestoreOptions {
@@ -229,6 +232,9 @@ pub fn run(
         fatal: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
+    if opened.is_shared() {
+        monitor.note(IS_SHARED);
+    }
     shared.write_marker()?;
     let tree = Tree { pages: &pages, snapshot, selection: &selection };
     tree.restore(&shared)?;

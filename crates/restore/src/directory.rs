@@ -3,7 +3,6 @@
 use crate::credentials::Credentials;
 use crate::flags;
 use crate::names;
-use crate::options::Overwrite;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system::{self, DIRECTORY, ONLY_PATH};
 use crate::target::Target;
@@ -190,18 +189,25 @@ impl Target {
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(problem(error.into())),
         };
-        if self.0.is_ours(&stat) {
-            return Err(problem(RestoreCause::Collision));
-        }
-        if self.0.options.overwrite == Overwrite::Never {
-            return Err(problem(RestoreCause::Occupied));
-        }
+        self.may_be_cleared(&stat).map_err(problem)?;
         flags::unlock(fd, name, &stat);
         match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
             // It is a directory now: the next attempt opens it.
             Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
             Err(error) => Err(problem(error.into())),
         }
+    }
+
+    /// Whether an object of another kind may go, so that a directory gets its name. The time of a
+    /// directory says nothing of what is newer: where that decides, the object stays.
+    fn may_be_cleared(&self, stat: &Statx) -> Result<(), RestoreCause> {
+        if self.0.is_ours(stat) {
+            return Err(RestoreCause::Collision);
+        }
+        if self.0.options.overwrite.keeps_existing() {
+            return Err(RestoreCause::Occupied);
+        }
+        Ok(())
     }
 
     fn dry_run_directory(
@@ -215,6 +221,13 @@ impl Target {
         };
         let directory = match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
             Ok(open) => Directory::describe(open, &self.0.credentials, self.0.started),
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                let found = system::stat_at(fd, name).map(|stat| self.may_be_cleared(&stat));
+                let cause = found.unwrap_or(Ok(())).err();
+                let problem = |cause| RestoreProblem::new(path, RestoreOperation::Replace, cause);
+                cause.map(problem).map_or(Ok(()), Err)?;
+                Ok(Directory::missing())
+            }
             Err(_) => Ok(Directory::missing()),
         };
         directory.map(Arc::new).map_err(|e| RestoreProblem::new(path, RestoreOperation::Inspect, e))

@@ -96,12 +96,16 @@ impl Target {
         Ok(removed)
     }
 
-    /// Whether the directory `path` is a mount point; never true for the target itself.
+    /// Whether the directory `path` is a mount point, or a subvolume of its own as btrfs has them: a backup of one file
+    /// system does not enter either. Never true for the target itself.
     pub fn is_mount_point(&self, path: &[u8]) -> bool {
-        let look =
-            || system::stat_open(self.existing(path, RestoreOperation::Inspect).ok()?.as_fd()).ok();
-        !path.is_empty()
-            && look().is_some_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+        let Ok((above, _)) = names::split(path, RestoreOperation::Inspect) else { return false };
+        let look = |path| {
+            system::stat_open(self.existing(path, RestoreOperation::Inspect).ok()?.as_fd()).ok()
+        };
+        let (Some(above), Some(own)) = (look(above), look(path)) else { return false };
+        own.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+            || system::device(&above) != system::device(&own)
     }
 
     /// Whether `path` is a directory that is not empty.

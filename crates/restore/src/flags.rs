@@ -1,6 +1,6 @@
 //! Inode flags: immutable, append-only, no-dump. Set last, cleared first.
 
-use crate::problem::Attribute;
+use crate::problem::{Attribute, RestoreCause};
 use crate::system::{self, READ};
 use crate::target::Target;
 use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP};
@@ -38,6 +38,11 @@ pub(crate) fn recorded(stat: &Statx) -> u32 {
 /// Whether flags forbid changes.
 pub(crate) fn are_locked(stat: &Statx) -> bool {
     recorded(stat) & (INODE_IMMUTABLE | INODE_APPEND) != 0
+}
+
+/// What the snapshot lacks is deleted, but for what somebody has locked.
+pub(crate) fn refuse_locked(stat: &Statx) -> std::result::Result<(), RestoreCause> {
+    if are_locked(stat) { Err(RestoreCause::Locked) } else { Ok(()) }
 }
 
 pub(crate) fn clear_locks(object: BorrowedFd<'_>) -> Result<()> {

@@ -9,8 +9,9 @@ pub enum Overwrite {
     /// flags are corrected. (Not if it has other names: they would change, too.)
     #[default]
     IfChanged,
-    /// It is replaced if its mtime is before that in the snapshot; otherwise it is kept. (After an
-    /// interrupted restore, a newer file is a problem: it may be incomplete.)
+    /// It is replaced if its mtime is before that in the snapshot; otherwise it is kept. What is in
+    /// the place of a directory stays, and is a problem. (After an interrupted restore, a newer file
+    /// is a problem: it may be incomplete.)
     IfNewer,
     /// It is kept as it is, also directories with their attributes. (After an interrupted restore,
     /// what that has written is written again.)

@@ -70,6 +70,9 @@ pub enum RestoreCause {
     /// A directory that is not empty has this name, and deleting was not requested.
     #[error("a directory that is not empty has this name; restore with --delete to remove it")]
     NotEmpty,
+    /// Somebody locked what is to be deleted.
+    #[error("it is immutable or append-only, so it was not deleted; to unlock it: chattr -i -a")]
+    Locked,
     /// A mount point, which is never removed or entered.
     #[error("it is a mount point")]
     MountPoint,

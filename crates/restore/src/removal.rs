@@ -126,10 +126,11 @@ impl<'a> Remover<'a> {
             if self.is_kept(path, false) {
                 return Ok(Step::Kept);
             }
-            flags::unlock(here, name, &stat);
+            flags::refuse_locked(&stat)?;
             rustix::fs::unlinkat(here, name, AtFlags::empty())?;
             return Ok(Step::Gone(system::file_bytes(&stat)));
         }
+        flags::refuse_locked(&stat)?;
         let open = directory::open_child(here, name, &self.target.0.credentials)?;
         refuse_mount(self.top, open.as_fd())?;
         if is_repository(open.as_fd()) {

@@ -1,6 +1,7 @@
 //! Counts a tree as [`crate::removal::Remover`] would remove it, for a dry run.
 
 use crate::extraneous::{KeepFilter, RemovalOutcome, is_repository, refuse_mount};
+use crate::flags;
 use crate::names;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system;
@@ -49,6 +50,10 @@ impl<'a> RemovalCounter<'a> {
     /// Counts an object that is not a directory. Returns whether it would be removed.
     fn leaf(&mut self, path: &[u8], stat: &Statx) -> bool {
         let goes = !self.keep.is_some_and(|keep| keep(path, false));
+        if let (true, Err(cause)) = (goes, flags::refuse_locked(stat)) {
+            self.stuck(path, cause);
+            return false;
+        }
         if goes {
             self.counted.objects += 1;
             self.counted.bytes += system::file_bytes(stat);
@@ -68,6 +73,7 @@ impl<'a> RemovalCounter<'a> {
 
     fn list(&mut self, path: &[u8], above: usize) -> Result<Level, RestoreCause> {
         let open = system::open_beneath(self.top, &path[above..], OFlags::RDONLY)?;
+        flags::refuse_locked(&system::stat_open(open.as_fd())?)?;
         refuse_mount(self.top, open.as_fd())?;
         if is_repository(open.as_fd()) {
             self.counted.repositories.push(path.to_vec());

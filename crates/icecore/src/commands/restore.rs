@@ -36,8 +36,9 @@ equal are left alone, so an interrupted restore can be run again and continues. 
 could not be restored.
 
 --delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
-up. It does so after everything is restored, and deletes nothing if parts of the snapshot are lost. \
-Repositories are left alone. On a terminal it asks first; try it with --dry-run.
+up. What a backup excluded is not in the snapshot, so it is deleted, too. It deletes after everything is \
+restored, and nothing if parts of the snapshot are lost. Repositories, other file systems and subvolumes, \
+and what is immutable are left alone. On a terminal it asks first; try it with --dry-run.
 
 While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
 tells the next restore to compare contents. With --no-sync, restore does not wait until the data is on \
@@ -159,7 +160,9 @@ impl Restore {
         let report = report.map_err(|error| context.failure(error))?;
         self.has_matched(&report)?;
         let wire = job.wire();
+        let is_gone = report.damaged > 0 && pipeline::manifest::is_gone(&repository, &snapshot);
         let mut lines = self.lines(&report, &reporter.failed);
+        lines.extend(advice(&report, is_gone).map(str::to_owned));
         lines.extend(
             wire.iter()
                 .filter_map(|wire| network::bottleneck(wire, report.elapsed_secs))
@@ -174,8 +177,9 @@ impl Restore {
             dry_run: self.dry_run,
             report: &report,
         };
-        job.end(code(&report), &summary);
-        context.out.summary(code(&report), &summary)
+        let code = code(&report, is_gone);
+        job.end(code, &summary);
+        context.out.summary(code, &summary)
     }
 
     /// Nothing is restored over what it is read from.
@@ -291,7 +295,6 @@ impl Restore {
                 |_| format!("  {} could not be restored:", units::many(report.failed, "object"));
             lines.extend(failed.lines(heading, "each was reported above"));
         }
-        lines.extend(advice(report).map(str::to_owned));
         lines
     }
 
@@ -319,10 +322,11 @@ impl Restore {
     }
 }
 
-/// A difference after a restore is worse than an object that could not be written.
-fn code(report: &RestoreReport) -> Code {
+/// A difference after a restore is worse than an object that could not be written. What a snapshot that `is_gone` lacks
+/// is no damage.
+fn code(report: &RestoreReport, is_gone: bool) -> Code {
     if !report.restored_anything() && report.failed > 0 {
-        if report.damaged > 0 { Code::Damage } else { Code::Failed }
+        if report.damaged > 0 && !is_gone { Code::Damage } else { Code::Failed }
     } else if report.differing > 0 {
         Code::DrillMismatch
     } else if report.failed > 0 || report.degraded > 0 {
@@ -333,10 +337,15 @@ fn code(report: &RestoreReport) -> Code {
 }
 
 /// What to do next, if anything.
-fn advice(report: &RestoreReport) -> Option<&'static str> {
-    (report.damaged > 0).then_some(
-        "Parts of the snapshot are damaged. To see all damage: icecore check; to find another snapshot: icecore snapshots",
-    )
+fn advice(report: &RestoreReport, is_gone: bool) -> Option<&'static str> {
+    (report.damaged > 0).then_some(match is_gone {
+        true => {
+            "The snapshot was deleted while it was restored, and a reclaim freed what only it had. To find another one: icecore snapshots"
+        }
+        false => {
+            "Parts of the snapshot are damaged. To see all damage: icecore check; to find another snapshot: icecore snapshots"
+        }
+    })
 }
 
 fn row(label: &str, text: &str) -> String {
@@ -416,17 +425,23 @@ mod tests {
             ..RestoreReport::default()
         };
         let some = |report| RestoreReport { files: 1, ..report };
-        assert_eq!(code(&report(0, 0, 0)), Code::Complete);
-        assert_eq!(code(&report(0, 1, 0)), Code::Partial);
-        assert_eq!(code(&some(report(1, 0, 0))), Code::Partial);
-        assert_eq!(code(&some(report(1, 1, 1))), Code::DrillMismatch);
+        assert_eq!(code(&report(0, 0, 0), false), Code::Complete);
+        assert_eq!(code(&report(0, 1, 0), false), Code::Partial);
+        assert_eq!(code(&some(report(1, 0, 0)), false), Code::Partial);
+        assert_eq!(code(&some(report(1, 1, 1)), false), Code::DrillMismatch);
     }
 
     #[test]
     fn a_restore_that_brought_nothing_is_not_partial() {
         let report = |damaged| RestoreReport { failed: 1, damaged, ..RestoreReport::default() };
-        assert_eq!(code(&report(1)), Code::Damage);
-        assert_eq!(code(&report(0)), Code::Failed);
-        assert_eq!(code(&RestoreReport { directories: 1, ..report(1) }), Code::Partial);
+        assert_eq!(code(&report(1), false), Code::Damage);
+        assert_eq!(code(&report(0), false), Code::Failed);
+        // Somebody deleted the snapshot meanwhile: nothing is damaged.
+        assert_eq!(code(&report(1), true), Code::Failed);
+        let [gone, damaged] = [true, false].map(|is_gone| advice(&report(1), is_gone).unwrap());
+        assert!(gone.contains("was deleted") && !gone.contains("check"), "{gone}");
+        assert!(damaged.contains("icecore check"), "{damaged}");
+        assert_eq!(advice(&report(0), true), None);
+        assert_eq!(code(&RestoreReport { directories: 1, ..report(1) }, false), Code::Partial);
     }
 }

@@ -1,11 +1,16 @@
 //! What `restore` says, and how it ends.
 
+#[path = "../../../pipeline/tests/it/volume.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod volume;
+
 use crate::machine::{Machine, ended, length, random};
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
+use volume::Volume;
 
 /// Review finding U1: a dry run said "112 removed" and named nothing; there was no guard.
 #[test]
@@ -337,4 +342,70 @@ fn what_is_in_the_way_of_a_directory_is_told_once_and_counted_for_each_object() 
     let failed =
         machine.run([&to[..], &["--json"]].concat()).ends(3).last()["report"]["failed"].as_u64();
     assert!(failed >= Some(9), "{failed:?}");
+}
+
+/// Seen: a newer file went because the snapshot has a directory of its name, and the dry run did not say so.
+#[test]
+fn if_newer_and_never_keep_what_lies_in_the_place_of_a_directory() {
+    let machine = Machine::new();
+    machine.backup();
+    let target = machine.path("target");
+    std::fs::create_dir(&target).unwrap();
+    let (stored, newer) = (machine.stored("latest", ""), target.join("folder"));
+    for what in ["file", "link"] {
+        match what {
+            "file" => std::fs::write(&newer, "newer").unwrap(),
+            _ => std::os::unix::fs::symlink("hello.txt", &newer).unwrap(),
+        }
+        for mode in ["if-newer", "never"] {
+            for more in [&["--dry-run"][..], &[], &["--delete"]] {
+                let to = ["restore", &stored, "--target", target.to_str().unwrap()];
+                let words = [&to[..], &["--overwrite", mode], more].concat();
+                let ran = machine.run(&words);
+                assert!([1, 3].contains(&ran.code), "{words:?}: {ran:?}");
+                assert!(ran.stderr.contains("folder: "), "{words:?}: {}", ran.stderr);
+                assert!(!newer.is_dir() || newer.is_symlink(), "{words:?}");
+            }
+        }
+        std::fs::remove_file(&newer).unwrap();
+    }
+    machine.run(["restore", &stored, "--target", target.to_str().unwrap()]).ends(0);
+    assert_eq!(difference(&machine.source(), &target), "");
+}
+
+/// Seen: what somebody had made immutable went, and what lay in a subvolume that no backup had entered.
+#[test]
+fn restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes() {
+    let machine = Machine::new();
+    let mount = machine.path("mount");
+    let Some(_volume) = Volume::make("btrfs", &machine.path(""), &mount) else { return };
+    let home = mount.join("home");
+    let subvolume = |path: &Path| {
+        let made = ended(Command::new("btrfs").args(["subvolume", "create"]).arg(path));
+        assert_eq!(made.code, 0, "{made:?}");
+    };
+    subvolume(&home);
+    std::fs::write(home.join("own"), "own").unwrap();
+    subvolume(&home.join("sub"));
+    std::fs::write(home.join("sub/precious"), "precious").unwrap();
+    machine.run(["backup", home.to_str().unwrap(), "--one-file-system"]).ends(0);
+    std::fs::write(home.join("goes"), "").unwrap();
+    for locked in ["locked", "folder/locked"] {
+        let locked = home.join(locked);
+        std::fs::create_dir_all(locked.parent().unwrap()).unwrap();
+        std::fs::write(&locked, "locked").unwrap();
+        assert_eq!(ended(Command::new("chattr").arg("+i").arg(&locked)).code, 0);
+    }
+    let stored = format!("latest:{}", home.display());
+    for more in [&["--dry-run"][..], &[]] {
+        let to = ["restore", &stored, "--target", home.to_str().unwrap(), "--delete"];
+        let told = machine.run([&to[..], more].concat()).ends(3).stderr;
+        assert!(told.contains("locked: ") && told.contains("chattr -i"), "{told}");
+    }
+    for locked in ["locked", "folder/locked"] {
+        assert_eq!(std::fs::read_to_string(home.join(locked)).unwrap(), "locked");
+        assert_eq!(ended(Command::new("chattr").arg("-i").arg(home.join(locked))).code, 0);
+    }
+    assert!(!home.join("goes").exists());
+    assert_eq!(std::fs::read_to_string(home.join("sub/precious")).unwrap(), "precious");
 }

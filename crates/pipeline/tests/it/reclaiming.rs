@@ -6,7 +6,7 @@ use crate::testkit::{PASSWORD, TestFolder, Tree, assert_clean, leftovers, reclai
 use format::record::RecordKind;
 use ids::ObjectId;
 use pipeline::UnlockedRepository;
-use pipeline::{Error, reclaim};
+use pipeline::{Error, manifest, reclaim};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use store::SnapshotRef;
@@ -455,4 +455,19 @@ fn every_backup_keeps_room_for_a_full_disk() {
     folder.backup(&repository);
     let kept = std::fs::metadata(folder.repository().join("reserve/space")).unwrap();
     assert!(kept.blocks() * 512 >= 4 << 20, "{kept:?}");
+}
+
+/// Seen: what a restore did not find any more was called damage.
+#[test]
+fn a_snapshot_that_was_forgotten_is_gone_and_no_other() {
+    let folder = TestFolder::new();
+    folder.write("file", b"content");
+    let repository = folder.init();
+    let [first, second] = [(); 2].map(|()| folder.backup(&repository).snapshot);
+    let [gone, there] = [first, second].map(|name| snapshot(&repository, name).unwrap());
+    assert!(!manifest::is_gone(&repository, &gone));
+    repository.forget(&[first]).unwrap();
+    assert!(manifest::is_gone(&repository, &gone) && !manifest::is_gone(&repository, &there));
+    std::fs::rename(folder.repository().join("snapshots"), folder.at("away")).unwrap();
+    assert!(!manifest::is_gone(&repository, &gone), "nobody knows");
 }
