@@ -18,7 +18,7 @@ pub enum JobState {
     Running,
     /// It succeeded.
     Complete,
-    /// It made a snapshot without some objects, which could not be read; or it is upkeep that did a part.
+    /// It made a snapshot without some objects, which could not be read; or it is a restore or upkeep that did a part.
     Partial,
     /// It failed.
     Failed,

@@ -60,7 +60,12 @@ impl Job {
         self.quiet();
         let is_complete = matches!(code, Code::Complete | Code::Partial);
         if let Some(remote) = self.remote.take() {
-            let report = serde_json::to_string(report).unwrap_or_default();
+            let ended = EndReport {
+                report,
+                partial: code == Code::Partial,
+                message: (!is_complete).then(|| code.meaning()),
+            };
+            let report = serde_json::to_string(&ended).unwrap_or_default();
             // The snapshot exists, even if the server does not learn how the job ended.
             let _ = remote.finish(is_complete, &report);
         }
@@ -97,6 +102,18 @@ impl Drop for Job {
             remote.abandon();
         }
     }
+}
+
+/// The report of a job that came to its end.
+#[derive(Serialize)]
+struct EndReport<'a, T> {
+    #[serde(flatten)]
+    report: &'a T,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    partial: bool,
+    /// Why it counts as failed all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'static str>,
 }
 
 /// The report of a job that failed.

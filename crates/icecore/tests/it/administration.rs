@@ -260,6 +260,34 @@ fn a_restore_of_what_is_not_there_is_a_job_that_failed_and_says_why() {
     assert!(why.contains("nosuch"), "{why}");
 }
 
+/// Seen: the list of jobs called a restore complete that ended with 3.
+#[test]
+fn a_restore_that_brought_a_part_is_a_job_that_did_a_part() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    let folder = machine.path("agent");
+    let on_node = |words: &[&str]| {
+        let mut command = machine.command(words.iter().copied());
+        command.arg("--agent-dir").arg(&folder).env_remove("ICECORE_REPO");
+        crate::machine::ended(&mut command)
+    };
+    on_node(&["backup", machine.source().to_str().unwrap()]).ends(0);
+    let (stored, target) = (machine.stored("latest", ""), machine.path("out"));
+    std::fs::create_dir(&target).unwrap();
+    std::fs::write(target.join("folder"), "in the way").unwrap();
+    let words = ["restore", &stored, "--target", target.to_str().unwrap()];
+    on_node(&[&words[..], &["--overwrite", "never"]].concat()).ends(3);
+    on_node(&[&words[..], &["--overwrite", "never", "--include", "large"]].concat()).ends(1);
+    on_node(&words).ends(0);
+    let jobs = govern(&machine, &["jobs", "--kind", "restore", "--json"]).ends(0).lines();
+    let states: Vec<_> = jobs[..3].iter().map(|job| job["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["complete", "failed", "partial"], "{jobs:?}");
+    let why = jobs[1]["error"].as_str().unwrap();
+    assert!(!why.contains('{'), "{why}");
+}
+
 #[test]
 fn who_waits_for_a_server_says_so_and_ends_at_once_when_asked() {
     let machine = Machine::bare();

@@ -51,7 +51,7 @@ impl RequestHandler {
 
     pub(super) fn finish(&mut self, is_complete: bool, report: &[u8]) -> Answer {
         let end = match is_complete {
-            true => JobEnd::Complete { snapshot: None, is_partial: false },
+            true => JobEnd::Complete { snapshot: None, is_partial: is_partial(report) },
             false => JobEnd::Failed(reason(report)),
         };
         let report = with_waits(report, self.handle.waits.report());
@@ -122,6 +122,12 @@ impl RequestHandler {
             }
         }
     }
+}
+
+/// Whether a restore says that it could not do all.
+fn is_partial(report: &[u8]) -> bool {
+    let parsed: Option<serde_json::Value> = serde_json::from_slice(report).ok();
+    parsed.is_some_and(|report| report["partial"] == true)
 }
 
 /// Why a job failed: the message of its report; of a program that sends only a text, that.
