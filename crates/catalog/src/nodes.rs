@@ -2,6 +2,7 @@
 
 use crate::audit::note;
 use crate::error::found;
+use crate::schedules::end_of_removed;
 use crate::sql::{Row, Sql, ToValue, Word, values};
 use crate::{By, Catalog, Result};
 use api::Name;
@@ -144,6 +145,7 @@ impl Catalog {
             keep_old_key(change, name, Leaving::Removed)?;
             let remove = "DELETE FROM nodes WHERE name = $1";
             found(change.execute(remove, values![Word(name)])?, "node", name)?;
+            end_of_removed(change, by, name.as_str())?;
             note(change, by, "node.remove", name.as_str(), "")
         })
     }

@@ -107,6 +107,38 @@ pub struct OpenRun {
     pub command: Option<u64>,
 }
 
+/// Ends the jobs that wait for a node that is removed: nobody else would ever begin them.
+pub(crate) fn end_of_removed(change: &Sql<'_>, by: By<'_>, node: &str) -> Result<()> {
+    let select = "SELECT id FROM jobs WHERE node = $1 AND state IN ('queued', 'suspended')";
+    for id in change.rows(select, values![node], |row| row.get::<u64>(0))? {
+        let end = (JobState::Cancelled, JobCause::Cancelled);
+        end_waiting(change, by, id, end, "the node was removed")?;
+    }
+    Ok(())
+}
+
+fn end_waiting(
+    change: &Sql<'_>,
+    by: By<'_>,
+    id: u64,
+    (state, cause): (JobState, JobCause),
+    error: &str,
+) -> Result<bool> {
+    let is_cancelled = state == JobState::Cancelled;
+    let rows = change.execute(
+        "UPDATE jobs SET ended = $2, state = $3, cause = $4, error = $5, cancelled = $6
+         WHERE id = $1 AND state IN ('queued', 'suspended')",
+        values![id, by.now_secs, Word(state), Word(cause), error, is_cancelled],
+    )?;
+    if rows > 0 && is_cancelled {
+        note(change, by, "job.cancel", &id.to_string(), "")?;
+    }
+    if rows > 0 {
+        never_began(change, id, by.now_secs, (state, cause), error)?;
+    }
+    Ok(rows > 0)
+}
+
 impl Catalog {
     /// How far all schedules are settled.
     ///
@@ -226,21 +258,7 @@ impl Catalog {
         (state, cause): (JobState, JobCause),
         error: &str,
     ) -> Result<bool> {
-        self.change(|change| {
-            let is_cancelled = state == JobState::Cancelled;
-            let rows = change.execute(
-                "UPDATE jobs SET ended = $2, state = $3, cause = $4, error = $5, cancelled = $6
-                 WHERE id = $1 AND state IN ('queued', 'suspended')",
-                values![id, by.now_secs, Word(state), Word(cause), error, is_cancelled],
-            )?;
-            if rows > 0 && is_cancelled {
-                note(change, by, "job.cancel", &id.to_string(), "")?;
-            }
-            if rows > 0 {
-                never_began(change, id, by.now_secs, (state, cause), error)?;
-            }
-            Ok(rows > 0)
-        })
+        self.change(|change| end_waiting(change, by, id, (state, cause), error))
     }
 
     /// Removes what is settled of schedules that are no longer wanted: one that comes back begins anew.

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod allocator;
+mod alone;
 mod child;
 mod cli;
 mod client_options;

@@ -52,6 +52,26 @@ fn end(catalog: &Catalog, id: u64, state: JobState, ended: i64) {
     catalog.end_job(id, end).unwrap();
 }
 
+/// Seen: it waited for ever.
+fn what_waits_for_a_node_ends_with_it_and_nothing_else(on: On) {
+    let (_folder, catalog) = with_nodes(on);
+    let Settled::Done(Some(id)) = start(&catalog, "a", [0, 100]) else { panic!("not queued") };
+    catalog.suspend_queued(BY, id).unwrap();
+    let other = NewRun { node: "db".into(), domain: "db".into(), ..run(Some("a"), 100, 1) };
+    let key = ScheduleKey { node: "db".into(), ..key("a") };
+    let new =
+        Settlement { key: &key, before: None, settled: 100, missed: None, start: Some(&other) };
+    let settled = catalog.settle(100, &[new]).unwrap().remove(0);
+    let Settled::Done(Some(others)) = settled else { panic!("not queued: {settled:?}") };
+    catalog.remove_node(BY, &"web".parse().unwrap()).unwrap();
+    let job = catalog.job(id).unwrap();
+    assert_eq!(
+        (job.state, job.error.as_deref()),
+        (JobState::Cancelled, Some("the node was removed"))
+    );
+    assert_eq!(catalog.job(others).unwrap().state, JobState::Queued);
+}
+
 fn a_run_is_settled_with_its_job_and_once(on: On) {
     let (_folder, catalog) = with_nodes(on);
     let Settled::Done(Some(id)) = start(&catalog, "a", [0, 100]) else { panic!("not queued") };
@@ -144,6 +164,7 @@ fn a_job_that_waits_is_cancelled_or_missed_and_then_never_starts(on: On) {
 
 on_both![
     a_run_is_settled_with_its_job_and_once,
+    what_waits_for_a_node_ends_with_it_and_nothing_else,
     two_schedules_and_a_start_by_hand_never_have_two_jobs_of_one_source,
     missed_runs_are_one_entry_that_says_how_many,
     a_started_job_is_a_node_command_that_outlives_the_server,

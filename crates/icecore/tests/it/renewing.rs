@@ -81,3 +81,18 @@ fn a_certificate_that_has_expired_is_told_as_such_with_the_way_to_another_one() 
     site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
     site.node("web", &["backup", &source]).ends(0);
 }
+
+#[test]
+fn a_second_agent_of_a_machine_does_not_start() {
+    let site = Site::new();
+    site.enroll_in("web", &[]);
+    let mut agent = site.start_agent("web");
+    site.wait_for("the agent", |site| {
+        site.govern(&["nodes", "--json"]).ends(0).lines()[0]["connected"] == true
+    });
+    let refused = site.node("web", &["agent"]).ends(11);
+    assert!(refused.stderr.contains("another agent uses"), "{}", refused.stderr);
+    agent.kill();
+    let mut next = site.start_agent("web");
+    assert_eq!(next.ends_within(3), None, "the lock ended with the first one");
+}

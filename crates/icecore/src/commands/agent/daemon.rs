@@ -2,9 +2,10 @@
 //! runs nothing but this program, with arguments that it puts together itself.
 
 use super::node_commands::{self, Outcome};
+use crate::alone;
 use crate::codes::Code;
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::node::Node;
 use crate::node::policy::Received;
 use crate::node::renewal::Renewal;
@@ -12,8 +13,12 @@ use api::commands::NodeCommand;
 use remote::{Purpose, Remote};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// Held by the agent, in its directory.
+const LOCK: &str = "agent.lock";
 /// How long it waits for a command before it looks after itself: certificate, signals.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
 /// How often it asks which options the server sets.
@@ -30,6 +35,7 @@ type Done = BTreeMap<u64, Outcome>;
 /// Waits for commands until it is told to stop.
 pub(super) fn run(context: &Context) -> Result<Code> {
     context.enrolled()?;
+    let _alone = hold(&context.agent_folder())?;
     if let Some(warning) = super::recovery::warning(&context.agent_folder())? {
         context.out.note(&warning);
     }
@@ -46,6 +52,15 @@ pub(super) fn run(context: &Context) -> Result<Code> {
         }
     }
     Ok(Code::Complete)
+}
+
+/// A second agent of this machine would take each command once more.
+fn hold(folder: &Path) -> Result<File> {
+    alone::hold(&folder.join(LOCK), || {
+        let message = format!("another agent uses {}", folder.display());
+        Failure::new(Code::InUse, message)
+            .hint("It does what the server asks for: systemctl status icecore-agent")
+    })
 }
 
 /// One connection, as long as it lasts.

@@ -1,11 +1,11 @@
 //! What calls of `icecore run` remember: how far schedules are settled, what lies in the trash, and the clock. One file
 //! for each repository, replaced as a whole and durably before anything that it speaks of is done.
 
+use crate::alone;
 use crate::codes::Code;
 use crate::failure::{Failure, Result};
 use clock::{Clock, Reading, Tick};
 use ids::SnapshotId;
-use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,17 +97,11 @@ impl State {
 }
 
 fn lock(path: &Path) -> Result<File> {
-    let open = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
-    let file = open.map_err(|error| Failure::file(path, &error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let message = "another icecore run is at work on this repository";
-            Err(Failure::new(Code::InUse, message)
-                .hint("It does what is due. If it is a timer's, nothing is to be done."))
-        }
-        Err(error) => Err(Failure::file(path, &error.into())),
-    }
+    alone::hold(path, || {
+        let message = "another icecore run is at work on this repository";
+        Failure::new(Code::InUse, message)
+            .hint("It does what is due. If it is a timer's, nothing is to be done.")
+    })
 }
 
 /// Begun anew, all schedules would forget what they missed, and the trash since when it lies there.
