@@ -203,6 +203,9 @@ impl From<Error> for Failure {
             Error::WriteOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can read. To list keys: icecore key list"),
             Error::WrongKey => Self::new(Code::WrongKey, message),
+            Error::KeysMissing(_) => Self::new(Code::WrongKey, message).hint(
+                "If the password is right, put the file of its key back from a copy of the repository. Any other password and a recovery key work without it.",
+            ),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can write. To list keys: icecore key list"),
             Error::BoundKey { bound, .. } => Self::new(Code::NotAllowed, message)
@@ -403,6 +406,7 @@ mod tests {
             (storage(ErrorKind::StaleNetworkFileHandle), Code::Unreachable),
             (storage(ErrorKind::NotConnected), Code::Unreachable),
             (Error::WrongKey, Code::WrongKey),
+            (Error::KeysMissing(Vec::new()), Code::WrongKey),
             (Error::WriteOnly, Code::NotAllowed),
             (Error::ReadOnly, Code::NotAllowed),
             (Error::BoundKey { bound: "web".into(), node: "db".into() }, Code::NotAllowed),

@@ -88,6 +88,12 @@ pub enum Error {
     /// No key slot opens with this password or recovery key.
     #[error("no key of the repository opens with this password")]
     WrongKey,
+    /// The same, and the slots of some keys are not there: one of them may be that of the password.
+    #[error(
+        "no key of the repository opens with this password, and files of keys are missing in it: {}",
+        named(.0)
+    )]
+    KeysMissing(Vec<KeyId>),
     /// The content of an object does not match its id.
     #[error("the content of object {0} does not match its id")]
     WrongContent(ObjectId),
@@ -189,4 +195,11 @@ impl Error {
     pub(crate) fn is_unreachable(&self) -> bool {
         matches!(self, Self::Repository(error) if error.is_unreachable())
     }
+}
+
+/// The files of the first of these keys.
+fn named(keys: &[KeyId]) -> String {
+    let more = if keys.len() > NAMED_MAX { " and others" } else { "" };
+    let first: Vec<_> = keys.iter().take(NAMED_MAX).map(|id| format!("keys/{id}")).collect();
+    first.join(", ") + more
 }

@@ -57,6 +57,7 @@ pub fn run(
         &repository::config::read(&*storage)?,
         repository::keys::key_slots(&*storage)?,
         secret,
+        || repository::keys::key_list(&*storage).ok().flatten(),
     )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let repository = UnlockedRepository::open_local(repository, secret)?;

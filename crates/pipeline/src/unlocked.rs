@@ -5,6 +5,7 @@ use crate::environment::Environment;
 use crate::key_list::KeyListReader;
 use crate::manifest::BACKUP_KIND;
 use crate::{Error, Result};
+use crypto::key_list::SignedKeyList;
 use crypto::{
     IdKey, KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role,
     RootVerifyKey, SlotInfo, SlotSecret,
@@ -118,7 +119,8 @@ impl UnlockedRepository {
     /// As [`Self::open`].
     pub fn open_local(repository: Repository, secret: SlotSecret<'_>) -> Result<Self> {
         let slots = repository::keys::key_slots(&**repository.storage())?;
-        let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
+        let list = || repository.key_list().ok().flatten();
+        let (slot, keys) = Self::unlock(repository.config(), slots, secret, list)?;
         repository.verify_with(crypto::is_signed);
         Ok(Self::assemble(repository, slot, keys))
     }
@@ -129,7 +131,8 @@ impl UnlockedRepository {
     /// As [`Self::open`].
     pub fn open_shared(repository: Arc<Repository>, secret: SlotSecret<'_>) -> Result<Self> {
         let slots = repository::keys::key_slots(&**repository.storage())?;
-        let (slot, keys) = Self::unlock(repository.config(), slots, secret)?;
+        let list = || repository.key_list().ok().flatten();
+        let (slot, keys) = Self::unlock(repository.config(), slots, secret, list)?;
         Ok(Self::with_store(repository.clone(), Some(repository), slot, keys))
     }
 
@@ -145,7 +148,9 @@ impl UnlockedRepository {
         repository.verify_with(crypto::is_signed);
         let repository = Arc::new(repository);
         let with = Arc::new(WithCopies::new(repository.clone(), copies));
-        let (slot, keys) = Self::unlock(with.config(), Store::key_slots(&*with)?, secret)?;
+        let list = || Store::key_list(&*with, false).ok().flatten();
+        let slots = Store::key_slots(&*with)?;
+        let (slot, keys) = Self::unlock(with.config(), slots, secret, list)?;
         Ok((Self::with_store(with.clone(), Some(repository), slot, keys), with))
     }
 
@@ -154,22 +159,25 @@ impl UnlockedRepository {
     /// # Errors
     /// [`Error::WrongKey`] when `secret` opens no key slot.
     pub fn open_store(store: Arc<dyn Store>, secret: SlotSecret<'_>) -> Result<Self> {
-        let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret)?;
+        let list = || store.key_list(false).ok().flatten();
+        let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret, list)?;
         Ok(Self::with_store(store, None, slot, keys))
     }
 
     /// Opens the slot that fits `secret` (of several, the one with the most rights), and verifies
-    /// the settings with its root key. A damaged slot does not prevent another one from opening.
+    /// the settings with its root key. A damaged slot does not prevent another one from opening. If
+    /// none does, `list` says which slots there should be.
     pub(crate) fn unlock(
         config: &Config,
         mut slots: Vec<(KeyId, Vec<u8>)>,
         secret: SlotSecret<'_>,
+        list: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Result<(SlotInfo, KeyRing)> {
         let root = RootVerifyKey::from_bytes(config.root_key);
         let mut damaged = None;
         slots.sort_by_cached_key(|(_, slot)| role_rank(slot));
-        for (_, slot) in slots {
-            match open_slot(&slot, &root, secret) {
+        for (_, slot) in &slots {
+            match open_slot(slot, &root, secret) {
                 Ok((info, keys)) if info.repository == config.repository => {
                     return check_config(config, &info).map(|()| (info, keys));
                 }
@@ -177,7 +185,15 @@ impl UnlockedRepository {
                 Err(error) => damaged = Some(error),
             }
         }
-        Err(damaged.map_or(Error::WrongKey, Error::from))
+        if let Some(damaged) = damaged {
+            return Err(damaged.into());
+        }
+        let list =
+            list().and_then(|list| SignedKeyList::verify(&list, &root, config.repository).ok());
+        let keys = list.iter().flat_map(|list| list.entries()).filter(|key| key.is_live());
+        let is_there = |id: KeyId| slots.iter().any(|(slot, _)| *slot == id);
+        let missing: Vec<_> = keys.map(|key| key.id).filter(|id| !is_there(*id)).collect();
+        Err(if missing.is_empty() { Error::WrongKey } else { Error::KeysMissing(missing) })
     }
 
     fn assemble(repository: Repository, slot: SlotInfo, keys: KeyRing) -> Self {

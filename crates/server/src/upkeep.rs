@@ -48,7 +48,7 @@ impl DomainUpkeep for Worker {
             secret.map(|secret| reclaim_beside(&domain.repository, &lease, secret, options, &pace));
         let done = match with_key {
             // The slot was removed: what needs no key is done all the same.
-            None | Some(Err(pipeline::Error::WrongKey)) => {
+            None | Some(Err(pipeline::Error::WrongKey | pipeline::Error::KeysMissing(_))) => {
                 keyless::reclaim_beside(&domain.repository, &lease, options, &pace)
             }
             Some(done) => done.map(|(done, not_repacked)| {

@@ -248,3 +248,32 @@ fn commands_on_keys_wait_for_who_writes() {
     machine.run(["key", "remove", &id, "--wait", "1s"]).ends(0);
     machine.run(["key", "passwd", "--wait", "1s", "--new-password-file", file]).ends(0);
 }
+
+/// Seen: it was called a wrong password.
+#[test]
+fn a_key_whose_file_is_gone_is_told_as_missing_and_works_again_when_it_is_back() {
+    let machine = Machine::new();
+    machine.backup();
+    let keys = machine.path("repository/keys");
+    let list = || std::fs::read_dir(&keys).unwrap().map(|file| file.unwrap().path());
+    let own = list().find(|file| !file.to_string_lossy().contains("list")).unwrap();
+    let away = machine.path("away");
+    std::fs::rename(&own, &away).unwrap();
+    let id = own.file_name().unwrap().to_str().unwrap();
+    for words in [&["snapshots"][..], &["rebuild"], &["check"]] {
+        let refused = machine.run(words).ends(12);
+        assert!(refused.stderr.contains(&format!("keys/{id}")), "{words:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains("from a copy"), "{}", refused.stderr);
+    }
+    std::fs::rename(&away, &own).unwrap();
+    machine.run(["snapshots"]).ends(0);
+    // A removed key is none that is missing.
+    let file = machine.path("second");
+    std::fs::write(&file, "another one").unwrap();
+    let add = ["key", "add", "--new-password-file", file.to_str().unwrap(), "--json"];
+    let second = machine.run(add).ends(0).last()["key"].as_str().unwrap().to_owned();
+    machine.run(["key", "remove", &second]).ends(0);
+    let mut other = machine.command(["snapshots"]);
+    let refused = ended(other.env("ICECORE_PASSWORD", "another one")).ends(12);
+    assert!(!refused.stderr.contains("missing"), "{}", refused.stderr);
+}
