@@ -224,9 +224,17 @@ SABOTAGES = {
         "crates/restore/src/directory.rs", "self.remove_left(open.as_fd());", "",
         test("icecore", "restores_that_are_killed_and_run_again")),
     "a restore removes nothing of one that runs": (
-        "crates/restore/src/unfinished.rs", "found.iter().filter(|name| !is_held(root, name)).cloned().collect();",
-        "found.iter().filter(|name| !is_held(root, name) || true).cloned().collect();",
+        "crates/restore/src/unfinished.rs", "let has_ended = !marker::is_held(directory, name);", "let has_ended = true;",
         test("restore", "a_restore_that_keeps_files_names_them_when_they_are_complete")),
+    "only who restores the same again ends what another restore began": (
+        "crates/restore/src/unfinished.rs", "RestoreScope::covers(own, found.says.scope.as_ref())", "(RestoreScope::covers(own, found.says.scope.as_ref()) || true)",
+        test("icecore", "only_who_restores_the_same_again")),
+    "a restore knows what began in a directory above": (
+        "crates/restore/src/unfinished.rs", "unfinished.look_elsewhere(above.as_fd(), &is_trusted);", "",
+        test("icecore", "only_who_restores_the_same_again")),
+    "a restore that keeps files knows what began in a directory below": (
+        "crates/restore/src/directory.rs", "self.look_below(open.as_fd());", "",
+        test("icecore", "only_who_restores_the_same_again")),
     "if-newer keeps what lies in the place of a directory": (
         "crates/restore/src/directory.rs", "if self.0.options.overwrite.keeps_existing() {", "if self.0.options.overwrite == crate::Overwrite::Never {",
         test("icecore", "if_newer_and_never_keep_what_lies_in_the_place_of_a_directory")),
@@ -243,7 +251,7 @@ SABOTAGES = {
         "crates/server-contract/src/pool/linked.rs", "if !was_started(data) && dir != &place.pool {", "if dir != &place.pool {",
         test("server-contract", "who_lost_the_first_pool_does_not_take_it_back")),
     "a file of somebody else is no marker of a restore": (
-        "crates/restore/src/unfinished.rs", "    if !is_name_of_marker(name) {", "    if false {",
+        "crates/restore/src/marker.rs", "    if !is_name_of_marker(name) {", "    if false {",
         test("restore", "a_file_of_somebody_else_is_no_marker")),
     "what was removed from a bucket is not removed again": (
         "crates/object-storage/src/storage/files.rs", "if containers.is_empty() { Ok(()) } else { self.forget_removal(&containers) }",

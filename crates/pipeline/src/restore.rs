@@ -33,14 +33,19 @@ use open_records::OpenRecords;
 use parking_lot::Mutex;
 use plan::Planner;
 use removal::Removals;
-use restore::{Overwrite, Target};
-use rustc_hash::FxHashSet;
+use restore::{Overwrite, RestoreScope, Target};
+use rustc_hash::{FxBuildHasher, FxHashSet};
 use serde::Serialize;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use work::RestoreContext;
+
+/// What is said of a restore before this one, with the name of its marker.
+const IS_UNFINISHED: &str = "An interrupted restore was not finished, and files that it wrote may be incomplete. Run it again, or remove its file if nobody needs them";
+const UNFINISHED_TOLD_MAX: usize = 3;
 
 /// What is said where another restore writes to the same target.
 const IS_SHARED: &str = "Another restore is writing to this target. What both restore is told as a name that another entry has.";
@@ -210,7 +215,9 @@ pub fn run(
     // A path that another party chose is resolved only once, below.
     let is_new = options.target_below.is_none()
         && std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
-    let opened = open_target(target, options).map_err(|problem| target_error(target, &problem))?;
+    let target_options = target_options(options, scope(snapshot, subpath, options));
+    let opened = open_target(target, options, target_options);
+    let opened = opened.map_err(|problem| target_error(target, &problem))?;
     let counters = Counters::default();
     let shared = RestoreContext {
         repository,
@@ -244,6 +251,10 @@ pub fn run(
     shared.report_idle(&selection);
     if options.verify && !options.dry_run {
         verify::run(&shared, &mut tree.entries()?)?;
+    }
+    opened.close_as(root.as_deref()).map_err(|problem| target_error(target, &problem))?;
+    for left in opened.still_unfinished().iter().take(UNFINISHED_TOLD_MAX) {
+        monitor.note(&format!("{IS_UNFINISHED}: {left}"));
     }
     let report = counters.report(begun.elapsed().as_secs_f64());
     let healed_records = (repository.store.healed().len() - healed_before) as u64;
@@ -326,14 +337,25 @@ pub(crate) fn threads(options: &RestoreOptions) -> usize {
 fn open_target(
     target: &Path,
     options: &RestoreOptions,
+    target_options: restore::TargetOptions,
 ) -> std::result::Result<Target, restore::RestoreProblem> {
     match &options.target_below {
-        Some(folder) => Target::open_below(folder, target, target_options(options)),
-        None => Target::open(target, target_options(options)),
+        Some(folder) => Target::open_below(folder, target, target_options),
+        None => Target::open(target, target_options),
     }
 }
 
-fn target_options(options: &RestoreOptions) -> restore::TargetOptions {
+/// What is restored, for a restore that finds this one cut short.
+fn scope(snapshot: &Snapshot, subpath: &[u8], options: &RestoreOptions) -> RestoreScope {
+    let chosen = (&options.include, &options.exclude, &options.paths);
+    let is_part = !(chosen.0.is_empty() && chosen.1.is_empty() && chosen.2.is_empty());
+    RestoreScope {
+        what: format!("{}:{}", snapshot.id(), subpath.escape_ascii()),
+        part: is_part.then(|| FxBuildHasher.hash_one(chosen)),
+    }
+}
+
+fn target_options(options: &RestoreOptions, scope: RestoreScope) -> restore::TargetOptions {
     restore::TargetOptions {
         overwrite: options.overwrite,
         dry_run: options.dry_run,
@@ -344,6 +366,7 @@ fn target_options(options: &RestoreOptions) -> restore::TargetOptions {
         },
         sparse: true,
         sync: !options.no_sync,
+        scope: Some(scope),
     }
 }
 

@@ -171,6 +171,7 @@ impl Target {
     fn enter_existing(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Directory, Errno> {
         let open = open_child(fd, name, &self.0.credentials)?;
         make_writable(open.as_fd(), &self.0.credentials)?;
+        self.look_below(open.as_fd());
         self.remove_left(open.as_fd());
         Directory::describe(open, &self.0.credentials, self.0.started)
     }

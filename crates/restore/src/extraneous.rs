@@ -5,7 +5,7 @@ use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::removal::Remover;
 use crate::removal_count::RemovalCounter;
 use crate::target::Target;
-use crate::{directory, flags, names, system, unfinished};
+use crate::{directory, flags, marker, names, system};
 use format::entry::Time;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, Statx, StatxAttributes};
@@ -53,8 +53,7 @@ impl Target {
             }
         };
         let is_extraneous = move |name: &[u8]| {
-            let is_marker =
-                root.as_ref().is_some_and(|root| unfinished::is_marker(root.as_fd(), name));
+            let is_marker = root.as_ref().is_some_and(|root| marker::is_marker(root.as_fd(), name));
             !matches!(name, b"." | b"..") && !is_marker && !keep(name)
         };
         Ok(listed.into_iter().flatten().filter_map(move |item| match item {

@@ -30,7 +30,9 @@ mod file;
 mod flags;
 mod handle;
 mod kept;
+mod leftovers;
 mod link;
+mod marker;
 mod metadata;
 mod names;
 mod open_file;
@@ -53,6 +55,7 @@ mod xattrs;
 
 pub use directory::{DirHandle, Directory};
 pub use extraneous::{KeepFilter, RemovalOutcome, is_in_repository};
+pub use marker::RestoreScope;
 pub use open_file::{OpenFile, StartedFile};
 pub use options::{Overwrite, OwnerMapping, TargetOptions};
 pub use problem::{

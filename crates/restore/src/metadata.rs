@@ -62,31 +62,25 @@ impl Target {
         Ok(())
     }
 
-    /// Sets the attributes of the root, which this restore or one before it made, as far as that can be done while a
-    /// marker has to be removed from it. Whether it is done but for what [`Self::finish_root`] does.
-    pub(crate) fn dress_root(&self, entry: &Entry) -> Result<bool, Errno> {
-        let may_change = u32::from(entry.attributes.mode) & 0o700 == 0o700;
-        let Some(fd) = self.0.root.fd().filter(|_| may_change || self.0.credentials.may_override)
-        else {
-            return Ok(false);
-        };
+    /// Whether a marker can be removed from the root when it has these attributes.
+    pub(crate) fn may_dress_root(&self, entry: &Entry) -> bool {
+        u32::from(entry.attributes.mode) & 0o700 == 0o700 || self.0.credentials.may_override
+    }
+
+    /// Sets the attributes of the root, which this restore or one before it made.
+    pub(crate) fn dress_root(&self, entry: &Entry) -> Result<(), Errno> {
+        let Some(fd) = self.0.root.fd() else { return Ok(()) };
         let stat = system::stat_open(fd)?;
         let now = CurrentAttributes::of(&stat, !self.0.is_ours(&stat));
         self.apply(AttributeHandle::open(fd), entry, now);
-        Ok(true)
+        Ok(())
     }
 
     /// Finishes the root once nothing in it changes any more.
-    pub(crate) fn finish_root(&self, entry: &Entry, is_dressed: bool) -> Result<(), Errno> {
+    pub(crate) fn finish_root(&self, entry: &Entry) -> Result<(), Errno> {
         let Some(fd) = self.0.root.fd() else { return Ok(()) };
-        let stat = system::stat_open(fd)?;
-        if is_dressed {
-            AttributeHandle::open(fd).set_mtime(entry.mtime)?;
-        } else {
-            let now = CurrentAttributes::of(&stat, !self.0.is_ours(&stat));
-            self.apply(AttributeHandle::open(fd), entry, now);
-        }
-        self.set_flags(fd, entry, flags::recorded(&stat));
+        AttributeHandle::open(fd).set_mtime(entry.mtime)?;
+        self.set_flags(fd, entry, flags::recorded(&system::stat_open(fd)?));
         if self.0.options.sync { rustix::fs::fsync(fd) } else { Ok(()) }
     }
 

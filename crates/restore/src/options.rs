@@ -1,5 +1,7 @@
 //! The options of a target.
 
+use crate::marker::RestoreScope;
+
 /// What happens to an existing object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Overwrite {
@@ -52,6 +54,8 @@ pub struct TargetOptions {
     pub sparse: bool,
     /// [`crate::Target::sync`] makes the restore durable.
     pub sync: bool,
+    /// What is restored, for a restore that finds this one cut short.
+    pub scope: Option<RestoreScope>,
 }
 
 impl Default for TargetOptions {
@@ -62,6 +66,7 @@ impl Default for TargetOptions {
             owners: OwnerMapping::default(),
             sparse: true,
             sync: true,
+            scope: None,
         }
     }
 }

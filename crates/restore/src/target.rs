@@ -85,8 +85,10 @@ impl Target {
         credentials: Credentials,
         started: Time,
     ) -> Result<Self, Errno> {
-        let unfinished =
-            root.as_ref().map(|fd| UnfinishedRestores::find(fd.as_fd())).transpose()?;
+        let unfinished = root
+            .as_ref()
+            .map(|fd| UnfinishedRestores::find(fd.as_fd(), credentials.uid))
+            .transpose()?;
         let unfinished = unfinished.unwrap_or_default();
         let root = match root {
             Some(fd) => Directory::describe(fd, &credentials, started)?,
@@ -126,17 +128,23 @@ impl Target {
         if self.0.options.dry_run {
             return Ok(());
         }
-        let problem = |error| RestoreProblem::new(b"/", RestoreOperation::Write, error);
-        let root = root.filter(|_| self.has_made_root());
-        let is_dressed = root.map(|root| self.dress_root(root)).transpose().map_err(problem)?;
+        let root = root.filter(|root| self.has_made_root() && self.may_dress_root(root));
+        root.map_or(Ok(()), |root| self.dress_root(root)).map_err(of_root)?;
         if self.0.options.sync {
             self.sync_systems()?;
         }
         self.remove_marker();
-        match root {
-            Some(root) => self.finish_root(root, is_dressed == Some(true)).map_err(problem),
-            None => Ok(()),
-        }
+        root.map_or(Ok(()), |root| self.finish_root(root)).map_err(of_root)
+    }
+
+    /// Does what [`Self::sync_as`] could not do: where the owner of `root` may not look into it, nothing is compared
+    /// there afterwards.
+    pub fn close_as(&self, root: Option<&Entry>) -> Result<(), RestoreProblem> {
+        let is_left = |root: &&Entry| self.has_made_root() && !self.may_dress_root(root);
+        let Some(root) = root.filter(|root| !self.0.options.dry_run && is_left(root)) else {
+            return Ok(());
+        };
+        self.dress_root(root).and_then(|()| self.finish_root(root)).map_err(of_root)
     }
 
     fn sync_systems(&self) -> Result<(), RestoreProblem> {
@@ -178,6 +186,10 @@ impl Target {
             self.0.systems.lock().entry(handle.device).or_insert_with(|| handle.clone());
         }
     }
+}
+
+fn of_root(error: Errno) -> RestoreProblem {
+    RestoreProblem::new(b"/", RestoreOperation::Write, error)
 }
 
 fn open_root(path: &Path, options: &TargetOptions) -> Result<Option<OwnedFd>, Errno> {

@@ -1,79 +1,55 @@
 //! Detection of restores into this target that did not finish.
 //!
-//! After a power failure, a file may have its length and times, but zeros instead of data. While a
-//! restore runs, a marker is in the target: a small file with the time since when files may be
-//! affected. It is durable before the first file is written, and removed when everything is. If a
-//! restore finds one, it does not trust the size and mtime of files that changed since. This costs
-//! two syncs per restore, and nothing per file.
+//! After a power failure, a file may have its length and times, but zeros instead of data; after a
+//! kill, a part of one may have its name. While a restore runs, a marker is in the target: a small
+//! file with the time since when files may be affected, and what is restored. It is durable before
+//! the first file is written, and removed when everything is. If a restore finds one, it does not
+//! trust the size and mtime of files that changed since. This costs two syncs per restore, and
+//! nothing per file.
 //!
-//! A restore that was killed also leaves temporary names, with its number in them: the next one
-//! removes them in each directory that it opens.
+//! Markers are looked for in the target and in the directories above it: a larger restore may have
+//! begun there. Where existing files are kept, also in the directories below, as they are opened.
+//! Only a restore of the same, or of all of it, removes what another one has left.
 
+use crate::marker::{self, Marker, PREFIX, RestoreScope};
 use crate::problem::{RestoreOperation, RestoreProblem};
-use crate::system::{self, READ};
+use crate::system;
 use crate::target::Target;
 use format::entry::{Entry, Kind};
+use parking_lot::RwLock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Statx};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, Statx};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-/// The prefix of the names of markers; behind it is the number of the restore.
-const PREFIX: &[u8] = b".icecore-restore-";
-/// Temporary names begin and end so; between them are the number of the restore and that of the name.
-const TEMPORARY: &[u8] = b".icecore-";
-const PART: &[u8] = b".part";
-/// So many names that are left are removed at once.
-const LEFT_AT_ONCE: usize = 1024;
-const TEXT: &str =
-    "An icecore restore into this folder is under way or was cut short. Files changed since ";
-/// No file has its name before it is complete.
-const WHOLE: &str = "Files have their names only when they are complete.";
-/// The root of the target was missing.
-const MADE: &str = "The restore made this folder.";
-const BYTES_MAX: usize = 512;
-/// Clocks may be set back: files that changed this long before a restore started are untrusted
-/// either.
-const MARGIN_SECS: i64 = 86_400;
-/// The most markers that are read.
+/// The most markers of a directory that are read.
 const MARKERS_MAX: usize = 64;
-
-/// Whether `name` in the root of a target is a marker. Somebody else's file may have a name that begins like one.
-pub(crate) fn is_marker(root: BorrowedFd<'_>, name: &[u8]) -> bool {
-    read(root, name).is_some()
-}
-
-/// Whether a marker can have this name: [`Target::own_number`].
-fn is_name_of_marker(name: &[u8]) -> bool {
-    let is_number =
-        |part: &[u8], is_digit: fn(&u8) -> bool| !part.is_empty() && part.iter().all(is_digit);
-    let number = name.strip_prefix(PREFIX).unwrap_or_default();
-    let dash = number.iter().position(|byte| *byte == b'-');
-    dash.and_then(|at| number.split_at_checked(at)).is_some_and(|(process, time)| {
-        is_number(process, u8::is_ascii_digit) && is_number(&time[1..], u8::is_ascii_hexdigit)
-    })
-}
+/// The most directories above the target that are looked into.
+const ABOVE_MAX: usize = 256;
+/// Of a time since when nothing is in doubt.
+const NEVER: i64 = i64::MAX;
 
 /// The markers of earlier restores.
-#[derive(Default)]
 pub(crate) struct UnfinishedRestores {
-    found: Vec<Vec<u8>>,
+    /// In the root of the target.
+    found: Vec<FoundMarker>,
+    /// In other directories, whose restores ended: what they restored.
+    elsewhere: RwLock<Vec<String>>,
+    /// Names of the markers of restores that do not run any more.
+    ended: RwLock<Arc<Vec<Vec<u8>>>>,
     /// Files that changed since this time are untrusted.
-    since_secs: Option<i64>,
+    since_secs: AtomicI64,
     /// Files that changed since this time may be incomplete under their names.
-    partial_since_secs: Option<i64>,
-    /// One of them made the root.
-    has_made_root: bool,
-    /// Those of them that do not run any more.
-    ended: Vec<Vec<u8>>,
+    partial_since_secs: AtomicI64,
 }
 
-/// What a marker says.
-struct Marker {
-    since_secs: i64,
-    is_whole: bool,
-    has_made_root: bool,
+struct FoundMarker {
+    name: Vec<u8>,
+    says: Marker,
 }
 
 /// Our own marker; locked, so that no other restore removes it.
@@ -82,74 +58,98 @@ pub(crate) struct RestoreMarker {
     _file: OwnedFd,
 }
 
+impl Default for UnfinishedRestores {
+    fn default() -> Self {
+        let (found, elsewhere, ended) = Default::default();
+        let [since_secs, partial_since_secs] = [NEVER; 2].map(AtomicI64::new);
+        Self { found, elsewhere, ended, since_secs, partial_since_secs }
+    }
+}
+
 impl UnfinishedRestores {
-    /// Finds markers in the root of a target.
-    pub(crate) fn find(root: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let found = system::list(root, MARKERS_MAX, &|name| !is_marker(root, name))?;
-        let markers: Vec<_> = found.iter().filter_map(|name| read(root, name)).collect();
-        let partial = markers.iter().filter(|marker| !marker.is_whole);
-        let ended = found.iter().filter(|name| !is_held(root, name)).cloned().collect();
-        Ok(Self {
-            since_secs: markers.iter().map(|marker| marker.since_secs).min(),
-            partial_since_secs: partial.map(|marker| marker.since_secs).min(),
-            has_made_root: markers.iter().any(|marker| marker.has_made_root),
-            ended,
-            found,
-        })
+    /// Finds markers in the root of a target, and above it those of root and of the user `uid`.
+    pub(crate) fn find(root: BorrowedFd<'_>, uid: u32) -> Result<Self, Errno> {
+        let mut unfinished = Self::default();
+        unfinished.found = markers(root, &|_| true)?;
+        for FoundMarker { name, says } in &unfinished.found {
+            unfinished.doubt(root, name, says);
+        }
+        let is_trusted = |owner: u32| owner == uid || owner == 0;
+        let mut at = rustix::fs::openat(root, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        for _ in 0..ABOVE_MAX {
+            let Some(above) = above(at.as_fd()) else { break };
+            unfinished.look_elsewhere(above.as_fd(), &is_trusted);
+            at = above;
+        }
+        Ok(unfinished)
     }
 
-    /// Whether one of them runs still.
-    fn is_any_running(&self) -> bool {
-        self.ended.len() < self.found.len()
+    /// Looks into another directory than the root of the target. Nobody may be kept from restoring by
+    /// one that cannot be read.
+    fn look_elsewhere(&self, directory: BorrowedFd<'_>, is_trusted: &dyn Fn(u32) -> bool) {
+        for FoundMarker { name, says } in markers(directory, is_trusted).unwrap_or_default() {
+            if self.doubt(directory, &name, &says) {
+                self.elsewhere.write().push(told(directory, &name, &says));
+            }
+        }
+    }
+
+    /// Takes over what a marker says. Whether its restore ended.
+    fn doubt(&self, directory: BorrowedFd<'_>, name: &[u8], says: &Marker) -> bool {
+        self.since_secs.fetch_min(says.since_secs, Ordering::Relaxed);
+        if !says.is_whole {
+            self.partial_since_secs.fetch_min(says.since_secs, Ordering::Relaxed);
+        }
+        let has_ended = !marker::is_held(directory, name);
+        if has_ended {
+            Arc::make_mut(&mut *self.ended.write()).push(name.to_vec());
+        }
+        has_ended
+    }
+
+    /// Names of the markers of those that do not run any more.
+    pub(crate) fn ended(&self) -> Arc<Vec<Vec<u8>>> {
+        self.ended.read().clone()
     }
 
     /// Whether one of them made the root of the target.
     pub(crate) fn has_made_root(&self) -> bool {
-        self.has_made_root
-    }
-
-    /// Whether `name` is a temporary name of one that ended.
-    fn is_left(&self, name: &[u8]) -> bool {
-        self.ended.iter().filter_map(|marker| marker.strip_prefix(PREFIX)).any(|number| {
-            let rest = name.strip_prefix(TEMPORARY).and_then(|rest| rest.strip_prefix(number));
-            let rest = rest.and_then(|rest| rest.strip_prefix(b"-"));
-            let digits = rest.and_then(|rest| rest.strip_suffix(PART)).unwrap_or_default();
-            !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
-        })
+        self.found.iter().any(|marker| marker.says.has_made_root)
     }
 }
 
-/// What the marker `name` says; `None` if it is none. What a power failure left of one doubts everything.
-fn read(root: BorrowedFd<'_>, name: &[u8]) -> Option<Marker> {
-    if !is_name_of_marker(name) {
-        return None;
-    }
-    let file = rustix::fs::openat(root, name, READ, Mode::empty()).ok()?;
-    let stat = system::stat_open(file.as_fd()).ok()?;
-    if system::file_type(&stat) != FileType::RegularFile {
-        return None;
-    }
-    let mut bytes = [0; BYTES_MAX + 1];
-    let length = rustix::io::read(&file, &mut bytes).ok()?;
-    let bytes = bytes.get(..length).filter(|bytes| bytes.len() <= BYTES_MAX)?;
-    let says = |words: &str| bytes.windows(words.len()).any(|at| at == words.as_bytes());
-    let since_secs = match bytes.strip_prefix(TEXT.as_bytes()) {
-        Some(text) => time_of(text).unwrap_or(i64::MIN),
-        None => is_torn(bytes).then_some(i64::MIN)?,
-    };
-    Some(Marker { since_secs, is_whole: says(WHOLE), has_made_root: says(MADE) })
+/// The markers in a directory.
+fn markers(
+    directory: BorrowedFd<'_>,
+    is_trusted: &dyn Fn(u32) -> bool,
+) -> Result<Vec<FoundMarker>, Errno> {
+    let read = |name: &[u8]| marker::read_of(directory, name, is_trusted);
+    let names = system::list(directory, MARKERS_MAX, &|name| read(name).is_none())?;
+    let found = names.into_iter().filter_map(|name| Some((read(&name)?, name)));
+    Ok(found.map(|(says, name)| FoundMarker { name, says }).collect())
 }
 
-/// The time in the text of a marker.
-fn time_of(text: &[u8]) -> Option<i64> {
-    let secs = std::str::from_utf8(text).ok()?.split_whitespace().next()?;
-    secs.parse::<i64>().ok().map(|secs| secs.saturating_sub(MARGIN_SECS))
+/// The directory above one; `None` for the highest, and where nobody may look.
+fn above(directory: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let above = rustix::fs::openat(directory, c"..", system::DIRECTORY, Mode::empty()).ok()?;
+    let [own, of_above] = [directory, above.as_fd()].map(system::stat_open);
+    let is_highest = system::same_inode(&own.ok()?, &of_above.ok()?);
+    (!is_highest).then_some(above)
 }
 
-/// Whether a power failure can have made this of the text of a marker: cut short, or zeros from somewhere on.
-fn is_torn(bytes: &[u8]) -> bool {
-    let kept = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    TEXT.as_bytes().starts_with(&bytes[..kept])
+/// A marker, for people.
+fn told(directory: BorrowedFd<'_>, name: &[u8], says: &Marker) -> String {
+    let directory = std::fs::read_link(open_file(directory)).unwrap_or_default();
+    let path = directory.join(OsStr::from_bytes(name));
+    match &says.scope {
+        Some(scope) => format!("{} (of {})", path.display(), scope.what),
+        None => path.display().to_string(),
+    }
+}
+
+/// The name of an open file.
+fn open_file(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 impl Target {
@@ -172,38 +172,28 @@ impl Target {
 
     /// Whether another restore is writing to this target.
     pub fn is_shared(&self) -> bool {
-        self.0.unfinished.is_any_running()
+        let Some(root) = self.0.root.fd() else { return false };
+        self.0.unfinished.found.iter().any(|found| marker::is_held(root, &found.name))
     }
 
-    /// Removes what restores that ended in the middle have left in a directory under temporary names. What cannot be
-    /// removed stays, as it was.
-    pub(crate) fn remove_left(&self, directory: BorrowedFd<'_>) {
-        let unfinished = &self.0.unfinished;
-        if unfinished.ended.is_empty() {
-            return;
+    /// The markers of restores that were interrupted and that this one did not finish, with what they restored. Call it
+    /// at the end.
+    pub fn still_unfinished(&self) -> Vec<String> {
+        let Some(root) = self.0.root.fd() else { return Vec::new() };
+        let is_left = |found: &&FoundMarker| {
+            marker::is_marker(root, &found.name) && !marker::is_held(root, &found.name)
+        };
+        let own = self.0.unfinished.found.iter().filter(is_left);
+        let own = own.map(|found| told(root, &found.name, &found.says));
+        own.chain(self.0.unfinished.elsewhere.read().iter().cloned()).collect()
+    }
+
+    /// Looks for markers in a directory below the root, if a file that it finds may stay as it is.
+    pub(crate) fn look_below(&self, directory: BorrowedFd<'_>) {
+        if self.0.options.overwrite.keeps_existing() {
+            let uid = self.0.credentials.uid;
+            self.0.unfinished.look_elsewhere(directory, &|owner| owner == uid || owner == 0);
         }
-        loop {
-            let left = system::list(directory, LEFT_AT_ONCE, &|name| !unfinished.is_left(name));
-            let left = left.unwrap_or_default();
-            let remove = |name: &Vec<u8>| {
-                rustix::fs::unlinkat(directory, &name[..], AtFlags::empty()).is_ok()
-            };
-            let removed = left.iter().filter(|name| remove(name)).count();
-            if removed < LEFT_AT_ONCE {
-                return;
-            }
-        }
-    }
-
-    /// A temporary name for an object that gets its own later. It remains only after a crash, until the next restore.
-    pub(crate) fn temporary_name(&self) -> Vec<u8> {
-        let count = self.0.temporaries.fetch_add(1, Ordering::Relaxed);
-        let own = format!("{}-{count}", self.own_number());
-        [TEMPORARY, own.as_bytes(), PART].concat()
-    }
-
-    fn own_number(&self) -> String {
-        format!("{}-{:x}{:08x}", std::process::id(), self.0.started.secs, self.0.started.nanos)
     }
 
     /// Makes a marker that has its text before it has its name: whoever is killed leaves a whole one or none.
@@ -211,8 +201,7 @@ impl Target {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(root, c".", flags, Mode::RUSR | Mode::WUSR)?;
         self.fill(file.as_fd())?;
-        let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-        rustix::fs::linkat(CWD, open, root, name, AtFlags::SYMLINK_FOLLOW)?;
+        rustix::fs::linkat(CWD, open_file(file.as_fd()), root, name, AtFlags::SYMLINK_FOLLOW)?;
         Ok(file)
     }
 
@@ -226,61 +215,60 @@ impl Target {
     }
 
     fn fill(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
-        // By the clock of the file system, which may be another machine's.
-        let now_secs = system::stat_open(file)?.stx_ctime.tv_sec;
-        let mut text = format!(
-            "{TEXT}{now_secs} (seconds since 1970) may be incomplete; the next \nrestore into it that finishes repairs them and removes this file.\n"
-        );
-        let whole = self.0.options.overwrite.keeps_existing().then_some(WHOLE);
-        let made = self.has_made_root().then_some(MADE);
-        for words in whole.into_iter().chain(made) {
-            text.extend([words, "\n"]);
-        }
-        system::write_all(file, text.as_bytes())?;
+        let marker = Marker {
+            // By the clock of the file system, which may be another machine's.
+            since_secs: system::stat_open(file)?.stx_ctime.tv_sec,
+            is_whole: self.0.options.overwrite.keeps_existing(),
+            has_made_root: self.has_made_root(),
+            scope: self.0.options.scope.clone(),
+        };
+        system::write_all(file, marker.text().as_bytes())?;
         let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
         if self.0.options.sync { rustix::fs::fsync(file) } else { Ok(()) }
     }
 
     /// Removes the markers: everything that this restore wrote and compared is as durable as
-    /// requested. Markers of other restores are kept while they run, if this restore did not sync,
-    /// and if it left a file that may be incomplete.
+    /// requested. Markers of other restores are kept while they run, if they restored something
+    /// else, if this restore did not sync, and if it left a file that may be incomplete.
     pub(crate) fn remove_marker(&self) {
         let Some(root) = self.0.writable(&self.0.root) else { return };
         if let Some(marker) = self.0.marker.lock().take() {
             let _ = rustix::fs::unlinkat(root, &marker.name[..], AtFlags::empty());
         }
-        let is_settled = self.0.options.sync && !self.0.has_left_doubt.load(Ordering::Relaxed);
-        let left = if is_settled { &self.0.unfinished.found[..] } else { &[] };
-        for name in left.iter().filter(|name| !is_held(root, name)) {
-            let _ = rustix::fs::unlinkat(root, &name[..], AtFlags::empty());
+        if !self.0.options.sync || self.0.has_left_doubt.load(Ordering::Relaxed) {
+            return;
+        }
+        let own = self.0.options.scope.as_ref();
+        let is_done = |found: &&FoundMarker| {
+            RestoreScope::covers(own, found.says.scope.as_ref())
+                && !marker::is_held(root, &found.name)
+        };
+        for found in self.0.unfinished.found.iter().filter(is_done) {
+            let _ = rustix::fs::unlinkat(root, &found.name[..], AtFlags::empty());
         }
     }
 
     /// Whether the content of an existing file has to be compared, because a restore that did not
     /// finish set its size and times.
     pub(crate) fn is_uncertain(&self, stat: &Statx, entry: &Entry) -> bool {
-        changed_since(self.0.unfinished.since_secs, stat, entry)
+        changed_since(&self.0.unfinished.since_secs, stat, entry)
     }
 
     /// Whether an existing file with other times than in the snapshot may be one that a restore began.
     pub(crate) fn is_maybe_partial(&self, stat: &Statx, entry: &Entry) -> bool {
-        changed_since(self.0.unfinished.partial_since_secs, stat, entry)
+        changed_since(&self.0.unfinished.partial_since_secs, stat, entry)
     }
 }
 
-fn changed_since(since_secs: Option<i64>, stat: &Statx, entry: &Entry) -> bool {
+fn changed_since(since_secs: &AtomicI64, stat: &Statx, entry: &Entry) -> bool {
+    let since_secs = since_secs.load(Ordering::Relaxed);
     entry.kind() == Kind::File
         && entry.size > 0
-        && since_secs.is_some_and(|since| stat.stx_ctime.tv_sec >= since)
+        && since_secs != NEVER
+        && stat.stx_ctime.tv_sec >= since_secs
 }
 
 fn create(root: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     rustix::fs::openat(root, name, flags, Mode::RUSR | Mode::WUSR)
-}
-
-/// Whether the restore that wrote a marker is running.
-fn is_held(root: BorrowedFd<'_>, name: &[u8]) -> bool {
-    let Ok(file) = rustix::fs::openat(root, name, READ, Mode::empty()) else { return false };
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }

@@ -409,3 +409,72 @@ fn restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes() {
     assert!(!home.join("goes").exists());
     assert_eq!(std::fs::read_to_string(home.join("sub/precious")).unwrap(), "precious");
 }
+
+/// Seen: whatever restore ended next in the same target removed the marker of one that was killed, and parts of files
+/// were kept in silence from then on; and a marker counted only for restores into the directory in which it lay.
+#[test]
+fn only_who_restores_the_same_again_ends_what_was_begun_and_all_others_are_warned() {
+    let machine = Machine::new();
+    machine.write("other/file", b"other");
+    machine.write("folder/file", b"0123456789");
+    let old = machine.backup();
+    machine.write("other/more", b"more");
+    let new = machine.backup();
+    let target = machine.path("target");
+    let restore = |what: &str, to: &Path, more: &[&str]| {
+        let words = ["restore", what, "--target", to.to_str().unwrap()];
+        machine.run([&words[..], more].concat())
+    };
+    let stored = |name: &str| machine.stored("latest", name);
+    // As it is when the restore is killed in the middle of a file.
+    let cut_short = |below: &str, name: &str| {
+        let into = target.join(below);
+        restore(&stored(below), &into, &[]).ends(0);
+        std::fs::write(target.join(name), "0123").unwrap();
+        let path = machine.source().join(below);
+        let path = path.to_str().unwrap().trim_start_matches('/').trim_end_matches('/');
+        let text = format!(
+            "An icecore restore into this folder is under way or was cut short. Files changed since 5\nRestored: {new}:{path}\n"
+        );
+        let marker = into.join(".icecore-restore-1-5");
+        std::fs::write(&marker, text).unwrap();
+        marker
+    };
+    let part = "folder/file";
+    let marker = cut_short("", part);
+    for (what, more) in [
+        (stored("other/file"), &[][..]),
+        (stored("other"), &[]),
+        (stored(""), &["--include", "more"]),
+        (machine.stored(&old, ""), &["--exclude", "folder"]),
+        (stored(""), &["--no-sync", "--exclude", "folder"]),
+        (stored(""), &["--dry-run"]),
+    ] {
+        let done = restore(&what, &target, more).ends(0);
+        assert!(marker.exists(), "{what} {more:?}");
+        assert!(done.stderr.contains("was not finished"), "{what} {more:?}: {}", done.stderr);
+    }
+    for mode in ["never", "if-newer"] {
+        let told = restore(&stored(""), &target, &["--overwrite", mode]).ends(3).stderr;
+        assert!(told.contains("folder/file: ") && marker.exists(), "{mode}: {told}");
+        // Of a part of it, into its place.
+        let to = target.join("folder");
+        let told = restore(&stored("folder"), &to, &["--overwrite", mode]).ends(3).stderr;
+        assert!(told.contains("file: ") && told.contains("was not finished"), "{mode}: {told}");
+        assert!(marker.exists());
+    }
+    let done = restore(&stored(""), &target, &[]).ends(0);
+    assert!(!marker.exists() && !done.stderr.contains("was not finished"), "{}", done.stderr);
+    for stray in ["file", "more"] {
+        std::fs::remove_file(target.join(stray)).unwrap();
+    }
+    assert_eq!(difference(&machine.source(), &target), "");
+
+    let marker = cut_short("folder", part);
+    let told = restore(&stored(""), &target, &["--overwrite", "never"]).ends(3).stderr;
+    assert!(told.contains("folder/file: ") && told.contains("was not finished"), "{told}");
+    restore(&stored("folder"), &target.join("folder"), &[]).ends(0);
+    assert!(!marker.exists());
+    restore(&stored(""), &target, &["--overwrite", "never"]).ends(0);
+    assert_eq!(difference(&machine.source(), &target), "");
+}
