@@ -235,6 +235,9 @@ SABOTAGES = {
     "a restore that keeps files knows what began in a directory below": (
         "crates/restore/src/directory.rs", "self.look_below(open.as_fd());", "",
         test("icecore", "only_who_restores_the_same_again")),
+    "places that went on apart are not mixed": (
+        "crates/pipeline/src/copy.rs", "Some(id) if *id != name.id => {", "Some(id) if *id != name.id && false => {",
+        test("icecore", "places_that_went_on_apart_are_not_mixed")),
     "if-newer keeps what lies in the place of a directory": (
         "crates/restore/src/directory.rs", "if self.0.options.overwrite.keeps_existing() {", "if self.0.options.overwrite == crate::Overwrite::Never {",
         test("icecore", "if_newer_and_never_keep_what_lies_in_the_place_of_a_directory")),
@@ -245,7 +248,7 @@ SABOTAGES = {
         "crates/restore/src/flags.rs", "if are_locked(stat) { Err(RestoreCause::Locked) } else { Ok(()) }", "{ let _ = stat; Ok(()) }",
         test("icecore", "restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes")),
     "a target that was there keeps its attributes": (
-        "crates/restore/src/target.rs", "let root = root.filter(|_| self.has_made_root());", "",
+        "crates/restore/src/target.rs", "self.has_made_root() && self.may_dress_root(root)", "self.may_dress_root(root)",
         test("icecore", "a_directory_that_is_restored_to_where_it_was")),
     "a server that lost its first pool does not take it back": (
         "crates/server-contract/src/pool/linked.rs", "if !was_started(data) && dir != &place.pool {", "if dir != &place.pool {",

@@ -206,6 +206,9 @@ impl From<Error> for Failure {
             Error::KeysMissing(_) => Self::new(Code::WrongKey, message).hint(
                 "If the password is right, put the file of its key back from a copy of the repository. Any other password and a recovery key work without it.",
             ),
+            Error::Forked { .. } => Self::new(Code::Failed, message).hint(
+                "Nothing was copied, and both stay as they are: each can be restored from where it lies. For a copy of the first one: icecore copy --to OTHER-PLACE",
+            ),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can write. To list keys: icecore key list"),
             Error::BoundKey { bound, .. } => Self::new(Code::NotAllowed, message)

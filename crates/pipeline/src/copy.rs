@@ -18,7 +18,7 @@ use repository::snapshots::SnapshotRef;
 use repository::storage::Storage;
 use repository::watch::Watch;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -187,6 +187,7 @@ fn plan(
     watch: &dyn Watch,
     report: &mut CopyReport,
 ) -> Result<CopyOutcome> {
+    target.map_or(Ok(()), |target| refuse_fork(source, target))?;
     let names = wanted(source, target.map(|target| &**target), options, report)?;
     let accept = options.accept_damage;
     Ok(copy::run(source, CopyTo::Plan(target), &names, accept, watch)?)
@@ -201,6 +202,7 @@ fn write(
 ) -> Result<CopyOutcome> {
     target.verify_with(crypto::is_signed);
     let lease = target.lease(&holder("copy"))?;
+    refuse_fork(source, target)?;
     mend_settings(target, &lease)?;
     take_keys(source, target, &lease)?;
     for key in source.receipt_keys().unwrap_or_default() {
@@ -238,6 +240,27 @@ fn note_copied(target: &Repository, lease: &Lease) -> Result<()> {
         return Ok(());
     }
     Ok(target.note_copied(lease, &known)?)
+}
+
+/// Each number is given once. Where both places have different snapshots of one number, one of them
+/// was brought back from an older copy and went on: together they would be a history that nobody can
+/// follow.
+fn refuse_fork(source: &Repository, target: &Repository) -> Result<()> {
+    let there: BTreeMap<_, _> =
+        target.snapshots()?.into_iter().map(|name| (name.sequence, name.id)).collect();
+    for name in source.snapshots()? {
+        match there.get(&name.sequence) {
+            Some(id) if *id != name.id => {
+                return Err(Error::Forked {
+                    number: name.sequence,
+                    here: (name.id, source.storage().describe()),
+                    there: (*id, target.storage().describe()),
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The list of what was copied; one that is damaged names nothing.

@@ -94,6 +94,19 @@ pub enum Error {
         named(.0)
     )]
     KeysMissing(Vec<KeyId>),
+    /// Two places that should be copies of each other went on apart.
+    #[error(
+        "the snapshot number {number} is {} in {} and {} in {}: one of them was brought back from an older copy, and went on from there",
+        .here.0, .here.1, .there.0, .there.1
+    )]
+    Forked {
+        /// The number that two snapshots have.
+        number: u64,
+        /// The one in the first place, and the place.
+        here: (SnapshotId, String),
+        /// The one in the other place, and the place.
+        there: (SnapshotId, String),
+    },
     /// The content of an object does not match its id.
     #[error("the content of object {0} does not match its id")]
     WrongContent(ObjectId),

@@ -186,7 +186,8 @@ packets! {
         /// The first key slots.
         slots: Vec<Slot>,
     } tail key_list
-    /// Lists names of snapshots, in the order in which they were made.
+    /// Lists names of snapshots, in the order in which they were made. Of a history that was forked, two may have one
+    /// number; they come in one reply.
     4 ListSnapshots Client SMALL_BYTES_MAX, [Open InSession] {
         /// Only snapshots with a higher number.
         after: u64,

@@ -22,6 +22,13 @@ const EXPIRIES_BYTES_MAX: usize = 256 << 20;
 /// More snapshots than any domain has: a list that has no end is a lie.
 const SNAPSHOTS_MAX: usize = 4 << 20;
 
+/// Whether a page of names comes behind the number `after`, in order. Two have one number where a history was forked:
+/// `check` says so, and both are restored.
+fn follows(after: u64, names: &[SnapshotName]) -> bool {
+    names.first().is_none_or(|first| first.sequence > after)
+        && names.is_sorted_by_key(|name| name.sequence)
+}
+
 impl Store for Remote {
     fn config(&self) -> &Config {
         &self.config
@@ -42,9 +49,8 @@ impl Store for Remote {
             let Packet::SnapshotList { names, more } = pending.wait()? else {
                 return Err(bad_reply("ListSnapshots"));
             };
-            let numbers = [after].into_iter().chain(names.iter().map(|name| name.sequence));
             let is_endless = more && (names.is_empty() || all.len() >= SNAPSHOTS_MAX);
-            if !numbers.is_sorted_by(|one, next| one < next) || is_endless {
+            if !follows(after, &names) || is_endless {
                 return Err(bad_reply("ListSnapshots"));
             }
             all.extend(names.into_iter().map(reference));
@@ -301,4 +307,28 @@ fn reference(name: SnapshotName) -> SnapshotRef {
 
 pub(crate) fn bad_reply(request: &str) -> Error {
     Failure::ProtocolError(format!("the server's reply to {request} is not valid")).into_error()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_order_and_two_may_have_one_number() {
+        let names = |numbers: &[u64]| -> Vec<_> {
+            let names = numbers.iter().zip(0..);
+            names
+                .map(|(number, id)| SnapshotName {
+                    sequence: *number,
+                    id: ids::SnapshotId([id; 16]),
+                })
+                .collect()
+        };
+        for good in [&[][..], &[4], &[4, 5, 9], &[4, 4, 5]] {
+            assert!(follows(3, &names(good)), "{good:?}");
+        }
+        for bad in [&[3][..], &[4, 3], &[5, 4, 6]] {
+            assert!(!follows(3, &names(bad)), "{bad:?}");
+        }
+    }
 }

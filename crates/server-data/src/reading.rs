@@ -52,10 +52,23 @@ fn newest(repository: &Repository, source: &ObjectId) -> Result<Packet> {
 
 fn list(repository: &Repository, after: u64) -> Result<Packet> {
     let all = repository.snapshots()?;
-    let mut later = all.into_iter().filter(|name| name.sequence > after);
-    let names = later.by_ref().take(SNAPSHOTS_MAX);
+    Ok(page(all.into_iter().filter(|name| name.sequence > after), SNAPSHOTS_MAX))
+}
+
+/// The first names, at most `most`, and whether there are more. The next page begins behind the last number: of two with
+/// one number, as where a history was forked, both are on one page.
+fn page(later: impl Iterator<Item = SnapshotRef>, most: usize) -> Packet {
+    let mut names: Vec<_> = later.take(most + 1).collect();
+    let more = names.len() > most;
+    if more && let Some(next) = names.pop() {
+        let is_earlier = |name: &SnapshotRef| name.sequence < next.sequence;
+        if names.first().is_some_and(is_earlier) {
+            names.retain(is_earlier);
+        }
+    }
+    let names = names.into_iter();
     let names = names.map(|name| SnapshotName { sequence: name.sequence, id: name.id }).collect();
-    Ok(Packet::SnapshotList { names, more: later.next().is_some() })
+    Packet::SnapshotList { names, more }
 }
 
 fn snapshot(repository: &WithCopies, name: SnapshotName) -> Result<Packet> {
@@ -118,4 +131,32 @@ fn keys(repository: &WithCopies, container: ContainerNo, healed: bool) -> Result
     keys.dedup();
     keys.truncate(protocol::limits::KEYS_MAX);
     Ok(Packet::Keys { keys: keys.into_iter().map(PathBytes).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::SnapshotId;
+
+    #[test]
+    fn of_two_with_one_number_both_are_on_one_page() {
+        let all = [1, 2, 3, 3, 4, 5, 5].into_iter().enumerate();
+        let all: Vec<_> = all
+            .map(|(at, sequence)| SnapshotRef { sequence, id: SnapshotId([at as u8; 16]) })
+            .collect();
+        for most in 2..9 {
+            let (mut found, mut after) = (Vec::new(), 0);
+            loop {
+                let later = all.iter().copied().filter(|name| name.sequence > after);
+                let Packet::SnapshotList { names, more } = page(later, most) else { panic!() };
+                assert!(names.len() <= most && !names.is_empty());
+                after = names.last().unwrap().sequence;
+                found.extend(names.iter().map(|name| name.id));
+                if !more {
+                    break;
+                }
+            }
+            assert!(found == all.iter().map(|name| name.id).collect::<Vec<_>>(), "{most}");
+        }
+    }
 }

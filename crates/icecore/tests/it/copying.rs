@@ -332,3 +332,38 @@ fn a_copy_onto_a_full_disk_loses_nothing_and_goes_on_when_there_is_room() {
     two.restores(&second);
     drop(disk);
 }
+
+/// Seen: a copy of what had gone on from an older copy got two snapshots of one number, and a node could list none of
+/// them any more.
+#[test]
+fn places_that_went_on_apart_are_not_mixed_and_both_can_be_restored() {
+    let machine = Machine::new();
+    let [old, new] = ["old", "new"].map(|name| machine.path(name).to_str().unwrap().to_owned());
+    let repository = machine.path("repository");
+    machine.backup();
+    machine.run(["copy", "--to", &old]).ends(0);
+    machine.write("second", b"of the first history");
+    let second = machine.backup();
+    machine.run(["copy", "--to", &new]).ends(0);
+    std::fs::remove_dir_all(&repository).unwrap();
+    let back = ["copy", "--repo", &old, "--to", repository.to_str().unwrap()];
+    machine.run(back).ends(0);
+    machine.write("second", b"of the other one");
+    let other = machine.backup();
+    for words in [
+        &["copy", "--to", &new][..],
+        &["copy", "--to", &new, "--dry-run"],
+        &["copy", "--repo", &new, "--to", repository.to_str().unwrap()],
+    ] {
+        let refused = machine.run(words).ends(1);
+        for said in [&second, &other, "the snapshot number 2", "icecore copy --to"] {
+            assert!(refused.stderr.contains(said), "{words:?}: {}", refused.stderr);
+        }
+    }
+    for (place, id) in [(new.as_str(), &second), (repository.to_str().unwrap(), &other)] {
+        machine.run(["check", "--read-data", "--repo", place]).ends(0);
+        machine.run(["cat", &machine.stored(id, "second"), "--repo", place]).ends(0);
+    }
+    let third = machine.path("third");
+    machine.run(["copy", "--to", third.to_str().unwrap()]).ends(0);
+}
