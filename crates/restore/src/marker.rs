@@ -81,6 +81,11 @@ impl Marker {
         text
     }
 
+    /// It doubts everything.
+    fn unknown() -> Self {
+        Self { since_secs: i64::MIN, is_whole: false, has_made_root: false, scope: None }
+    }
+
     /// What a power failure left of a marker doubts everything.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let since_secs = match bytes.strip_prefix(TEXT.as_bytes()) {
@@ -129,7 +134,11 @@ pub(crate) fn read_of(
     if !is_name_of_marker(name) {
         return None;
     }
-    let file = rustix::fs::openat(directory, name, READ, Mode::empty()).ok()?;
+    let file = match rustix::fs::openat(directory, name, READ, Mode::empty()) {
+        // That of another user: nobody knows what it says.
+        Err(Errno::ACCESS | Errno::PERM) => return Some(Marker::unknown()),
+        file => file.ok()?,
+    };
     let stat = system::stat_open(file.as_fd()).ok()?;
     if system::file_type(&stat) != FileType::RegularFile || !is_trusted(stat.stx_uid) {
         return None;
