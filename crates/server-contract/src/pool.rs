@@ -66,7 +66,11 @@ pub(crate) fn open(data: &Path) -> Result<()> {
     let place = PoolPaths::of(data, None);
     match Memory::read(&place)? {
         Some(memory) if is_half_made(&place, &memory)? => memory.keep(&place, false),
-        Some(memory) => raise(&place, &memory),
+        Some(memory) => {
+            // The directory of a bucket has what the bucket can be asked for again.
+            memory.bucket.as_ref().map_or(Ok(()), |_| place.make_all())?;
+            raise(&place, &memory)
+        }
         None => first(&place),
     }
 }
@@ -107,6 +111,10 @@ pub(crate) fn is_of_server(data: &Path) -> bool {
 pub(crate) fn accept(data: &Path) -> Result<()> {
     let place = PoolPaths::of(data, None);
     let known = Memory::read(&place).ok().flatten();
+    // Nothing is made where a file system should be mounted, or a link should be.
+    if known.as_ref().is_some_and(|known| known.bucket.is_none()) && !place.pool.is_dir() {
+        return Err(not_mounted(&place, "there is no such directory"));
+    }
     place.make_all()?;
     let found = superblock(&place)?;
     let is_there = found.is_some();

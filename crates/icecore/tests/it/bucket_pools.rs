@@ -227,6 +227,12 @@ fn the_first_pool_of_a_server_lies_in_a_bucket_and_is_taken_over_by_another_mach
     let domains = site.govern(&["pool", "list", "--json"]).ends(0).lines();
     assert_eq!(domains[0]["domains"], serde_json::json!(["new", "own", "web"]), "the first one");
     site.server = None;
+    // What is not in a copy of the server's files is made again.
+    fs::remove_dir_all(site.machine.path("data/pool")).unwrap();
+    site.start_server();
+    backup(&site, "own").ends(0);
+    restores(&site, "web");
+    site.server = None;
     site.flags = with_first_pool(&other, &[]);
     let refused = ended(&mut site.server_command("data")).ends(2);
     assert!(refused.stderr.contains(&format!("is {address}, and stays")), "{}", refused.stderr);

@@ -45,12 +45,33 @@ pub(crate) fn choose_first(data: &Path, first: &FirstPool) -> Result<()> {
         Some(named) => place.bucket()? == Some(named),
         None => place.bucket()?.is_none() && real(dir) == real(&place.pool),
     };
-    if is_same {
+    if is_same || is_found_again(&place, dir)? {
         return Ok(());
     }
     let own = place.bucket()?.map_or_else(|| real(&place.pool), |it| PathBuf::from(it.to_string()));
     let why = format!("the first pool of this server is {}, and stays there", own.display());
     Err(Error::FirstPool { path: dir.clone(), why })
+}
+
+/// Whether `dir` is the pool that is remembered, by its superblock, and the link to it is gone, as where the files of a
+/// server came back from a copy. Then the link is made again.
+fn is_found_again(place: &PoolPaths, dir: &Path) -> Result<bool> {
+    let Some(known) = Memory::read(place)?.filter(|known| known.bucket.is_none()) else {
+        return Ok(false);
+    };
+    let (true, Ok(real)) = (place.pool.symlink_metadata().is_err(), fs::canonicalize(dir)) else {
+        return Ok(false);
+    };
+    let there = PoolPaths {
+        pool: real.clone(),
+        placement: Placement::Directory,
+        ..PoolPaths::of(&place.data, None)
+    };
+    let is_it = superblock(&there)?.is_some_and(|found| found.id == known.superblock.id);
+    if is_it {
+        link(&place.pool, &real).map_err(Error::file(&place.pool))?;
+    }
+    Ok(is_it)
 }
 
 /// The directory to which a link leads, also while that is not mounted.
@@ -366,5 +387,25 @@ mod tests {
         start(&three, &default(&three)).unwrap();
         start(&three, &default(&three)).unwrap();
         assert!(why(choose_first(&three, &first)).contains("three/pool, and stays there"));
+    }
+
+    /// Seen: the link lay in what a copy of the server's files leaves out, and no command made it again.
+    #[test]
+    fn a_first_pool_whose_link_is_gone_is_found_by_its_superblock_and_none_is_made_instead() {
+        let (_place, [shared, one, two]) = machines();
+        let named = |place: &Path| FirstPool { place: place.to_owned(), take_over: false };
+        choose_first(&one, &named(&shared)).unwrap();
+        open(&one).unwrap();
+        fs::create_dir_all(one.join("ca")).unwrap();
+        fs::write(one.join("ca/ca.pem"), "").unwrap();
+        fs::remove_file(one.join("pool")).unwrap();
+        assert!(why(open(&one)).contains("--pool PLACE"));
+        assert!(why(crate::pool::accept(&one)).contains("no such directory"));
+        assert!(!one.join("pool").exists(), "nothing was made");
+        fs::create_dir(&two).unwrap();
+        assert!(why(choose_first(&one, &named(&two))).contains("stays there"));
+        choose_first(&one, &named(&shared)).unwrap();
+        open(&one).unwrap();
+        verify(&one.join("pool/domains/web")).unwrap();
     }
 }

@@ -125,7 +125,7 @@ impl Memory {
             return Err(format!("{missing} is not mounted"));
         }
         if !place.pool.is_dir() {
-            return Err("it is not mounted: there is no such directory".to_owned());
+            return Err(place.missing().to_owned());
         }
         let failed = |error: Error| error.to_string();
         let missing = match &self.bucket {

@@ -115,6 +115,16 @@ impl PoolPaths {
         }
     }
 
+    /// What is said where its directory is not there.
+    pub(super) fn missing(&self) -> &'static str {
+        match self.is_first() && !self.data.join(super::ENROLLED).exists() {
+            true => {
+                "it is not mounted: there is no such directory; if it lies elsewhere, start with --pool PLACE"
+            }
+            false => "it is not mounted: there is no such directory",
+        }
+    }
+
     /// The command that adds a further pool.
     fn add_command(&self) -> &'static str {
         match self.data.join(super::ENROLLED).exists() {
