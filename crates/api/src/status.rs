@@ -43,6 +43,9 @@ pub struct Status {
     /// What keeps the server from using its own pools, of those that are not offline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pool_faults: Vec<String>,
+    /// Domains of its own pools that are not there: at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domain_faults: Vec<String>,
     /// What its lock helper and the storages of its buckets keep; `None` without either, or before they answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_locks: Option<KeptLocks>,

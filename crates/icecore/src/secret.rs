@@ -7,6 +7,7 @@ use crate::codes::Code;
 use crate::failure::{Failure, Result};
 use crypto::SlotSecret;
 use std::ffi::OsStr;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,6 +15,7 @@ use zeroize::Zeroizing;
 
 const PASSWORD: &str = "ICECORE_PASSWORD";
 const PASSWORD_FILE: &str = "ICECORE_PASSWORD_FILE";
+const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 const PASSWORD_COMMAND: &str = "ICECORE_PASSWORD_COMMAND";
 
 /// A password or recovery key; wiped when it is dropped.
@@ -79,11 +81,22 @@ fn given(options: &Resolved) -> Result<Option<Secret>> {
 
 /// The password in `file`, without its line end.
 pub(crate) fn from_file(file: &Path) -> Result<Secret> {
-    let bytes = std::fs::read(file).map_err(|error| {
+    let bytes = std::fs::File::open(file).and_then(at_most);
+    let bytes = bytes.map_err(|error| {
         let failure = Failure::file(file, &error);
         Failure { message: format!("cannot read the password file {}", failure.message), ..failure }
     })?;
     Ok(Secret::new(bytes))
+}
+
+/// All that comes, if it can be a password: a device that never ends would take all memory.
+fn at_most(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(PASSWORD_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > PASSWORD_BYTES_MAX {
+        return Err(std::io::Error::other("it is longer than 64 KiB, so it is no password"));
+    }
+    Ok(bytes)
 }
 
 /// What the shell command prints.
@@ -93,17 +106,18 @@ fn from_command(command: &OsStr) -> Result<Secret> {
         Failure::new(Code::Failed, format!("the password command '{shown}' {why}"))
             .hint("Run it by itself to see what is wrong.")
     };
-    let output = Command::new("sh")
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::inherit())
-        .stderr(Stdio::inherit())
-        .output();
-    let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
-    if !output.status.success() {
-        return Err(failed(format!("failed: {}", output.status)));
+    let child = Command::new("sh").arg("-c").arg(command).stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| failed(format!("cannot be started: {error}")))?;
+    let said = child.stdout.take().map_or(Ok(Vec::new()), at_most);
+    if said.is_err() {
+        let _ = child.kill(); // or it has ended, since nobody reads what it says
     }
-    Ok(Secret::new(output.stdout))
+    let status = child.wait().map_err(|error| failed(format!("was lost: {error}")))?;
+    let said = said.map_err(|error| failed(format!("is of no use: {error}")))?;
+    if !status.success() {
+        return Err(failed(format!("failed: {status}")));
+    }
+    Ok(Secret::new(said))
 }
 
 /// Asks the person at the terminal a question; only `y` and `yes` mean yes.

@@ -69,8 +69,7 @@ impl Default for UnfinishedRestores {
 impl UnfinishedRestores {
     /// Finds markers in the root of a target, and above it those of root and of the user `uid`.
     pub(crate) fn find(root: BorrowedFd<'_>, uid: u32) -> Result<Self, Errno> {
-        let mut unfinished = Self::default();
-        unfinished.found = markers(root, &|_| true)?;
+        let unfinished = Self { found: markers(root, &|_| true)?, ..Self::default() };
         for FoundMarker { name, says } in &unfinished.found {
             unfinished.doubt(root, name, says);
         }

@@ -22,6 +22,7 @@ use server_contract::access_control::Refusal;
 use server_contract::folder::Folder;
 use server_contract::moving::finished;
 use server_contract::pool::{MAIN, NAME_TAKEN, has_repository};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -404,6 +405,35 @@ impl Pools {
             Some(format!("{}: {error}", pool.name))
         };
         Ok(used.filter_map(fault).collect())
+    }
+
+    /// Domains of this server that are not where the catalog says, in pools that are there.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn domain_faults(&self) -> Result<Vec<String>> {
+        let pools = known(&self.catalog, &self.folder)?;
+        let state =
+            |name: &Name| pools.iter().find(|pool| pool.name == *name).map(|pool| pool.state);
+        let mut is_there = BTreeMap::new();
+        let mut faults = Vec::new();
+        let domains = self.catalog.domains()?;
+        let made = |domain: &&Domain| domain.storage.is_none() && domain.repository.is_some();
+        for domain in domains.iter().filter(made) {
+            let pool = domain.pool.clone().unwrap_or_else(main);
+            let state = state(&pool);
+            let place = self.folder.domain(of_folder(&pool), &domain.name);
+            let is_usable = *is_there.entry(pool.clone()).or_insert_with(|| {
+                let looks = state.is_some_and(|state| state != PoolState::Offline);
+                looks && self.folder.verify_pool(of_folder(&pool)).is_ok()
+            });
+            if state.is_none() {
+                faults.push(removed(domain, &pool).to_string());
+            } else if is_usable && !has_repository(&place) {
+                faults.push(format!("the domain '{}' is not in its pool '{pool}'", domain.name));
+            }
+        }
+        Ok(faults)
     }
 
     fn one(&self, name: &Name) -> Result<api::pools::Pool> {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 const AUDIT_DEFAULT: u32 = 100;
 const AUDIT_MAX: u32 = 1000;
+const FAULTS_MAX: usize = 100;
 
 /// The status of the server.
 pub(crate) struct ServerStatus {
@@ -75,6 +76,7 @@ impl ServerStatus {
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
             pool_faults: self.pools.faults()?,
+            domain_faults: self.pools.domain_faults()?.into_iter().take(FAULTS_MAX).collect(),
             kept_locks: self.kept_locks.lock().clone(),
             storage_kept_locks: self.storage_servers.all_kept_locks(),
         })

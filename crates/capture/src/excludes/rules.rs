@@ -189,7 +189,8 @@ impl RuleSetBuilder {
 
     /// Several matchers, where all patterns are too large for one: halves of them, halves of those, and so on.
     fn in_parts(&self) -> Result<Vec<Gitignore>, PatternError> {
-        let (mut matchers, mut parts) = (Vec::new(), vec![0..self.rules.len()]);
+        let all = std::iter::once(0..self.rules.len());
+        let (mut matchers, mut parts) = (Vec::new(), all.collect::<Vec<_>>());
         while let Some(part) = parts.pop() {
             match self.part(part.clone()) {
                 Ok(matcher) => matchers.push(matcher),

@@ -237,19 +237,25 @@ fn what_is_no_token_or_no_server_is_told_before_anything_is_sent() {
     assert!(!machine.path("agent").exists());
 }
 
-#[test]
-fn a_restore_of_what_is_not_there_is_a_job_that_failed_and_says_why() {
-    let machine = Machine::bare();
-    let _server = start(&machine);
-    let [url, token] = token(&machine, &["web"]);
-    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+/// Enrolls a node, which backs its source up. The result runs a command on it.
+fn backed_up_node(machine: &Machine) -> impl Fn(&[&str]) -> Ran + '_ {
+    let [url, token] = token(machine, &["web"]);
+    agent(machine, "agent", &["enroll", &url, &token]).ends(0);
     let folder = machine.path("agent");
-    let on_node = |words: &[&str]| {
+    let on_node = move |words: &[&str]| {
         let mut command = machine.command(words.iter().copied());
         command.arg("--agent-dir").arg(&folder).env_remove("ICECORE_REPO");
         crate::machine::ended(&mut command)
     };
     on_node(&["backup", machine.source().to_str().unwrap()]).ends(0);
+    on_node
+}
+
+#[test]
+fn a_restore_of_what_is_not_there_is_a_job_that_failed_and_says_why() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let on_node = backed_up_node(&machine);
     let target = machine.path("out");
     let words = ["restore", "nosuch", "--target", target.to_str().unwrap()];
     let said = on_node(&words);
@@ -265,15 +271,7 @@ fn a_restore_of_what_is_not_there_is_a_job_that_failed_and_says_why() {
 fn a_restore_that_brought_a_part_is_a_job_that_did_a_part() {
     let machine = Machine::bare();
     let _server = start(&machine);
-    let [url, token] = token(&machine, &["web"]);
-    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
-    let folder = machine.path("agent");
-    let on_node = |words: &[&str]| {
-        let mut command = machine.command(words.iter().copied());
-        command.arg("--agent-dir").arg(&folder).env_remove("ICECORE_REPO");
-        crate::machine::ended(&mut command)
-    };
-    on_node(&["backup", machine.source().to_str().unwrap()]).ends(0);
+    let on_node = backed_up_node(&machine);
     let (stored, target) = (machine.stored("latest", ""), machine.path("out"));
     std::fs::create_dir(&target).unwrap();
     std::fs::write(target.join("folder"), "in the way").unwrap();

@@ -150,12 +150,7 @@ fn a_part_of_a_bucket_is_the_pool_of_one_server_and_found_again_by_another() {
     add(&site, "cloud", &address, &[]).ends(0);
 
     // Another server with the same master key takes it, while the first one runs and knows nothing of it.
-    let mut new = Site::alone(variables());
-    fs::create_dir(new.machine.path("data")).unwrap();
-    let key = fs::read(site.machine.path("data/master.key")).unwrap();
-    fs::write(new.machine.path("data/master.key"), key).unwrap();
-    let private = fs::Permissions::from_mode(0o600);
-    fs::set_permissions(new.machine.path("data/master.key"), private).unwrap();
+    let mut new = with_master_key_of(&site);
     new.start_server();
     let refused = add(&new, "cloud", &address, &[]);
     assert!(refused.code != 0 && refused.stderr.contains("--accept"), "{}", refused.stderr);
@@ -183,6 +178,16 @@ fn a_part_of_a_bucket_is_the_pool_of_one_server_and_found_again_by_another() {
     backup(&site, "web").ends(0);
     let listed = site.node("web", &["snapshots", "--json"]).ends(0).lines();
     assert_eq!(listed.iter().filter(|line| line["message_type"] == "snapshot").count(), 3);
+}
+
+/// Another machine with the same master key, whose server does not run yet.
+fn with_master_key_of(site: &Site) -> Site {
+    let new = Site::alone(variables());
+    fs::create_dir(new.machine.path("data")).unwrap();
+    let key = new.machine.path("data/master.key");
+    fs::copy(site.machine.path("data/master.key"), &key).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    new
 }
 
 /// How a server is started whose first pool lies there.
@@ -240,11 +245,7 @@ fn the_first_pool_of_a_server_lies_in_a_bucket_and_is_taken_over_by_another_mach
     restart(&mut site);
 
     // Another machine with the same master key.
-    let mut new = Site::alone(variables());
-    fs::create_dir(new.machine.path("data")).unwrap();
-    let key = new.machine.path("data/master.key");
-    fs::copy(site.machine.path("data/master.key"), &key).unwrap();
-    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut new = with_master_key_of(&site);
     new.flags = with_first_pool(&address, &[]);
     let refused = ended(&mut new.server_command("data")).ends(2);
     assert!(refused.stderr.contains("--take-over"), "{}", refused.stderr);

@@ -277,3 +277,15 @@ fn a_key_whose_file_is_gone_is_told_as_missing_and_works_again_when_it_is_back()
     let refused = ended(other.env("ICECORE_PASSWORD", "another one")).ends(12);
     assert!(!refused.stderr.contains("missing"), "{}", refused.stderr);
 }
+
+/// Seen: it took all memory of the machine.
+#[test]
+fn what_gives_the_password_may_not_go_on_for_ever() {
+    let machine = Machine::new();
+    let mut file = without(&machine, &["snapshots", "--password-file", "/dev/zero"]);
+    let refused = ended(&mut file);
+    assert!(refused.code != 0 && refused.stderr.contains("64 KiB"), "{refused:?}");
+    let mut command = without(&machine, &["snapshots", "--password-command", "yes"]);
+    let refused = ended(&mut command).ends(1);
+    assert!(refused.stderr.contains("64 KiB"), "{}", refused.stderr);
+}

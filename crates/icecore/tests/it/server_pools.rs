@@ -288,8 +288,19 @@ fn a_pool_whose_disk_is_lost_is_replaced_and_its_domains_come_back_from_their_co
     assert!(status["pool_faults"].is_null(), "{status}");
     let told = backup(&site, "web");
     assert!(told.code != 0 && told.stderr.contains("the pool 'fast'"), "{told:?}");
+    let missing = || site.govern(&["status", "--json"]).ends(0).last()["domain_faults"].clone();
+    assert_eq!(missing().as_array().unwrap().len(), 2, "{}", missing());
 
+    let stray = disk.join("of somebody else");
+    fs::write(&stray, "").unwrap();
+    refused(&["add", "fast", place], "it has other files: of somebody else");
+    fs::remove_file(&stray).unwrap();
     site.govern(&["pool", "add", "fast", place]).ends(0);
+    assert!(site.govern(&["status"]).ends(0).text().contains("'web' is not in its pool 'fast'"));
+    let within = disk.join("domains/within");
+    fs::create_dir(&within).unwrap();
+    refused(&["add", "within", within.to_str().unwrap()], "lies in");
+    fs::remove_dir(&within).unwrap();
     let told = site.govern(&["check", "web"]);
     assert!(told.code != 0 && told.stderr.contains("lies in none"), "{told:?}");
     let back = disk.join("domains/web");
@@ -303,6 +314,7 @@ fn a_pool_whose_disk_is_lost_is_replaced_and_its_domains_come_back_from_their_co
     site.govern(&["revoke", "gone"]).ends(0);
     site.govern(&["remove", "gone"]).ends(0);
     site.govern(&["remove-domain", "gone"]).ends(0);
+    assert!(missing().is_null(), "{}", missing());
     // One that has no domains goes, and its directory stays.
     let empty = add(&site, "empty");
     site.govern(&["pool", "remove", "empty"]).ends(0);

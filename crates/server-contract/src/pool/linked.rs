@@ -9,6 +9,7 @@ use api::Name;
 use object_storage::Location;
 use repository::local::superblock::Superblock;
 use repository::storage::StorageResult;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -92,6 +93,9 @@ fn first_in_directory(data: &Path, dir: &Path, take_over: bool) -> Result<Option
         ..PoolPaths::of(data, None)
     };
     let (found, known) = (superblock(&there)?, Memory::read(&place)?);
+    if found.is_none() {
+        is_for_a_pool(&real).map_err(refused)?;
+    }
     let is_ours = known.as_ref().is_some_and(|known| is_ours(known, found.as_ref()));
     // Who never enrolled may have named another directory before.
     let had_another = known.is_some() && is_enrolled;
@@ -180,6 +184,23 @@ fn note_owner_of(place: &PoolPaths, found: Superblock) -> Result<StorageResult<(
     };
     let superblock = Superblock { generation: known.superblock.generation + 1, ..found };
     Memory { superblock, ..known }.keep(place, true).map(Ok)
+}
+
+/// Whether a new pool may be made in `real`: nothing of others lies there, and it lies in no other pool. Domains that
+/// were brought back before may lie there.
+pub(super) fn is_for_a_pool(real: &Path) -> std::result::Result<(), String> {
+    const OF_POOLS: [&str; 4] = ["lost+found", "domains", "superblock", "io"];
+    let is_of_a_pool = |name: &OsStr| OF_POOLS.iter().any(|known| name == *known);
+    let entries = fs::read_dir(real).map_err(|error| error.to_string())?;
+    let mut others = entries.flatten().map(|entry| entry.file_name());
+    if let Some(other) = others.find(|name| !is_of_a_pool(name)) {
+        return Err(format!("it has other files: {}", other.to_string_lossy()));
+    }
+    let is_pool = |above: &&Path| above.join("superblock").is_file();
+    match real.ancestors().skip(1).find(is_pool) {
+        Some(pool) => Err(format!("it lies in the pool {}", pool.display())),
+        None => Ok(()),
+    }
 }
 
 /// A directory that is a pool already stays one, and no pool lies within the files of its server.

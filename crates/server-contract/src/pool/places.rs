@@ -7,6 +7,7 @@
 //! pool-ids/NAME      what is remembered of that
 //! ```
 
+use super::linked::is_for_a_pool;
 use super::memory::Memory;
 use super::{MOUNT_POINTS, REMEMBERED, bucket, mount_of, new_superblock, raise, superblock, take};
 use crate::folder::{make_directory, part_of};
@@ -253,6 +254,9 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
     let may =
         may_take((name, place.add_command()), found.as_ref(), known.as_ref(), is_half_made, accept);
     may.map_err(refused)?;
+    if found.is_none() && !matches!(new.placement, Placement::Bucket(_)) {
+        is_for_a_pool(&new.pool).map_err(refused)?;
+    }
     if let (Placement::Bucket(bucket), None) = (&new.placement, &found) {
         bucket::probe(bucket).map_err(|error| refused(error.source.to_string()))?;
     }
