@@ -238,6 +238,12 @@ SABOTAGES = {
     "places that went on apart are not mixed": (
         "crates/pipeline/src/copy.rs", "Some(id) if *id != name.id => {", "Some(id) if *id != name.id && false => {",
         test("icecore", "places_that_went_on_apart_are_not_mixed")),
+    "a pool is made among no files of others": (
+        "crates/server-contract/src/pool/places.rs", "is_for_a_pool(&new.pool).map_err(refused)?;", "is_for_a_pool(&new.pool).map_err(refused).ok();",
+        test("icecore", "a_pool_whose_disk_is_lost_is_replaced")),
+    "accepting a pool makes none where it should be mounted": (
+        "crates/server-contract/src/pool.rs", "known.bucket.is_none()) && !place.pool.is_dir() {", "known.bucket.is_none()) && false {",
+        test("server-contract", "a_first_pool_whose_link_is_gone_is_found")),
     "if-newer keeps what lies in the place of a directory": (
         "crates/restore/src/directory.rs", "if self.0.options.overwrite.keeps_existing() {", "if self.0.options.overwrite == crate::Overwrite::Never {",
         test("icecore", "if_newer_and_never_keep_what_lies_in_the_place_of_a_directory")),

@@ -218,16 +218,27 @@ impl Search<'_> {
         }
     }
 
-    /// Retains the candidates at or before `time`. Suspect ones are removed: their time is unknown.
+    /// Retains the candidates at or before `time`. Suspect ones are removed: their time is unknown. That is said of
+    /// those which would be meant by the time that they have.
     fn keep_at_or_before(&mut self, time: Time, candidates: &mut Vec<Candidate>) {
         let heads: Vec<_> =
             candidates.iter().map(|(_, head, word)| (*head, word.clone())).collect();
         let mut times =
             effective_time::effective_times(&heads, self.repository.now_secs()).into_iter();
+        let mut suspect = 0;
         candidates.retain(|(_, head, _)| {
             let is_dated = times.next().is_some_and(|effective| effective.time().is_some());
-            is_dated && effective_time::recorded_time(head) <= time
+            let is_early = effective_time::recorded_time(head) <= time;
+            suspect += usize::from(is_early && !is_dated);
+            is_dated && is_early
         });
+        if suspect > 0 {
+            let passed = match suspect {
+                1 => "1 snapshot whose time is suspect is passed over".to_owned(),
+                many => format!("{many} snapshots whose times are suspect are passed over"),
+            };
+            (self.note)(&format!("{passed}; to use one, name it by its id: icecore snapshots -l"));
+        }
     }
 
     /// The newest of `candidates` that contains the path, or the one `back` before it of the same

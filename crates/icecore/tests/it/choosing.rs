@@ -118,3 +118,22 @@ fn a_relative_exclude_begins_where_it_was_typed() {
         machine.backs_up(&["source", "--exclude", pattern]).ends(2);
     }
 }
+
+/// Seen: an older content was restored without a word.
+#[test]
+fn a_time_says_that_it_passes_over_snapshots_whose_times_are_suspect() {
+    let machine = Machine::new();
+    for time in ["2026-11-18 12:00", "2026-11-26 12:00", "2026-11-20 13:59", "2026-11-20 14:10"] {
+        machine.write("when", time.as_bytes());
+        machine.backup_with(&["--time", time]);
+    }
+    let shown = machine.run(["cat", &machine.stored("2026-11-20 14:00", "when")]).ends(0);
+    assert_eq!(shown.text(), "2026-11-18 12:00");
+    assert!(
+        shown.stderr.contains("1 snapshot whose time is suspect is passed over"),
+        "{}",
+        shown.stderr
+    );
+    let shown = machine.run(["cat", &machine.stored("2026-11-18 12:00", "when")]).ends(0);
+    assert!(!shown.stderr.contains("suspect"), "{}", shown.stderr);
+}
