@@ -26,7 +26,9 @@ const SNAPSHOTS_MAX: usize = 4 << 20;
 /// `check` says so, and both are restored.
 fn follows(after: u64, names: &[SnapshotName]) -> bool {
     names.first().is_none_or(|first| first.sequence > after)
-        && names.is_sorted_by_key(|name| name.sequence)
+        && names.is_sorted_by(|one, next| {
+            one.sequence < next.sequence || (one.sequence == next.sequence && one.id != next.id)
+        })
 }
 
 impl Store for Remote {
