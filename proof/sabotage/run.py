@@ -1108,8 +1108,8 @@ SABOTAGES = {
         test("object-storage", "what_a_sleeper_wrote_between_two_looks")),
     "settings are made only if they are absent": (
         "crates/object-storage/src/storage/files.rs",
-        "let created = self.client().create(name, &Bytes::copy_from_slice(bytes))?;",
-        "self.client().put(name, Bytes::copy_from_slice(bytes))?; let created = Some(crate::client::Written { tag: None });",
+        "        self.note(name, bytes.len() as u64, created.ok_or_else(exists)?.tag);\n",
+        "        let _ = (created, exists); self.client().put(name, Bytes::copy_from_slice(bytes))?;\n",
         test("object-storage", "of_two_who_make_a_repository_in_one_place")),
     "a refusal does not tell of the request before": (
         "crates/object-storage/src/client/writing.rs",
