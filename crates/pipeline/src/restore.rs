@@ -48,7 +48,8 @@ const IS_UNFINISHED: &str = "An interrupted restore was not finished, and files 
 const UNFINISHED_TOLD_MAX: usize = 3;
 
 /// What is said where another restore writes to the same target.
-const IS_SHARED: &str = "Another restore is writing to this target. What both restore is told as a name that another entry has.";
+const IS_SHARED: &str =
+    "Another restore is writing to this target. What both of them restore is reported as failed.";
 
 /// The options of a restore.
 #[derive(Clone, Default)]

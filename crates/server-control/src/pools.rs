@@ -349,7 +349,7 @@ impl Pools {
             return Err(Error::Unfit {
                 message: "the first pool cannot be removed".to_owned(),
                 hint: format!(
-                    "For no new domains there: icecore server pool state {MAIN} draining. If its disk is lost, mount another one there, stop the server, and: icecore pool accept DATA"
+                    "For no new domains there: icecore server pool state {MAIN} draining. If its disk is lost: stop the server, mount another disk there, and then: icecore pool accept DATA"
                 ),
             });
         }
@@ -370,8 +370,7 @@ impl Pools {
         if self.folder.further_pools()?.contains(name) {
             let unfit = |error: server_contract::Error| {
                 let hint = if is_lost {
-                    "Domains leave a pool that is there by: icecore server pool move DOMAIN POOL"
-                        .to_owned()
+                    "To empty a pool that is there: icecore server pool move DOMAIN POOL".to_owned()
                 } else {
                     format!(
                         "See: icecore server pool list. If its disk is lost for ever: icecore server pool remove {name} --lost"

@@ -172,10 +172,15 @@ fn a_part_of_a_bucket_is_the_pool_of_one_server_and_found_again_by_another() {
 
     let refused = new.govern(&["token", "web", "--pool", "main"]).ends(13);
     assert!(refused.stderr.contains("'cloud'"), "{}", refused.stderr);
+    finds_its_snapshots_with(&site, &new);
+}
+
+/// The node `web`, which has two snapshots, goes on with another server.
+fn finds_its_snapshots_with(site: &Site, new: &Site) {
     let [url, token] = new.token(&["web"]);
     site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
-    restores(&site, "web");
-    backup(&site, "web").ends(0);
+    restores(site, "web");
+    backup(site, "web").ends(0);
     let listed = site.node("web", &["snapshots", "--json"]).ends(0).lines();
     assert_eq!(listed.iter().filter(|line| line["message_type"] == "snapshot").count(), 3);
 }
@@ -259,12 +264,7 @@ fn the_first_pool_of_a_server_lies_in_a_bucket_and_is_taken_over_by_another_mach
     assert!(refused.stderr.contains("another server has taken it over"), "{}", refused.stderr);
     restart(&mut new);
     assert_eq!(faults(&new), "null");
-    let [url, token] = new.token(&["web"]);
-    site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
-    restores(&site, "web");
-    backup(&site, "web").ends(0);
-    let listed = site.node("web", &["snapshots", "--json"]).ends(0).lines();
-    assert_eq!(listed.iter().filter(|line| line["message_type"] == "snapshot").count(), 3);
+    finds_its_snapshots_with(&site, &new);
 }
 
 #[test]
