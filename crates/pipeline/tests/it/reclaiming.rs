@@ -99,8 +99,8 @@ fn a_reclaim_that_met_a_full_disk_stores_nothing_twice() {
     let mut lab = Lab::with(0);
     // They share blocks, of which a quarter stays.
     (0..80).for_each(|seed| lab.folder.write(&format!("small{seed}"), &noise(seed, 9_000)));
-    // Copied as it is, between those.
-    lab.folder.write("stays", &noise(99, 3_000_000));
+    // Copied as it is, between those: more than is gathered before a write, so that one fails in between.
+    lab.folder.write("stays", &noise(99, 20_000_000));
     lab.generation(1);
     let removed = (0..80).filter(|seed| seed % 4 != 0).map(|seed| format!("small{seed}"));
     removed.for_each(|name| std::fs::remove_file(lab.folder.source().join(name)).unwrap());
