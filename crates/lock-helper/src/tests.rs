@@ -225,14 +225,26 @@ fn an_access_control_list_grants_nothing_any_more() {
 fn a_file_that_replaced_a_kept_one_is_kept_too() {
     let Some(rig) = Rig::new() else { return };
     let pool = rig.pool();
-    assert!(rig.shell(&format!("touch -d 2000-01-01 {NAME}")));
-    pool.secure(&[file(NAME, NOW + 9)]).unwrap();
-    assert!(rig.shell(&format!("echo repaired > x && mv -f x {NAME}")));
-    pool.secure(&[file(NAME, NOW + 9)]).unwrap();
-    assert_eq!(rig.kept().len(), 2);
+    // Several: which of two a directory lists first is by chance.
+    let names: Vec<_> = (0..8).map(|at| format!("{NAME}{at}")).collect();
+    let secure = || {
+        let files: Vec<_> = names.iter().map(|name| file(name, NOW + 9)).collect();
+        pool.secure(&files).unwrap();
+    };
+    for name in &names {
+        assert!(rig.shell(&format!("echo first > {name} && touch -d 2000-01-01 {name}")));
+    }
+    secure();
+    for name in &names {
+        assert!(rig.shell(&format!("echo repaired > x && mv -f x {name}")));
+    }
+    secure();
+    assert_eq!(rig.kept().len(), 2 * names.len());
     assert!(rig.shell("rm -rf domains"));
     pool.recover().unwrap();
-    assert_eq!(fs::read_to_string(rig.path(NAME)).unwrap(), "repaired\n");
+    for name in &names {
+        assert_eq!(fs::read_to_string(rig.path(name)).unwrap(), "repaired\n", "{name}");
+    }
 }
 
 /// The owner of a directory can rename what is in it, whoever owns that.
