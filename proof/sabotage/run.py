@@ -1255,6 +1255,12 @@ SABOTAGES = {
         "crates/repository/src/lease.rs", "LeasePurpose::Reclaim => reserve::with(&**storage, put)?,",
         "LeasePurpose::Reclaim => put()?,",
         test("icecore", "a_full_repository")),
+    "a policy relies on no tree that is lost": (
+        "crates/pipeline/src/retention/roots.rs", "if !roots.read(self, kept)? {", "if true {",
+        test("icecore", "a_policy_relies_on_no_snapshot")),
+    "runs rely on no tree that is lost": (
+        "crates/icecore/src/commands/run/expiring.rs", "if !roots.read(repository, kept)? {", "if true {",
+        test("icecore", "tree_is_lost_pushes_no_other")),
     "what a copy without room left is forgotten": (
         "crates/repository/src/reclaim/rewrite.rs", "            repacker.forget();",
         "            let _ = repacker;",

@@ -3,24 +3,27 @@
 //! Other groups are possible: backups whose paths change count as many sources.
 //!
 //! The rules are those of the crate `retention`; here they meet snapshots whose time may be in doubt.
-//! Pure except for [`UnlockedRepository::forget`]: the day of a time depends on the time zone, so
+//! Pure except for [`UnlockedRepository::forget`] and [`UnlockedRepository::decide`]: the day of a time depends on the time zone, so
 //! the caller passes the calendar. A policy that would keep nothing of a source is refused, because
 //! nobody means that.
 //!
 //! See [`crate::effective_time`] for the time that a snapshot counts for.
 
 mod groups;
+mod roots;
 
 pub use ::retention::{CalendarTime, Keep, KeepRules as RetentionPolicy, KeepWithin};
 pub use groups::{Group, GroupBy, GroupKey};
+pub use roots::Roots;
 
 use crate::effective_time::{self, EffectiveTime};
 use crate::manifest::{self, Snapshot};
 use crate::{Error, Result, UnlockedRepository};
 use ::retention::{Candidate, Why};
 use format::entry::Time;
+use ids::SnapshotId;
 use repository::snapshots::SnapshotRef;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Snapshots in one tombstone.
 const TOMBSTONE_NAMES_MAX: usize = 4096;
@@ -63,6 +66,9 @@ impl RetentionDecision<'_> {
 
 const SUSPECT: &str = "suspect: ";
 
+/// Why a snapshot that a rule would keep is not relied on.
+pub const UNREADABLE: &str = "its tree cannot be read";
+
 /// A snapshot and its effective time.
 type Dated<'a> = (&'a Snapshot, Time);
 
@@ -75,16 +81,18 @@ pub fn apply<'a>(
     calendar: Calendar<'_>,
     now_secs: i64,
 ) -> Vec<Group<'a>> {
-    apply_grouped(GroupBy::SOURCE, policy, snapshots, takes, calendar, now_secs)
+    let unreadable = BTreeSet::new();
+    apply_grouped(GroupBy::SOURCE, policy, snapshots, takes, &unreadable, calendar, now_secs)
 }
 
 /// Like [`apply`], separately for each group. Suspect snapshots are always recognized by their
-/// source.
+/// source. Those that are `unreadable` are suspect, too.
 pub fn apply_grouped<'a>(
     by: GroupBy,
     policy: &RetentionPolicy,
     snapshots: &'a [Snapshot],
     takes: &dyn Fn(&Snapshot) -> bool,
+    unreadable: &BTreeSet<SnapshotId>,
     calendar: Calendar<'_>,
     now_secs: i64,
 ) -> Vec<Group<'a>> {
@@ -94,7 +102,7 @@ pub fn apply_grouped<'a>(
     }
     let mut groups: BTreeMap<GroupKey<'_>, Members<'_>> = BTreeMap::new();
     for of_source in sources.into_values() {
-        distribute(of_source, takes, now_secs, by, &mut groups);
+        distribute(of_source, takes, unreadable, now_secs, by, &mut groups);
     }
     groups
         .into_iter()
@@ -129,6 +137,7 @@ impl<'a> Members<'a> {
 fn distribute<'a>(
     mut snapshots: Vec<&'a Snapshot>,
     takes: &dyn Fn(&Snapshot) -> bool,
+    unreadable: &BTreeSet<SnapshotId>,
     now_secs: i64,
     by: GroupBy,
     groups: &mut BTreeMap<GroupKey<'a>, Members<'a>>,
@@ -140,6 +149,10 @@ fn distribute<'a>(
     let times = effective_time::effective_times(&heads, now_secs);
     for (snapshot, effective) in snapshots.into_iter().zip(times).filter(|(one, _)| takes(one)) {
         let group = groups.entry(by.key(snapshot)).or_default();
+        let effective = match unreadable.contains(&snapshot.id()) {
+            true => EffectiveTime::Suspect(UNREADABLE.to_owned()),
+            false => effective,
+        };
         match effective {
             EffectiveTime::Known(time) => group.dated.push((snapshot, time)),
             EffectiveTime::Suspect(why) => {

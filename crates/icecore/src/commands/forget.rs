@@ -17,7 +17,7 @@ use ids::SnapshotId;
 use keep::KeepFlags;
 use pipeline::UnlockedRepository;
 use pipeline::manifest::Snapshot;
-use pipeline::retention::{self, Group, GroupBy, GroupKey, RetentionDecision, RetentionPolicy};
+use pipeline::retention::{Group, GroupBy, GroupKey, RetentionDecision, RetentionPolicy};
 use serde::Serialize;
 use store::SnapshotRef;
 
@@ -326,7 +326,8 @@ impl Forget {
             }
             if !plan.removed.contains(&name) {
                 plan.removed.push(name);
-                plan.lines.push(PlanLine::Unread(format!("  remove  {}  (not read)", name.id)));
+                let what = if meant.is_empty() { "has no file any more" } else { "not read" };
+                plan.lines.push(PlanLine::Unread(format!("  remove  {}  ({what})", name.id)));
             }
         }
         Ok(plan)
@@ -363,8 +364,8 @@ fn by_policy(
         context.out.note(&format!("{unmet}. All of them: icecore snapshots"));
     }
     let takes = |snapshot: &Snapshot| filter.takes(snapshot);
-    let now_secs = repository.now_secs();
-    let mut groups = retention::apply_grouped(*by, policy, &all, &takes, &time::calendar, now_secs);
+    let groups = repository.decide(*by, policy, &all, &takes, &time::calendar);
+    let mut groups = groups.map_err(|error| context.failure(error))?;
     refuse_to_empty(&groups)?;
     keep_what_is_locked(context, repository, &mut groups)?;
     let mut plan = Plan { by: Some(*by), is_of_none: unmet.is_some(), ..Plan::default() };

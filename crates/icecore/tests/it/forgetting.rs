@@ -42,6 +42,29 @@ fn a_policy_keeps_the_newest_of_each_source() {
     machine.run(["check"]).ends(0);
 }
 
+/// A policy that keeps one must not keep the one that is lost and forget the one that is whole.
+#[test]
+fn a_policy_relies_on_no_snapshot_whose_tree_is_lost() {
+    let machine = Machine::new();
+    let mut all = Vec::new();
+    for text in ["one", "two", "three"] {
+        machine.write("changes", text.as_bytes());
+        all.push(machine.backup());
+    }
+    std::fs::remove_file(machine.containers().last().unwrap()).unwrap();
+    let dry = machine.run(["forget", "--keep-last", "1", "--dry-run", "--json"]).ends(0);
+    let lost = dry.lines().into_iter().find(|line| line["snapshot_id"] == all[2].as_str()).unwrap();
+    assert_eq!(lost["reasons"][0], "suspect: its tree cannot be read", "{lost}");
+    machine.run(["forget", "--keep-last", "1"]).ends(0);
+    assert_eq!(machine.snapshots(), all[1..]);
+    machine.run(["restore", &all[1], "--target", machine.path("back").to_str().unwrap()]).ends(0);
+    // Once a newer one is whole, both go.
+    machine.write("changes", b"four");
+    let newest = machine.backup();
+    machine.run(["forget", "--keep-last", "1"]).ends(0);
+    assert_eq!(machine.snapshots(), [newest]);
+}
+
 #[test]
 fn a_filter_chooses_what_latest_names() {
     let machine = Machine::new();

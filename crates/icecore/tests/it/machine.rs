@@ -136,10 +136,17 @@ impl Machine {
 
     /// The one container of the repository that is larger than `bytes`.
     pub(crate) fn container_over(&self, bytes: u64) -> PathBuf {
+        let mut large = self.containers().into_iter().filter(|file| length(file) > bytes);
+        large.next().unwrap()
+    }
+
+    /// All containers of the repository, the oldest first.
+    pub(crate) fn containers(&self) -> Vec<PathBuf> {
         let shards = std::fs::read_dir(self.path("repository/containers")).unwrap();
         let files = shards.flat_map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap());
-        let mut large = files.map(|file| file.unwrap().path()).filter(|file| length(file) > bytes);
-        large.next().unwrap()
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
     }
 }
 

@@ -137,6 +137,25 @@ fn what_no_rule_keeps_lies_in_the_trash_and_then_goes() {
 }
 
 #[test]
+fn a_snapshot_whose_tree_is_lost_pushes_no_other_out() {
+    let machine = Machine::new();
+    declare(&machine, "at = \"00:00\"", "keep_last = \"all\"\ntrash = \"0 days\"");
+    for text in ["one", "two", "three"] {
+        machine.write("changes", text.as_bytes());
+        run(&machine, &["--force", "home"]).ends(0);
+    }
+    let all = machine.snapshots();
+    std::fs::remove_file(machine.containers().last().unwrap()).unwrap();
+    declare(&machine, "at = \"00:00\"", "keep_last = 1\ntrash = \"0 days\"");
+    let last = run(&machine, &[]).last();
+    assert_eq!((&last["kept"], &last["trash"]), (&2.into(), &1.into()), "{last}");
+    let_pass_since(&machine, 0, 1);
+    // Space is not freed while something is lost.
+    run(&machine, &[]).ends(14);
+    assert_eq!(machine.snapshots(), all[1..]);
+}
+
+#[test]
 fn what_others_store_in_the_repository_is_not_judged() {
     let machine = Machine::new();
     declare(&machine, "at = \"00:00\"", "keep_last = 1\ntrash = \"0 days\"");

@@ -9,9 +9,11 @@ use crate::failure::{Failure, Result};
 use crate::units;
 use crate::wait::Wait;
 use ids::SnapshotId;
+use pipeline::UnlockedRepository;
 use pipeline::effective_time::{self, EffectiveTime};
 use pipeline::manifest::Snapshot;
-use retention::{Facts, State as Fate, Trashed, TrashedBy};
+use pipeline::retention::{Roots, UNREADABLE};
+use retention::{Facts, State as Fate, Trashed, TrashedBy, Verdict};
 use serde::Serialize;
 use site::Site;
 
@@ -60,7 +62,8 @@ pub(super) fn expire(
         return Ok(Expired::default());
     }
     let facts = facts(&all, runs, state, now.secs);
-    let verdicts = rules.evaluate(&facts, now);
+    let judged = judged(&repository, &all, facts, &|facts| rules.evaluate(facts, now));
+    let (facts, verdicts) = judged.map_err(|error| context.failure(error))?;
     let mut counts = Expired::default();
     let mut gone = Vec::new();
     for (facts, verdict) in facts.iter().zip(&verdicts) {
@@ -93,6 +96,34 @@ pub(super) fn expire(
         crate::commands::reclaim::all(context, &repository, Wait::default())?;
     }
     Ok(counts)
+}
+
+/// What `evaluate` says, relying on no snapshot whose tree cannot be read: such a one is held.
+fn judged(
+    repository: &UnlockedRepository,
+    all: &[Snapshot],
+    mut facts: Vec<Facts>,
+    evaluate: &dyn Fn(&[Facts]) -> Vec<Verdict>,
+) -> pipeline::Result<(Vec<Facts>, Vec<Verdict>)> {
+    let mut roots = Roots::default();
+    loop {
+        let verdicts = evaluate(&facts);
+        let stays = |verdict: &Verdict| {
+            matches!(verdict.state, Fate::Kept | Fate::Held | Fate::Locked { .. })
+        };
+        if verdicts.iter().all(stays) {
+            return Ok((facts, verdicts));
+        }
+        let kept = facts.iter().zip(&verdicts).filter(|(_, verdict)| stays(verdict));
+        let kept: Vec<_> = kept.map(|(facts, _)| facts.id).collect();
+        let kept = all.iter().filter(|one| kept.contains(&one.id()));
+        if !roots.read(repository, kept)? {
+            return Ok((facts, verdicts));
+        }
+        for facts in facts.iter_mut().filter(|facts| roots.unreadable().contains(&facts.id)) {
+            facts.suspect = Some(UNREADABLE.to_owned());
+        }
+    }
 }
 
 /// The snapshots of this machine that a policy backs up. Others are not ours to judge.
