@@ -254,6 +254,10 @@ pub struct Heartbeat {
     /// Pools that cannot be used, and why; only for a control server that takes that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pool_faults: Vec<String>,
+    /// Whether a pool that takes new domains lies in a bucket, whose free space nobody knows; only for a control server
+    /// that takes that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_bucket: bool,
 }
 
 /// A node that reads a domain by a grant.
@@ -327,6 +331,9 @@ pub struct HeartbeatReply {
     /// Whether the next heartbeats may say which pools cannot be used: older control servers do not take that.
     #[serde(default)]
     pub takes_pool_faults: bool,
+    /// Whether the next heartbeats may say that a pool lies in a bucket.
+    #[serde(default)]
+    pub takes_has_bucket: bool,
 }
 
 /// Reply for one job.

@@ -6,10 +6,26 @@
 
 use api::Name;
 
-/// The one of these storage servers, each with its free bytes, that gets `domain`; `None` if there is none with room.
-pub(crate) fn choose(domain: &Name, servers: &[(Name, u64)]) -> Option<Name> {
-    let with_room = servers.iter().filter(|(_, free_bytes)| *free_bytes > 0);
-    let scored = with_room.map(|(name, free_bytes)| (score(domain, name, *free_bytes), name));
+/// What a storage server has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// So many bytes.
+    Bytes(u64),
+    /// Nobody knows the end of a bucket. It counts as much as the one with the most free bytes.
+    Unbounded,
+}
+
+/// The one of these storage servers that gets `domain`; `None` if there is none with room.
+pub(crate) fn choose(domain: &Name, servers: &[(Name, Room)]) -> Option<Name> {
+    let bytes = |room: Room| match room {
+        Room::Bytes(bytes) => bytes,
+        Room::Unbounded => 0,
+    };
+    let most = servers.iter().map(|(_, room)| bytes(*room)).max().unwrap_or(0).max(1);
+    let weight = |room: Room| if room == Room::Unbounded { most } else { bytes(room) };
+    let weighed = servers.iter().map(|(name, room)| (name, weight(*room)));
+    let with_room = weighed.filter(|(_, weight)| *weight > 0);
+    let scored = with_room.map(|(name, weight)| (score(domain, name, weight), name));
     scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name.clone())
 }
 
@@ -29,11 +45,12 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn servers(free: &[u64]) -> Vec<(Name, u64)> {
-        free.iter().enumerate().map(|(at, free)| (name(&format!("disk-{at}")), *free)).collect()
+    fn servers(free: &[u64]) -> Vec<(Name, Room)> {
+        let server = |(at, free): (usize, &u64)| (name(&format!("disk-{at}")), Room::Bytes(*free));
+        free.iter().enumerate().map(server).collect()
     }
 
-    fn homes(servers: &[(Name, u64)]) -> Vec<Option<Name>> {
+    fn homes(servers: &[(Name, Room)]) -> Vec<Option<Name>> {
         (0..10_000).map(|number| choose(&name(&format!("domain-{number}")), servers)).collect()
     }
 
@@ -55,6 +72,20 @@ mod tests {
         let moved = before.iter().zip(&after).filter(|(was, is)| was != is);
         assert!(moved.clone().all(|(_, is)| *is == new));
         assert!((3_000..3_700).contains(&moved.count()));
+    }
+
+    #[test]
+    fn a_bucket_counts_as_much_as_the_one_with_the_most_room() {
+        let bucket = |number: u64| (name(&format!("bucket-{number}")), Room::Unbounded);
+        let of = |servers: &[(Name, Room)], wanted: &Name| {
+            homes(servers).iter().filter(|home| home.as_ref() == Some(wanted)).count()
+        };
+        let mixed = [servers(&[1 << 40, 3 << 40, 0]), vec![bucket(0)]].concat();
+        assert!((4_050..4_500).contains(&of(&mixed, &bucket(0).0)));
+        let alone = [bucket(0), bucket(1)];
+        assert!((4_800..5_200).contains(&of(&alone, &bucket(0).0)));
+        let full = [servers(&[0]), vec![bucket(0)]].concat();
+        assert_eq!(of(&full, &bucket(0).0), 10_000);
     }
 
     #[test]

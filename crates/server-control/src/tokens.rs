@@ -4,6 +4,7 @@ use crate::certificate_issuer::CertificateIssuer;
 use crate::domain_keys::other_settings;
 use crate::domain_repository::DomainRepositories;
 use crate::error::parse_name;
+use crate::home::Room;
 use crate::open::Parts;
 use crate::pools::{Pools, main};
 use crate::server_identity::ServerIdentity;
@@ -15,6 +16,7 @@ use api::enroll::{IssuedToken, KeyMode, NewToken};
 use api::storage_servers::ANY;
 use api::{Name, Token};
 use catalog::Catalog;
+use catalog::storage_servers::StorageServer;
 use catalog::tokens::TokenTerms;
 use site::{DEFAULT_UNIT, Unit};
 use std::sync::Arc;
@@ -180,7 +182,14 @@ impl Tokens {
     fn home_of(&self, domain: &Name) -> Result<Name> {
         let known = self.catalog.storage_servers()?.into_iter();
         let there = known.filter(|one| !one.revoked && self.table.is_connected(&one.name));
-        let there: Vec<_> = there.filter_map(|one| Some((one.name, one.bytes[0]?))).collect();
+        let room = |one: StorageServer| {
+            let room = match self.table.has_bucket(&one.name) {
+                true => Room::Unbounded,
+                false => Room::Bytes(one.bytes[0]?),
+            };
+            Some((one.name, room))
+        };
+        let there: Vec<_> = there.filter_map(room).collect();
         home::choose(domain, &there).ok_or_else(|| Error::Unfit {
             message: "no storage server is connected and has room".to_owned(),
             hint: "To see them: icecore server storage-servers".to_owned(),

@@ -92,6 +92,7 @@ pub struct StorageServer {
     moves: Moves,
     /// Whether the control server takes what is wrong with pools.
     takes_pool_faults: AtomicBool,
+    takes_has_bucket: AtomicBool,
     /// What others keep of its locked snapshots.
     kept_locks: Mutex<Option<KeptLocks>>,
 }
@@ -110,7 +111,7 @@ impl StorageServer {
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, nodes, jobs) = Default::default();
         let (queries, readers, quotas, moves) = Default::default();
-        let (takes_pool_faults, kept_locks) = Default::default();
+        let (takes_pool_faults, takes_has_bucket, kept_locks) = Default::default();
         Ok(Arc::new(Self {
             pools: Arc::new(Pools::new(folder)),
             control_server,
@@ -123,6 +124,7 @@ impl StorageServer {
             quotas,
             moves,
             takes_pool_faults,
+            takes_has_bucket,
             kept_locks,
         }))
     }
@@ -173,6 +175,7 @@ impl StorageServer {
             kept_locks: self.kept_locks.lock().clone(),
             moves: self.moves.to_report(),
             pool_faults: self.pool_faults(),
+            has_bucket: self.takes_has_bucket.load(Ordering::Relaxed) && self.pools.has_bucket(),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
         self.nodes.apply_reply(&heartbeat.nodes, &told);
@@ -181,6 +184,7 @@ impl StorageServer {
         self.readers.apply_reply(&heartbeat.readers, &told.withdrawn);
         self.moves.apply_reply(&self.pools, &told.moves);
         self.takes_pool_faults.store(told.takes_pool_faults, Ordering::Relaxed);
+        self.takes_has_bucket.store(told.takes_has_bucket, Ordering::Relaxed);
         if let Err(error) = self.learn_labels() {
             tracing::warn!(%error, "the control server does not say what receipts shall say");
         }

@@ -33,7 +33,7 @@ impl StorageServerRequests {
         // Without a lock: what is stored may take long to say.
         self.quotas.told(storage, &heartbeat.domains)?;
         reply.quotas = self.quotas.of_storage_server(storage)?;
-        reply.takes_pool_faults = true;
+        (reply.takes_pool_faults, reply.takes_has_bucket) = (true, true);
         reply.moves = self.table.moves.exchange(storage, &heartbeat.moves);
         Ok(reply)
     }
@@ -53,6 +53,7 @@ impl StorageServerRequests {
         state.kept_locks.told(heartbeat.kept_locks.as_ref());
         let faults = heartbeat.pool_faults.iter().take(POOL_FAULTS_MAX);
         state.pool_faults = faults.cloned().collect();
+        state.has_bucket = heartbeat.has_bucket;
         self.note_storage_server(storage, state, heartbeat)?;
         let (mut reply, mut nodes) = (HeartbeatReply::default(), FxHashMap::default());
         for asked in &heartbeat.nodes {

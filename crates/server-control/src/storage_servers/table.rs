@@ -36,6 +36,8 @@ pub(super) struct StorageServerState {
     pub(super) kept_locks: KeptLocksNews,
     /// Pools that cannot be used, and why.
     pub(super) pool_faults: Vec<String>,
+    /// A pool that takes new domains lies in a bucket.
+    pub(super) has_bucket: bool,
 }
 
 /// What was heard of locks that are kept on a storage server.
@@ -114,6 +116,12 @@ impl StorageServerTable {
     pub(crate) fn pool_faults(&self, storage: &Name) -> Vec<String> {
         let state = self.states.lock().get(storage).cloned();
         state.map(|state| state.lock().pool_faults.clone()).unwrap_or_default()
+    }
+
+    /// Whether new domains of a storage server can lie in a bucket, as it has said lately.
+    pub(crate) fn has_bucket(&self, storage: &Name) -> bool {
+        let state = self.states.lock().get(storage).cloned();
+        state.is_some_and(|state| state.lock().has_bucket)
     }
 
     /// Nodes that are connected to storage servers.

@@ -118,15 +118,27 @@ impl Pools {
         let mut devices = BTreeSet::new();
         let metadata = |pool: &Pool| std::fs::metadata(self.folder.pool(pool.as_ref())).ok();
         let device = |pool: &Pool| metadata(pool).map(|metadata| metadata.dev());
-        let is_counted = |pool: &Pool| self.state(pool) == PoolState::Online && self.is_there(pool);
-        let there = self.all().into_iter().filter(is_counted);
-        let apart = there.filter(|pool| device(pool).is_none_or(|device| devices.insert(device)));
+        let apart = self
+            .taking()
+            .into_iter()
+            .filter(|pool| device(pool).is_none_or(|device| devices.insert(device)));
         let sum = |[free, total]: [u64; 2], pool: Pool| {
             let [more, size] = self.folder.room(pool.as_ref());
             let add = |sum: u64, part: Option<u64>| sum.saturating_add(part.unwrap_or(0));
             [add(free, more), add(total, size)]
         };
         apart.fold([0, 0], sum)
+    }
+
+    /// Whether a pool that takes new domains lies in a bucket.
+    pub(super) fn has_bucket(&self) -> bool {
+        self.taking().iter().any(|pool| self.folder.is_in_bucket(pool.as_ref()))
+    }
+
+    /// Pools that take new domains.
+    fn taking(&self) -> Vec<Pool> {
+        let takes = |pool: &Pool| self.state(pool) == PoolState::Online && self.is_there(pool);
+        self.all().into_iter().filter(takes).collect()
     }
 
     /// The first one, then the further ones.

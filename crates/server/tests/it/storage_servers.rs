@@ -289,7 +289,7 @@ async fn a_storage_server_learns_no_key_and_nothing_of_domains_elsewhere() {
 fn news(jobs: Vec<StorageJob>) -> Heartbeat {
     let (run, version) = ("r".to_owned(), "1".to_owned());
     let (free_bytes, total_bytes, nodes) = (1, 2, Vec::new());
-    let (readers, domains, kept_locks, moves, pool_faults) = Default::default();
+    let (readers, domains, kept_locks, moves, pool_faults, has_bucket) = Default::default();
     Heartbeat {
         run,
         port: 1,
@@ -303,6 +303,7 @@ fn news(jobs: Vec<StorageJob>) -> Heartbeat {
         kept_locks,
         moves,
         pool_faults,
+        has_bucket,
     }
 }
 
