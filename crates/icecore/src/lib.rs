@@ -37,6 +37,7 @@ mod table;
 mod tarball;
 mod terminal;
 mod time;
+mod typed_repo;
 mod units;
 mod wait;
 mod width;
@@ -83,7 +84,8 @@ fn run(cli: Cli, typed: Vec<Candidate>) -> Code {
     if !cli.command.is_of_servers() {
         allocator::share_arenas();
     }
-    let out = Arc::new(Out::new(cli.global.json, cli.global.quiet));
+    let out = Out::new(cli.global.json, cli.global.quiet).naming(typed_repo::typed(&typed));
+    let out = Arc::new(out);
     let notes = out.clone();
     repository::local::listen(move |text| notes.note(text));
     let result = Context::new(cli.global, typed, &out).and_then(|mut context| {
@@ -96,7 +98,10 @@ fn run(cli: Cli, typed: Vec<Candidate>) -> Code {
     if cli.command.is_job() {
         out.tell_requests();
     }
-    result.unwrap_or_else(|failure| out.fail(&failure))
+    result.unwrap_or_else(|mut failure| {
+        failure.hint = failure.hint.map(|hint| out.named(&hint).into_owned());
+        out.fail(&failure)
+    })
 }
 
 /// Help and version go to the output with status 0; all else is wrong usage.

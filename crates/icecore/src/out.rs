@@ -4,8 +4,10 @@ use crate::codes::Code;
 use crate::failure::{ERROR, Failure, Result};
 use crate::requests;
 use crate::terminal::{self, Paint};
+use crate::typed_repo;
 use object_storage::{Asked, Requests};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +21,8 @@ pub(crate) struct Out {
     bar: Mutex<Option<indicatif::ProgressBar>>,
     /// Of each bucket that the command uses.
     requests: Mutex<Vec<Arc<Requests>>>,
+    /// What the command line calls the repository.
+    repo: Option<String>,
 }
 
 /// A line of JSON.
@@ -56,7 +60,20 @@ impl Out {
         let has_error_color = !json && terminal::has_colors(&io::stderr());
         let stdout = Mutex::new(BufWriter::new(io::stdout()));
         let (bar, requests) = (Mutex::new(None), Mutex::default());
-        Self { json, quiet, has_color, has_error_color, stdout, bar, requests }
+        Self { json, quiet, has_color, has_error_color, stdout, bar, requests, repo: None }
+    }
+
+    /// From now on, commands in messages name the repository that was typed.
+    pub(crate) fn naming(self, repo: Option<String>) -> Self {
+        Self { repo, ..self }
+    }
+
+    /// `text`, whose commands name the repository that was typed.
+    pub(crate) fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &self.repo {
+            Some(repo) => typed_repo::naming(text, repo).into(),
+            None => text.into(),
+        }
     }
 
     /// Shows `bar` below everything that is printed from now on; `None` ends it.
@@ -86,7 +103,10 @@ impl Out {
 
     /// A line for people only.
     pub(crate) fn line(&self, text: &str) -> Result<()> {
-        if self.json || self.quiet { Ok(()) } else { Failure::ignore_broken_pipe(self.print(text)) }
+        if self.json || self.quiet {
+            return Ok(());
+        }
+        Failure::ignore_broken_pipe(self.print(&self.named(text)))
     }
 
     /// A line for people that is the result itself: printed even when quiet.
@@ -146,6 +166,7 @@ impl Out {
 
     /// Something that a person should know; never part of the result.
     pub(crate) fn note(&self, message: &str) {
+        let message = &*self.named(message);
         self.beside("note", &Note { message }, message);
     }
 

@@ -1,6 +1,6 @@
 //! What `check` advises, followed to the letter, ends in a clean `check`: whatever was damaged.
 
-use crate::machine::{Machine, length, random};
+use crate::machine::{Machine, Ran, ended, length, random};
 use std::path::PathBuf;
 
 /// Rounds of advice that a person may be asked for.
@@ -17,14 +17,6 @@ fn lab() -> (Machine, Vec<String>) {
         made.push(machine.backup());
     }
     (machine, made)
-}
-
-fn containers(machine: &Machine) -> Vec<PathBuf> {
-    let shards = std::fs::read_dir(machine.path("repository/containers")).unwrap();
-    let files = shards.flat_map(|shard| std::fs::read_dir(shard.unwrap().path()).unwrap());
-    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    files
 }
 
 fn snapshot_file(machine: &Machine, id: &str) -> PathBuf {
@@ -46,9 +38,13 @@ fn zero(file: &PathBuf, from_eighth: usize, to_eighth: usize) {
 
 /// Does what `check` says until it has nothing to say; what it printed.
 fn follow(machine: &Machine) -> Vec<String> {
+    follow_with(machine, &["check", "--read-data"], &|words| machine.run(words))
+}
+
+fn follow_with(machine: &Machine, check: &[&str], run: &dyn Fn(&[&str]) -> Ran) -> Vec<String> {
     let mut told = Vec::new();
     for _ in 0..ROUNDS_MAX {
-        let ran = machine.run(["check", "--read-data"]);
+        let ran = run(check);
         told.push(ran.text());
         if ran.code == 0 {
             return told;
@@ -68,7 +64,7 @@ fn follow(machine: &Machine) -> Vec<String> {
                 "PATH..." => source.to_str().unwrap(),
                 word => word,
             });
-            let ran = machine.run(words);
+            let ran = run(&words.collect::<Vec<_>>());
             // Commands that look say what is still damaged.
             let looks = command.starts_with("check") || command.starts_with("rebuild");
             assert!(ran.code == 0 || looks && ran.code == 14, "{command}: {ran:#?}\n{told:#?}");
@@ -76,6 +72,26 @@ fn follow(machine: &Machine) -> Vec<String> {
         }
     }
     panic!("no end: {told:#?}");
+}
+
+/// Who names a repository gets commands that name it: another one is that of the environment.
+#[test]
+fn advice_is_for_the_repository_that_was_named() {
+    let (machine, made) = lab();
+    zero(&snapshot_file(&machine, &made[1]), 2, 6);
+    zero(&machine.containers()[0], 3, 4);
+    let repository = machine.path("repository");
+    let repository = repository.to_str().unwrap();
+    let elsewhere =
+        |words: &[&str]| ended(machine.command(words).env("ICECORE_REPO", machine.path("another")));
+    elsewhere(&["init"]).ends(0);
+    let check = ["check", "--read-data", "--repo", repository];
+    let told = follow_with(&machine, &check, &elsewhere);
+    assert!(told.len() > 2, "{told:#?}");
+    let forgotten = elsewhere(&["forget", "latest", "--repo", repository]).ends(0).text();
+    assert!(forgotten.contains(&format!("icecore reclaim --repo {repository}")), "{forgotten}");
+    let listed = elsewhere(&["snapshots", "--json"]).ends(0).lines();
+    assert_eq!(listed.len(), 1, "only the summary: nothing came to the other one: {listed:?}");
 }
 
 /// The source can be restored from the newest snapshot.
@@ -90,7 +106,7 @@ fn assert_latest_is_whole(machine: &Machine) {
 #[test]
 fn the_advice_after_rot_in_a_container_ends_in_a_clean_check() {
     let (machine, _) = lab();
-    for file in containers(&machine).iter().filter(|file| length(file) > 1 << 20) {
+    for file in machine.containers().iter().filter(|file| length(file) > 1 << 20) {
         zero(file, 3, 4);
     }
     follow(&machine);
@@ -100,7 +116,7 @@ fn the_advice_after_rot_in_a_container_ends_in_a_clean_check() {
 #[test]
 fn the_advice_after_the_loss_of_a_container_ends_in_a_clean_check() {
     let (machine, _) = lab();
-    std::fs::remove_file(&containers(&machine)[0]).unwrap();
+    std::fs::remove_file(&machine.containers()[0]).unwrap();
     follow(&machine);
     assert_latest_is_whole(&machine);
 }
@@ -110,7 +126,7 @@ fn the_advice_after_the_loss_of_a_container_ends_in_a_clean_check() {
 fn the_advice_for_a_snapshot_that_is_damaged_in_both_places_ends_in_a_clean_check() {
     let (machine, made) = lab();
     zero(&snapshot_file(&machine, &made[1]), 4, 8);
-    let large = containers(&machine);
+    let large = machine.containers();
     zero(&large[1], 1, 8);
     let told = follow(&machine);
     assert!(told.iter().any(|text| text.contains("forget --damaged")), "{told:#?}");
@@ -121,7 +137,7 @@ fn the_advice_for_a_snapshot_that_is_damaged_in_both_places_ends_in_a_clean_chec
 #[test]
 fn the_advice_where_nothing_of_the_containers_is_left_ends_in_a_clean_check() {
     let (machine, made) = lab();
-    for file in containers(&machine) {
+    for file in machine.containers() {
         zero(&file, 0, 8);
     }
     std::fs::remove_file(machine.source().join("part0")).unwrap();
@@ -182,7 +198,7 @@ fn the_advice_for_a_container_that_lost_what_opens_it_ends_in_a_clean_check() {
     let (machine, made) = lab();
     // The snapshot file of the session has a third copy: with it nothing would be lost.
     machine.run(["forget", &made[0]]).ends(0);
-    let first = containers(&machine).remove(0);
+    let first = machine.containers().remove(0);
     lose_session_records(&first);
     let told = follow(&machine);
     assert!(told.iter().any(|text| text.contains("cannot be opened")), "{told:#?}");
@@ -193,7 +209,7 @@ fn the_advice_for_a_container_that_lost_what_opens_it_ends_in_a_clean_check() {
 #[test]
 fn what_opens_a_container_is_taken_from_the_snapshot_when_both_session_records_are_lost() {
     let (machine, made) = lab();
-    let first = containers(&machine).remove(0);
+    let first = machine.containers().remove(0);
     lose_session_records(&first);
     machine.run(["check", "--read-data"]).ends(14);
     machine.run(["rebuild"]);
@@ -212,7 +228,7 @@ fn what_opens_a_container_is_taken_from_the_snapshot_when_both_session_records_a
 fn a_tombstone_outlives_the_session_records_of_its_container() {
     let (machine, made) = lab();
     machine.run(["forget", &made[1]]).ends(0);
-    let tombstone = containers(&machine).pop().unwrap();
+    let tombstone = machine.containers().pop().unwrap();
     assert!(length(&tombstone) < 1 << 20);
     lose_session_records(&tombstone);
     follow(&machine);
@@ -227,16 +243,16 @@ fn a_tombstone_outlives_the_session_records_of_its_container() {
 #[test]
 fn reclaim_gives_up_nothing_unless_it_is_told_to_and_nothing_that_a_rebuild_finds() {
     let (machine, made) = lab();
-    let (first, aside) = (containers(&machine).remove(0), machine.path("aside"));
+    let (first, aside) = (machine.containers().remove(0), machine.path("aside"));
     std::fs::rename(&first, &aside).unwrap();
     machine.run(["rebuild"]);
     std::fs::rename(&aside, &first).unwrap();
     machine.run(["forget", &made[1]]).ends(0);
-    let before = containers(&machine);
+    let before = machine.containers();
     assert!(machine.run(["reclaim"]).ends(14).stderr.contains("--accept-damage"));
     let ran = machine.run(["reclaim", "--accept-damage"]).ends(14);
     assert!(ran.stderr.contains("icecore rebuild"), "{}", ran.stderr);
-    assert_eq!(containers(&machine), before, "what was there is there");
+    assert_eq!(machine.containers(), before, "what was there is there");
     machine.run(["rebuild"]).ends(0);
     machine.run(["check", "--read-data"]).ends(0);
     machine.run(["reclaim"]).ends(0);

@@ -356,7 +356,7 @@ fn places_that_went_on_apart_are_not_mixed_and_both_can_be_restored() {
         &["copy", "--repo", &new, "--to", repository.to_str().unwrap()],
     ] {
         let refused = machine.run(words).ends(1);
-        for said in [&second, &other, "the snapshot number 2", "icecore copy --to"] {
+        for said in [&second, &other, "the snapshot number 2", "icecore copy", "--to OTHER-PLACE"] {
             assert!(refused.stderr.contains(said), "{words:?}: {}", refused.stderr);
         }
     }
