@@ -158,6 +158,28 @@ pub struct Grants {
     pub grants: Vec<Grant>,
 }
 
+/// Where a domain lies from now on. Its repository was brought there.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewPlace {
+    /// The storage server; missing for the control server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Name>,
+    /// The pool of the control server; missing for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Name>,
+    /// What lay at the old place is lost: nothing is compared with it.
+    #[serde(default)]
+    pub lost: bool,
+}
+
+/// A domain lies at its new place.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Placed {
+    /// Snapshots that the server knows and that are not there; only if the old place is lost.
+    pub missing: u64,
+}
+
 /// The clear part of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {

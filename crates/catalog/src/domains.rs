@@ -158,6 +158,34 @@ impl Catalog {
         })
     }
 
+    /// Records that a domain that lay where `before` says lies where `after` says from now on.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if it does not lie there any more, [`Error::Database`].
+    pub fn place_domain(&self, by: By<'_>, before: &Domain, after: &Domain) -> Result<()> {
+        let text = |name: &Option<Name>| name.as_ref().map_or("", Name::as_str).to_owned();
+        let place = |domain: &Domain| match (&domain.storage, &domain.pool) {
+            (Some(storage), _) => storage.to_string(),
+            (None, pool) => pool.as_ref().map_or("main", Name::as_str).to_owned(),
+        };
+        self.change(|change| {
+            let rows = change.execute(
+                "UPDATE domains SET storage = $4, pool = $5
+                 WHERE name = $1 AND COALESCE(storage, '') = $2 AND COALESCE(pool, '') = $3",
+                values![
+                    Word(&before.name),
+                    text(&before.storage),
+                    text(&before.pool),
+                    after.storage.as_ref().map(Word),
+                    after.pool.as_ref().map(Word),
+                ],
+            )?;
+            found(rows, "domain", &before.name)?;
+            let detail = format!("from {} to {}", place(before), place(after));
+            note(change, by, "domain.place", before.name.as_str(), &detail)
+        })
+    }
+
     /// Records the repository of a domain, and the sealed secret of a managed one.
     ///
     /// # Errors

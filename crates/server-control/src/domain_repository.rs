@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The repository of a domain.
 pub(crate) enum DomainRepository {
     /// On this server, in this folder.
-    Local(PathBuf, Arc<dyn Repositories>, #[expect(dead_code, reason = "held")] DomainUse),
+    Local(PathBuf, Arc<dyn Repositories>, #[expect(dead_code, reason = "held")] Option<DomainUse>),
     /// On a storage server.
     Remote(RemoteDomain),
 }
@@ -66,6 +66,19 @@ impl DomainRepositories {
 
     /// The repository of `domain`, where it lies.
     pub(crate) fn of(&self, domain: &Domain) -> Result<DomainRepository> {
+        let used = match domain.storage {
+            Some(_) => None,
+            None => Some(self.uses.begin(&domain.name)?),
+        };
+        self.used(domain, used)
+    }
+
+    /// The same for who has closed the domain.
+    pub(crate) fn of_closed(&self, domain: &Domain) -> Result<DomainRepository> {
+        self.used(domain, None)
+    }
+
+    fn used(&self, domain: &Domain, used: Option<DomainUse>) -> Result<DomainRepository> {
         let here = self.here.read().clone();
         if let Some(storage) = &domain.storage {
             let address = self.address_of_storage_server(storage)?;
@@ -73,7 +86,6 @@ impl DomainRepositories {
             let remote = RemoteDomain::new(&self.issuer, address, names, others)?;
             return Ok(DomainRepository::Remote(remote));
         }
-        let used = self.uses.begin(&domain.name)?;
         let DomainFolder { folder, read_only } = self.pools.place_of(domain)?;
         let here = match read_only {
             Some(why) => Arc::new(ReadOnly { here, why }),

@@ -29,8 +29,7 @@ impl DomainUses {
     pub(crate) fn begin(&self, domain: &Name) -> Result<DomainUse> {
         let mut state = self.0.lock();
         if state.closed.contains(domain) {
-            let message = format!("the domain '{domain}' is being moved to another pool");
-            return Err(Error::Refused(Refusal::transient(message)));
+            return Err(is_moved(domain));
         }
         state.uses.retain(|_, of| of.strong_count() > 0);
         if let Some(shared) = state.uses.get(domain).and_then(Weak::upgrade) {
@@ -48,10 +47,45 @@ impl DomainUses {
         state.uses.get(domain).is_none_or(|of| of.strong_count() == 0)
     }
 
+    /// The same for as long as what is returned lives.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] while it is being moved.
+    pub(crate) fn closed<'a>(&'a self, domain: &'a Name) -> Result<Closed<'a>> {
+        let mut state = self.0.lock();
+        match state.closed.insert(domain.clone()) {
+            true => Ok(Closed { uses: self, domain }),
+            false => Err(is_moved(domain)),
+        }
+    }
+
     /// It may be used again.
     pub(crate) fn reopen(&self, domain: &Name) {
         self.0.lock().closed.remove(domain);
     }
+}
+
+/// Nobody begins to use a domain while this lives.
+pub(crate) struct Closed<'a> {
+    uses: &'a DomainUses,
+    domain: &'a Name,
+}
+
+impl Closed<'_> {
+    /// Whether nobody uses it any more.
+    pub(crate) fn is_free(&self) -> bool {
+        self.uses.close(self.domain)
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.uses.reopen(self.domain);
+    }
+}
+
+fn is_moved(domain: &Name) -> Error {
+    Error::Refused(Refusal::transient(format!("the domain '{domain}' is being moved")))
 }
 
 #[cfg(test)]
@@ -71,6 +105,10 @@ mod tests {
         drop(two);
         assert!(uses.close(&web));
         uses.reopen(&web);
+        assert!(uses.begin(&web).is_ok());
+        let closed = uses.closed(&web).unwrap();
+        assert!(closed.is_free() && uses.begin(&web).is_err() && uses.closed(&web).is_err());
+        drop(closed);
         assert!(uses.begin(&web).is_ok());
     }
 }

@@ -40,6 +40,7 @@ pub mod offline;
 mod open;
 mod options;
 mod permissions;
+mod placing;
 mod pools;
 mod protection;
 mod quotas;
@@ -80,6 +81,7 @@ use nodes::Nodes;
 use open::Parts;
 use options::ClientOptions;
 use permissions::Permissions;
+use placing::Placing;
 use pools::Pools;
 use protection::ProtectionView;
 use quotas::Quotas;
@@ -122,6 +124,7 @@ pub struct Control {
     limits: Arc<Limits>,
     client_options: Arc<ClientOptions>,
     domains: Arc<Domains>,
+    placing: Arc<Placing>,
     grants: Arc<Grants>,
     jobs: Arc<Jobs>,
     commands: Arc<Commands>,
@@ -177,6 +180,7 @@ impl Control {
             nodes: Arc::new(Nodes::new(&parts)),
             client_options: Arc::new(ClientOptions::new(&parts)),
             domains: Arc::new(Domains::new(&parts)),
+            placing: Arc::new(Placing::new(&parts)),
             grants: Arc::new(Grants::new(&parts)),
             protection: protection.clone(),
             reports: Arc::new(Reports::new(&parts)),

@@ -77,6 +77,7 @@ impl Permissions {
     /// The folder of a domain, and why nothing may be written there. Of one on a storage server only that one knows.
     fn place(&self, domain: &Domain) -> Result<(PathBuf, Option<Refusal>)> {
         if domain.storage.is_some() {
+            self.repositories.uses().begin(&domain.name)?;
             return Ok((PathBuf::new(), None));
         }
         let DomainFolder { folder, read_only } = self.repositories.place_of(domain)?;

@@ -12,6 +12,7 @@ mod maintenance;
 mod node_commands;
 mod nodes;
 mod options;
+mod place;
 pub(crate) mod pool;
 mod protection;
 mod quota;
@@ -62,6 +63,7 @@ enum Action {
     DenyForget(nodes::DenyForget),
     Domains(domains::Domains),
     RemoveDomain(domains::RemoveDomain),
+    PlaceDomain(place::PlaceDomain),
     Key(key::Key),
     Snapshots(domains::Snapshots),
     Check(maintenance::Check),
@@ -124,6 +126,7 @@ impl Server {
             Some(Action::DenyForget(deny)) => deny.run(reach, context),
             Some(Action::Domains(domains)) => domains.run(reach, context),
             Some(Action::RemoveDomain(remove)) => remove.run(reach, context),
+            Some(Action::PlaceDomain(place)) => place.run(reach, context),
             Some(Action::Key(key)) => key.run(reach, context),
             Some(Action::Snapshots(snapshots)) => snapshots.run(reach, context),
             Some(Action::Check(check)) => check.run(reach, context),

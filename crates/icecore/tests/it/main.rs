@@ -14,6 +14,7 @@ mod copy_rules;
 mod copying;
 mod declaring;
 mod domain_moves;
+mod domain_places;
 mod exit_codes;
 mod figures;
 mod forgetting;

@@ -33,7 +33,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         nodes::nodes, nodes::revoke, nodes::allow_forget, nodes::remove,
         options::options, options::change, options::exchange,
         nodes::limits, nodes::add_limit, nodes::remove_limit,
-        domains::domains, domains::remove, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
+        domains::domains, domains::remove, domains::place, domains::grants, domains::grant, domains::withdraw, domains::snapshots,
         jobs::sessions, jobs::history, jobs::job, jobs::cancel, jobs::suspend, jobs::resume,
         jobs::retry, jobs::priority, jobs::start_policy, jobs::job_for_node,
         events::events, reports::job_log, reports::protection, reports::backups, reports::costs,

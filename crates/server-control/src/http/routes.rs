@@ -66,6 +66,7 @@ fn nodes_and_data() -> Router<Server> {
         .route("/limits/{id}", delete(nodes::remove_limit))
         .route("/domains", get(domains::domains))
         .route("/domains/{domain}", delete(domains::remove))
+        .route("/domains/{domain}/place", post(domains::place))
         .route("/domains/{domain}/move", post(upkeep::move_domain))
         .route("/grants", get(domains::grants).post(domains::grant))
         .route("/grants/{node}/{domain}", delete(domains::withdraw))

@@ -12,6 +12,7 @@ use crate::limits::Limits;
 use crate::nodes::Nodes;
 use crate::options::ClientOptions;
 use crate::permissions::Permissions;
+use crate::placing::Placing;
 use crate::pools::Pools;
 use crate::protection::ProtectionView;
 use crate::quotas::Quotas;
@@ -55,6 +56,7 @@ topics! {
     limits: Limits,
     nodes: Nodes,
     permissions: Permissions,
+    placing: Placing,
     pools: Pools,
     protection: ProtectionView,
     quotas: Quotas,

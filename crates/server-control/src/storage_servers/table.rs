@@ -112,6 +112,12 @@ impl StorageServerTable {
         state.is_some_and(|state| state.lock().is_there())
     }
 
+    /// When a storage server has sent its last heartbeat.
+    pub(crate) fn heard(&self, storage: &Name) -> Option<Instant> {
+        let state = self.states.lock().get(storage).cloned();
+        state.and_then(|state| state.lock().at)
+    }
+
     /// Pools of a storage server that cannot be used, and why.
     pub(crate) fn pool_faults(&self, storage: &Name) -> Vec<String> {
         let state = self.states.lock().get(storage).cloned();

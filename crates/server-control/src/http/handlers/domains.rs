@@ -3,8 +3,9 @@
 use crate::http::answer::{Answer, Asked, At, Body, work};
 use crate::http::topics::Topic;
 use crate::http::who::Admin;
+use crate::placing::Placing;
 use crate::{domains, grants};
-use api::domains::{Domains, Grant, Grants, Snapshots};
+use api::domains::{Domains, Grant, Grants, NewPlace, Placed, Snapshots};
 use api::status::Done;
 use api::{Failure, Name};
 use axum::extract::State;
@@ -27,6 +28,21 @@ pub(crate) async fn remove(
     At(domain): At<Name>,
 ) -> Answer<Done> {
     work(domains, move |domains| domains.remove(Admin::WHO, &domain).map(|()| Done {})).await
+}
+
+/// Says that a domain lies elsewhere from now on: on another storage server, or on the control server. Its repository
+/// was copied there before. Refused while a job uses the domain, or when something is missing there.
+#[utoipa::path(post, path = "/api/v1/domains/{domain}/place", tag = "domains",
+    params(("domain" = Name, Path, description = "The domain.")), request_body = NewPlace,
+    security(("admin" = [])),
+    responses((status = 200, body = Placed), (status = "4XX", body = Failure)))]
+pub(crate) async fn place(
+    State(placing): Topic<Placing>,
+    _: Admin,
+    At(domain): At<Name>,
+    Body(wanted): Body<NewPlace>,
+) -> Answer<Placed> {
+    work(placing, move |placing| placing.place(Admin::WHO, &domain, &wanted)).await
 }
 
 /// Lists all grants.
