@@ -1261,6 +1261,20 @@ SABOTAGES = {
     "runs rely on no tree that is lost": (
         "crates/icecore/src/commands/run/expiring.rs", "if !roots.read(repository, kept)? {", "if true {",
         test("icecore", "tree_is_lost_pushes_no_other")),
+    "two upkeeps have a job each": (
+        "crates/catalog/src/upkeep.rs", "WHERE task = $2 AND upkeep = $3)", "WHERE task = $2 AND $3 <> '')",
+        test("catalog", "each_upkeep_has_jobs")),
+    "each copy has an alarm of its own": (
+        "crates/catalog/src/upkeep.rs", 'if self.task == COPY { &self.upkeep } else { "" }',
+        'if self.task == COPY { "" } else { "" }',
+        test("catalog", "each_upkeep_has_jobs")),
+    "a place that lacks something gets no domain": (
+        "crates/server-control/src/placing.rs", "old.is_all_in(&found, &before.name, &place)?;", "",
+        test("icecore", "a_domain_goes_to_another_storage")),
+    "a domain goes nowhere while it is used": (
+        "crates/server-control/src/placing.rs", "let is_free = is_lost || is_told && !self.has_job(&domain.name);",
+        "let is_free = is_lost || is_told;",
+        test("icecore", "a_domain_goes_nowhere")),
     "what a copy without room left is forgotten": (
         "crates/repository/src/reclaim/rewrite.rs", "            repacker.forget();",
         "            let _ = repacker;",

@@ -1,6 +1,7 @@
 //! Versions of the tables: steps forward only, with a copy of the catalog before each. A step that was released never
 //! changes.
 
+mod copies;
 mod dedup;
 mod job_labels;
 mod looking;
@@ -36,6 +37,7 @@ pub(crate) const STEPS: &[&str] = &[
     move_rates::STEP,
     dedup::STEP,
     paths::STEP,
+    copies::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

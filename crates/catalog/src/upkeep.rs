@@ -1,6 +1,6 @@
 //! Jobs of the server's own: what upkeep does to domains, and what came of it.
 //!
-//! A run is settled in the transaction that queues its jobs; a task of a domain has at most one open job.
+//! A run is settled in the transaction that queues its jobs; a task of an upkeep has at most one open job in a domain.
 
 use crate::audit::note;
 use crate::jobs::{COLUMNS, Ending, job};
@@ -8,6 +8,9 @@ use crate::sql::{Row, Sql, Word, values};
 use crate::{By, Catalog, Result};
 use api::Name;
 use api::jobs::{Job, JobState};
+
+/// The task whose outcome is that of its upkeep.
+const COPY: &str = "copy";
 
 /// A schedule of an upkeep for one domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,6 +80,8 @@ pub struct DomainUpkeep {
     pub domain: String,
     /// The task.
     pub task: String,
+    /// The upkeep that copies, since each copy is another one; empty for other tasks.
+    pub upkeep: String,
     /// The last job that ended.
     pub job: u64,
     /// When it ended.
@@ -89,6 +94,13 @@ pub struct DomainUpkeep {
     pub damaged: u64,
     /// What is wrong with the domain, and the command that helps.
     pub alarm: Option<String>,
+}
+
+impl NewUpkeepJob {
+    /// Whose outcome its end is: see [`DomainUpkeep::upkeep`].
+    pub fn outcome_of(&self) -> &str {
+        if self.task == COPY { &self.upkeep } else { "" }
+    }
 }
 
 impl Catalog {
@@ -126,8 +138,8 @@ impl Catalog {
         })
     }
 
-    /// Queues jobs that an administrator wants now: for each its number, or `None` if its task has an open job in its
-    /// domain.
+    /// Queues jobs that an administrator wants now: for each its number, or `None` if its task has an open job of its
+    /// upkeep in its domain.
     ///
     /// # Errors
     /// [`crate::Error::Database`].
@@ -184,16 +196,16 @@ impl Catalog {
             if !change.exists(runs, values![id])? {
                 return Ok(());
             }
-            let (domain, task) = (&came.domain, &came.task);
             change.execute(
                 "INSERT INTO domain_upkeep
-                     (domain, task, job, ended, state, position, damaged, alarm)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (domain, task)
-                 DO UPDATE SET job = $3, ended = $4, state = $5, position = $6, damaged = $7,
-                     alarm = $8",
+                     (domain, task, upkeep, job, ended, state, position, damaged, alarm)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (domain, task, upkeep)
+                 DO UPDATE SET job = $4, ended = $5, state = $6, position = $7, damaged = $8,
+                     alarm = $9",
                 values![
-                    domain,
-                    task,
+                    &came.domain,
+                    &came.task,
+                    &came.upkeep,
                     id,
                     end.ended,
                     Word(end.state),
@@ -215,10 +227,17 @@ impl Catalog {
     pub fn note_upkeep_position(&self, id: u64, wanted: &NewUpkeepJob, at: u64) -> Result<()> {
         self.change(|change| {
             change.execute(
-                "INSERT INTO domain_upkeep (domain, task, job, ended, state, position)
-                 VALUES ($1, $2, $3, 0, $4, $5)
-                 ON CONFLICT (domain, task) DO UPDATE SET position = $5",
-                values![wanted.domain, wanted.task, id, Word(JobState::Running), at],
+                "INSERT INTO domain_upkeep (domain, task, upkeep, job, ended, state, position)
+                 VALUES ($1, $2, $3, $4, 0, $5, $6)
+                 ON CONFLICT (domain, task, upkeep) DO UPDATE SET position = $6",
+                values![
+                    wanted.domain,
+                    wanted.task,
+                    wanted.outcome_of(),
+                    id,
+                    Word(JobState::Running),
+                    at
+                ],
             )?;
             Ok(())
         })
@@ -239,13 +258,13 @@ impl Catalog {
         })
     }
 
-    /// What the last job of each task did to each domain.
+    /// What the last job of each task did to each domain; of copies, that of each upkeep.
     ///
     /// # Errors
     /// [`crate::Error::Database`].
     pub fn domain_upkeep(&self) -> Result<Vec<DomainUpkeep>> {
-        let select = "SELECT domain, task, job, ended, state, position, damaged, alarm
-             FROM domain_upkeep ORDER BY domain, task";
+        let select = "SELECT domain, task, upkeep, job, ended, state, position, damaged, alarm
+             FROM domain_upkeep ORDER BY domain, task, upkeep";
         self.look_long(|look| look.rows(select, &[], domain_upkeep))
     }
 }
@@ -254,12 +273,13 @@ fn domain_upkeep(row: &Row) -> Result<DomainUpkeep> {
     Ok(DomainUpkeep {
         domain: row.get(0)?,
         task: row.get(1)?,
-        job: row.get(2)?,
-        ended: row.get(3)?,
-        state: row.get::<Word<_>>(4)?.0,
-        position: row.get(5)?,
-        damaged: row.get(6)?,
-        alarm: row.get(7)?,
+        upkeep: row.get(2)?,
+        job: row.get(3)?,
+        ended: row.get(4)?,
+        state: row.get::<Word<_>>(5)?.0,
+        position: row.get(6)?,
+        damaged: row.get(7)?,
+        alarm: row.get(8)?,
     })
 }
 
@@ -297,12 +317,12 @@ fn set_settled(change: &Sql<'_>, key: &UpkeepKey, settled: i64) -> Result<()> {
     Ok(())
 }
 
-/// Adds a job to the queue, unless its task has an open one in its domain.
+/// Adds a job to the queue, unless its task has an open one of the same upkeep in its domain.
 fn queue(change: &Sql<'_>, now_secs: i64, new: &NewUpkeepJob) -> Result<Option<u64>> {
     let NewUpkeepJob { upkeep, schedule, domain, task, until, to } = new;
     let open = "SELECT 1 FROM jobs WHERE state IN ('queued', 'running') AND domain = $1
-         AND id IN (SELECT job FROM upkeep_jobs WHERE task = $2)";
-    if change.exists(open, values![domain, task])? {
+         AND id IN (SELECT job FROM upkeep_jobs WHERE task = $2 AND upkeep = $3)";
+    if change.exists(open, values![domain, task, upkeep])? {
         return Ok(None);
     }
     let what = to.as_ref();

@@ -29,7 +29,7 @@ use due::{Line, lines, upkeeps};
 use parking_lot::{Mutex, RwLock};
 use server_contract::moving::DomainMover;
 use server_contract::upkeep::DomainUpkeep as Worker;
-use site::UpkeepTask;
+use site::{Site, UpkeepTask};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -291,18 +291,27 @@ impl Upkeep {
     /// [`Error::Catalog`].
     pub(crate) fn status(&self, now_secs: i64) -> Result<UpkeepStatus> {
         let states: BTreeMap<_, _> = self.catalog.upkeep_states()?.into_iter().collect();
-        let mut rows: BTreeMap<(String, String), DomainUpkeep> = BTreeMap::new();
+        let mut rows = Rows::new();
         for line in self.lines()? {
             let next = line.next_secs(states.get(&line.key).copied(), now_secs);
             for task in &line.part.upkeep.tasks {
-                let row = row(&mut rows, &line.key.domain, task.name());
+                let of = if *task == UpkeepTask::Copy { &line.part.name } else { "" };
+                let row = row(&mut rows, &line.key.domain, task.name(), of);
                 row.upkeeps.push(line.key.upkeep.clone());
                 row.upkeeps.dedup();
                 row.next = row.next.into_iter().chain(next).min();
             }
         }
+        let site = crate::scheduler::declared(self.catalog.objects()?);
         for last in self.catalog.domain_upkeep()? {
-            let row = row(&mut rows, &last.domain, &last.task);
+            // Nobody makes that copy any more.
+            if last.task == UpkeepTask::Copy.name() && !copies(&site, &last.upkeep, &last.domain) {
+                continue;
+            }
+            let row = row(&mut rows, &last.domain, &last.task, &last.upkeep);
+            if row.upkeeps.is_empty() && !last.upkeep.is_empty() {
+                row.upkeeps.push(last.upkeep.clone());
+            }
             // Before the first one has ended, only how far it is is known.
             row.ended = Some(last.ended).filter(|ended| *ended > 0);
             row.job = Some(last.job);
@@ -312,11 +321,15 @@ impl Upkeep {
     }
 }
 
-fn row<'a>(
-    rows: &'a mut BTreeMap<(String, String), DomainUpkeep>,
-    domain: &str,
-    task: &str,
-) -> &'a mut DomainUpkeep {
+/// By domain and task; copies also by their upkeep.
+type Rows = BTreeMap<[String; 3], DomainUpkeep>;
+
+fn copies(site: &Site, upkeep: &str, domain: &str) -> bool {
+    let found = site.upkeeps.get(upkeep);
+    found.is_some_and(|it| it.covers(domain) && it.tasks.contains(&UpkeepTask::Copy))
+}
+
+fn row<'a>(rows: &'a mut Rows, domain: &str, task: &str, upkeep: &str) -> &'a mut DomainUpkeep {
     let empty = || DomainUpkeep {
         domain: domain.to_owned(),
         task: task.to_owned(),
@@ -327,7 +340,7 @@ fn row<'a>(
         state: None,
         alarm: None,
     };
-    rows.entry((domain.to_owned(), task.to_owned())).or_insert_with(empty)
+    rows.entry([domain, task, upkeep].map(str::to_owned)).or_insert_with(empty)
 }
 
 fn task_of(name: &str) -> Result<UpkeepTask> {

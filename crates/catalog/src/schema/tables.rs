@@ -142,6 +142,6 @@ pub(crate) const TABLES: [Table; 27] = [
     table("deleted_sources", "node, policy, source"),
     table("upkeep_jobs", "job"),
     table("upkeep_states", "upkeep, schedule, domain"),
-    table("domain_upkeep", "domain, task"),
+    table("domain_upkeep", "domain, task, upkeep"),
     table("audit", "id"),
 ];

@@ -114,6 +114,29 @@ fn each_step_is_made_on_a_copied_catalog_and_two_copies_stay(on: On) {
     assert_eq!(catalog.audit_verify().unwrap().broken_at, None);
 }
 
+/// What an older program knew of copies is of the upkeep that made them.
+fn what_came_of_copies_finds_its_upkeep(on: On) {
+    let (_folder, location) = on.location();
+    let before = STEPS.iter().position(|step| *step == copies::STEP).unwrap();
+    let catalog = Catalog::open_at(&location, &STEPS[..before]).unwrap();
+    let job = "INSERT INTO jobs (node, domain, kind, what, begun, state) VALUES ('', 'web', 'copy', '', 1, 'complete')";
+    run(&catalog, job);
+    run(&catalog, "INSERT INTO upkeep_jobs (job, upkeep, task) VALUES (1, 'second', 'copy')");
+    for (domain, task, job) in [("web", "copy", 1), ("web", "check", 7), ("old", "copy", 9)] {
+        run(
+            &catalog,
+            &format!(
+                "INSERT INTO domain_upkeep (domain, task, job, ended, state, alarm)
+                 VALUES ('{domain}', '{task}', {job}, 5, 'failed', 'why')"
+            ),
+        );
+    }
+    drop(catalog);
+    let known = Catalog::open(&location).unwrap().domain_upkeep().unwrap();
+    let known: Vec<_> = known.iter().map(|it| (&*it.task, &*it.upkeep, it.job)).collect();
+    assert_eq!(known, [("check", "", 7), ("copy", "second", 1)]);
+}
+
 fn a_step_that_fails_changes_nothing_and_can_be_made_later(on: On) {
     let (_folder, location) = old(on);
     assert!(Catalog::open_at(&location, &with(&[BAD])).is_err());
@@ -191,6 +214,7 @@ on_both![
     many_programs_may_make_the_same_new_catalog,
     a_database_with_other_tables_is_refused,
     each_step_is_made_on_a_copied_catalog_and_two_copies_stay,
+    what_came_of_copies_finds_its_upkeep,
     a_step_that_fails_changes_nothing_and_can_be_made_later,
     a_program_that_ends_after_the_copy_leaves_a_catalog_that_opens,
     a_program_that_ends_in_a_step_leaves_a_catalog_that_opens,

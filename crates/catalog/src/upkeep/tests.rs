@@ -25,7 +25,8 @@ fn ended<'a>(state: JobState, progress: &'a Progress) -> Ending<'a> {
 fn came(job: u64, position: u64, alarm: Option<&str>) -> DomainUpkeep {
     let (domain, task, alarm) = ("web".to_owned(), "check".to_owned(), alarm.map(str::to_owned));
     let (state, damaged) = (JobState::Complete, u64::from(alarm.is_some()));
-    DomainUpkeep { domain, task, job, ended: 500, state, position, damaged, alarm }
+    let upkeep = String::new();
+    DomainUpkeep { domain, task, upkeep, job, ended: 500, state, position, damaged, alarm }
 }
 
 fn a_run_is_settled_with_its_jobs_and_once(on: On) {
@@ -38,12 +39,38 @@ fn a_run_is_settled_with_its_jobs_and_once(on: On) {
     assert_eq!(open[0].wanted, wanted("reclaim", Some("weekly")));
     assert_eq!((open[1].job.kind.as_str(), open[1].job.domain.as_str()), ("check", "web"));
     let again = catalog.settle_upkeep(200, &[due(Some(100), 200, &["check"])]).unwrap();
-    assert_eq!(again, [0; 0], "a task has one open job in a domain");
+    assert_eq!(again, [0; 0], "a task of an upkeep has one open job in a domain");
     assert_eq!(catalog.upkeep_states().unwrap()[0].1, 200);
     let by_hand = [wanted("reclaim", None), wanted("other", None)];
     let by_hand = catalog.queue_upkeep(BY, &by_hand).unwrap();
     assert!(by_hand[0].is_none() && by_hand[1].is_some());
     assert_eq!(catalog.audit_entries(None, 9).unwrap().len(), 1);
+}
+
+/// Two copies of a domain are two tasks, and neither hides how the other one went.
+fn each_upkeep_has_jobs_and_copies_of_its_own(on: On) {
+    let (_folder, catalog) = on.catalog();
+    let of = |upkeep: &str, task: &str| {
+        let upkeep = upkeep.to_owned();
+        NewUpkeepJob { upkeep, ..wanted(task, None) }
+    };
+    let all = [of("a", "copy"), of("b", "copy"), of("a", "check"), of("b", "check")];
+    let queued = catalog.queue_upkeep(BY, &all).unwrap();
+    assert!(queued.iter().all(Option::is_some), "{queued:?}");
+    assert_eq!(catalog.queue_upkeep(BY, &all).unwrap(), [None; 4], "each once");
+    let progress = Progress::default();
+    for (wanted, id) in all.iter().zip(queued) {
+        let id = id.unwrap();
+        catalog.start_upkeep_job(300, id).unwrap();
+        let alarm = (wanted.upkeep == "a").then_some("lost");
+        let (upkeep, task) = (wanted.outcome_of().to_owned(), wanted.task.clone());
+        let came = DomainUpkeep { upkeep, task, ..came(id, 0, alarm) };
+        catalog.end_upkeep_job(id, ended(JobState::Complete, &progress), &came).unwrap();
+    }
+    let known = catalog.domain_upkeep().unwrap();
+    let known: Vec<_> =
+        known.iter().map(|it| (&*it.task, &*it.upkeep, it.alarm.is_some())).collect();
+    assert_eq!(known, [("check", "", false), ("copy", "a", true), ("copy", "b", false)]);
 }
 
 fn a_move_says_where_to_and_how(on: On) {
@@ -108,6 +135,7 @@ fn what_came_of_a_job_is_recorded_and_once(on: On) {
 
 on_both![
     a_run_is_settled_with_its_jobs_and_once,
+    each_upkeep_has_jobs_and_copies_of_its_own,
     a_move_says_where_to_and_how,
     a_job_that_ran_when_the_server_stopped_waits_again,
     how_far_a_job_is_outlives_the_server,

@@ -208,9 +208,49 @@ fn copied(site: &Site) {
 }
 
 fn declare_copies(site: &Site) {
-    let to = format!("to={}", site.machine.path("second").display());
-    let words = ["upkeep", "create", "second", "--set", "tasks=[\"copy\"]", "--set", &to, "--yes"];
+    declare_copies_in(site, "second");
+}
+
+/// In the folder of that name.
+fn declare_copies_in(site: &Site, name: &str) {
+    let to = format!("to={}", site.machine.path(name).display());
+    let words = ["upkeep", "create", name, "--set", "tasks=[\"copy\"]", "--set", &to, "--yes"];
     govern(&site.machine, &words).ends(0);
+}
+
+/// Both are wanted at one time: each has its jobs, and neither hides that the other one fails.
+#[test]
+fn two_upkeeps_make_two_copies_and_each_has_its_own_alarm() {
+    let site = Site::new();
+    site.back_up(&noise(1, 1 << 20));
+    for name in ["second", "third"] {
+        std::fs::create_dir(site.machine.path(name)).unwrap();
+        declare_copies_in(&site, name);
+    }
+    let alarms = || {
+        let rows = govern(&site.machine, &["upkeep", "status", "--json"]).ends(0).lines();
+        let copies = rows.into_iter().filter(|row| row["task"] == "copy");
+        let alarms = copies.map(|row| (row["upkeeps"][0].clone(), !row["alarm"].is_null()));
+        alarms.collect::<Vec<_>>()
+    };
+    let start = || {
+        ["second", "third"].map(|name| {
+            let words = ["upkeep", "start", name, "--json"];
+            govern(&site.machine, &words).ends(0).lines()[0]["job"].as_u64().unwrap()
+        })
+    };
+    std::fs::write(site.machine.path("third/icecore-copies"), "").unwrap();
+    let states = start().map(|id| site.ended(id)["state"].clone());
+    assert_eq!(states, ["failed", "complete"]);
+    assert_eq!(alarms(), [("second".into(), true), ("third".into(), false)]);
+    std::fs::write(site.machine.path("second/icecore-copies"), "").unwrap();
+    assert_eq!(start().map(|id| site.ended(id)["state"].clone()), ["complete", "complete"]);
+    assert_eq!(alarms(), [("second".into(), false), ("third".into(), false)]);
+    let third = site.machine.path("third/web/snapshots");
+    assert_eq!(std::fs::read_dir(third).unwrap().count(), 1);
+    // What nobody declares any more has no alarm either.
+    govern(&site.machine, &["upkeep", "remove", "second", "--yes"]).ends(0);
+    assert_eq!(alarms(), [("third".into(), false)]);
 }
 
 /// Of the two containers of the domain, one is damaged in its middle and the other is gone.

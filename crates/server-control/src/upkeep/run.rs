@@ -64,20 +64,37 @@ fn end(
     let (domain, task) = (open.wanted.domain.clone(), open.wanted.task.clone());
     let Came { state, position, damaged, alarm, .. } = came;
     let (state, position, damaged) = (*state, *position, *damaged);
-    let alarm = alarm.clone();
-    let came = DomainUpkeep { domain, task, job, ended, state, position, damaged, alarm };
+    let (alarm, upkeep_name) = (alarm.clone(), open.wanted.outcome_of().to_owned());
+    let came = DomainUpkeep {
+        domain,
+        task,
+        upkeep: upkeep_name,
+        job,
+        ended,
+        state,
+        position,
+        damaged,
+        alarm,
+    };
     Ok(upkeep.catalog.end_upkeep_job(job, ending, &came)?)
 }
 
 /// How the last job of the task went in the domain.
 fn before(upkeep: &Upkeep, open: &OpenUpkeepJob) -> Result<DomainUpkeep> {
-    let (domain, task) = (open.wanted.domain.clone(), open.wanted.task.clone());
-    let found = upkeep.catalog.domain_upkeep()?.into_iter();
-    let mut found =
-        found.filter(|last| (&last.domain, &last.task) == (&open.wanted.domain, &open.wanted.task));
-    let (job, ended, state) = (open.job.id, 0, JobState::Queued);
-    let (position, damaged, alarm) = (0, 0, None);
-    let none = DomainUpkeep { domain, task, job, ended, state, position, damaged, alarm };
+    let none = DomainUpkeep {
+        domain: open.wanted.domain.clone(),
+        task: open.wanted.task.clone(),
+        upkeep: open.wanted.outcome_of().to_owned(),
+        job: open.job.id,
+        ended: 0,
+        state: JobState::Queued,
+        position: 0,
+        damaged: 0,
+        alarm: None,
+    };
+    let mut found = upkeep.catalog.domain_upkeep()?.into_iter().filter(|last| {
+        (&last.domain, &last.task, &last.upkeep) == (&none.domain, &none.task, &none.upkeep)
+    });
     Ok(found.next().unwrap_or(none))
 }
 
