@@ -1261,6 +1261,9 @@ SABOTAGES = {
     "runs rely on no tree that is lost": (
         "crates/icecore/src/commands/run/expiring.rs", "if !roots.read(repository, kept)? {", "if true {",
         test("icecore", "tree_is_lost_pushes_no_other")),
+    "a doubtful clock puts off no backup": (
+        "crates/icecore/src/commands/run/due.rs", "(secs <= wall_secs).then(||", "(secs < 0).then(||",
+        test("icecore", "what_was_missed_is_made_up_for")),
     "two upkeeps have a job each": (
         "crates/catalog/src/upkeep.rs", "WHERE task = $2 AND upkeep = $3)", "WHERE task = $2 AND $3 <> '')",
         test("catalog", "each_upkeep_has_jobs")),

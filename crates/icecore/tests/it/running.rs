@@ -204,6 +204,25 @@ fn wind(machine: &Machine, secs: i64) {
 }
 
 /// Nothing was deleted any more, and nothing said why.
+/// A machine that was off for months backs up when it is on again, whether its clock is believed or not.
+#[test]
+fn what_was_missed_is_made_up_for_while_the_clock_is_in_doubt() {
+    const DAY: i64 = 86_400;
+    let machine = Machine::new();
+    declare(&machine, "every = \"1 day\"\nwindow = \"always\"", "keep_last = \"all\"");
+    run(&machine, &[]).ends(0);
+    let_pass(&machine, 100 * DAY);
+    wind(&machine, -99 * DAY);
+    let late = run(&machine, &[]).ends(0);
+    assert!(late.text().contains("ahead of"), "{}", late.text());
+    assert_eq!(runs(&late)[0]["result"], "complete", "{}", late.text());
+    let again = run(&machine, &[]).ends(0);
+    assert_eq!(runs(&again)[0]["is_due"], false, "once: {}", again.text());
+    let confirmed = run(&machine, &["--confirm-clock"]).ends(0);
+    assert_eq!(runs(&confirmed)[0]["is_due"], false, "{}", confirmed.text());
+    assert_eq!(snapshots(&machine), 1);
+}
+
 #[test]
 fn a_clock_in_doubt_is_told_with_what_ends_it() {
     let machine = Machine::new();

@@ -5,7 +5,7 @@ use super::state::{FailedRun, Settled, State};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
-use clock::Reading;
+use clock::{Doubt, Reading};
 use jiff::tz::TimeZone;
 use schedule::{Decision, Failed, Level, Next, Situation, Start, Timetable, Waiting};
 use serde::Serialize;
@@ -198,6 +198,26 @@ impl PolicySource {
         // A schedule applies from the moment at which it is first seen.
         let first = Settled { secs: now.secs, ..Settled::default() };
         let settled = state.stored.schedules.entry(ran.key.clone()).or_insert(first);
+        settled.believe_wall_clock(now);
+        match settled.by_wall_clock(now) {
+            None => self.settle(timetable, settled, (now, is_running), &mut ran),
+            Some((wall, mut by_wall)) => {
+                self.settle(timetable, &mut by_wall, (wall, is_running), &mut ran);
+                settled.wall_secs = by_wall.secs;
+                settled.failed = by_wall.failed;
+            }
+        }
+        ran
+    }
+
+    /// Settles what is due by `now`.
+    fn settle(
+        &self,
+        timetable: &Timetable,
+        settled: &mut Settled,
+        (now, is_running): (Reading, bool),
+        ran: &mut Ran,
+    ) {
         loop {
             let decision = timetable.decide(&ran.key, now, &settled.situation(is_running));
             let Decision { missed, settled_secs, next } = decision;
@@ -220,12 +240,29 @@ impl PolicySource {
                 Next::Waiting(Waiting::Running) => ran.next = Some("after this one".to_owned()),
                 Next::Waiting(_) => {}
             }
-            return ran;
+            return;
         }
     }
 }
 
 impl Settled {
+    /// While the clock of the machine is ahead of what can be, it says what is due all the same, or a machine that was
+    /// off for long would make up for nothing: a backup too many does no harm. How far schedules are settled by it is
+    /// kept apart: if it is set back, they go on as if it had never been ahead.
+    fn by_wall_clock(&self, now: Reading) -> Option<(Reading, Self)> {
+        let Some(Doubt::Fast(ahead_secs)) = now.doubt else { return None };
+        let wall_secs = now.secs.saturating_add(ahead_secs);
+        let secs = self.secs.max(self.wall_secs);
+        (secs <= wall_secs).then(|| (Reading::certain(wall_secs), Self { secs, ..self.clone() }))
+    }
+
+    /// Once it was right after all, what was settled by it is.
+    fn believe_wall_clock(&mut self, now: Reading) {
+        if now.doubt.is_none() && self.wall_secs <= now.secs {
+            self.secs = self.secs.max(std::mem::take(&mut self.wall_secs));
+        }
+    }
+
     fn situation(&self, is_running: bool) -> Situation {
         Situation {
             settled_secs: self.secs,

@@ -39,10 +39,17 @@ pub(super) struct Stored {
 pub(super) struct Settled {
     /// All runs due up to this time were started, or recorded as missed.
     pub(super) secs: i64,
+    /// The same by a clock of the machine that was ahead of what could be.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) wall_secs: i64,
     /// The last run, if it failed; also one that was started and has not ended.
     pub(super) failed: Option<FailedRun>,
     /// When the last backup ended, partial or not.
     pub(super) last_backup_secs: Option<i64>,
+}
+
+fn is_zero(secs: &i64) -> bool {
+    *secs == 0
 }
 
 /// A run that failed.
