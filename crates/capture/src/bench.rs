@@ -33,8 +33,8 @@ pub struct BenchResult {
 
 /// Walks and visits every object.
 pub fn bench_walk(roots: &[SourceRoot], threads: usize) -> Result<BenchResult, WalkError> {
-    let mut bytes = 0;
-    let mut figures = measure(roots, threads, |_, _, row| bytes += row.size)?;
+    let mut bytes = 0_u64;
+    let mut figures = measure(roots, threads, |_, _, row| bytes = bytes.saturating_add(row.size))?;
     figures.bytes = bytes;
     Ok(figures)
 }

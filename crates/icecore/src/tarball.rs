@@ -55,7 +55,7 @@ impl<'a, W: Write> Tarball<'a, W> {
             self.pad(entry.size)?;
         }
         self.entries += 1;
-        self.bytes += size;
+        self.bytes = self.bytes.saturating_add(size);
         Ok(())
     }
 

@@ -25,6 +25,7 @@ mod hints;
 mod hooks;
 mod key_epochs;
 mod keyless;
+mod limits_of_files;
 mod lock_helping;
 mod locking;
 mod looking;

@@ -79,7 +79,7 @@ impl Batch {
         match &item {
             Item::Job(job) => {
                 self.jobs += 1;
-                self.job_bytes += job.row.size;
+                self.job_bytes = self.job_bytes.saturating_add(job.row.size);
             }
             Item::Page(page, _) => self.objects += page.sums.entries as usize,
             _ => {}

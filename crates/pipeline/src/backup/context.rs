@@ -65,14 +65,16 @@ impl<'a> BackupContext<'a> {
 
     /// Adds a batch of the walk to the progress.
     pub(super) fn show(&self, batch: &Batch) {
-        let (mut objects, mut bytes) = (0, 0);
+        let (mut objects, mut bytes) = (0, 0_u64);
         for item in batch.items() {
             match item {
                 Item::Page(page, _) => {
                     objects += page.sums.entries;
-                    bytes += page.sums.bytes;
+                    bytes = bytes.saturating_add(page.sums.bytes);
                 }
-                Item::Unchanged(entry) => (objects, bytes) = (objects + 1, bytes + entry.size),
+                Item::Unchanged(entry) => {
+                    (objects, bytes) = (objects + 1, bytes.saturating_add(entry.size));
+                }
                 _ => objects += 1,
             }
         }

@@ -138,7 +138,9 @@ impl<'a> Merge<'a> {
         }
         self.counters.report.objects_inspected += 1;
         if found.row.kind == Kind::File {
-            self.counters.report.bytes_inspected += found.row.size;
+            // Files that are nothing but holes can be as long as a number can be.
+            let sum = &mut self.counters.report.bytes_inspected;
+            *sum = sum.saturating_add(found.row.size);
         }
         self.skip_to(found.path, batch, monitor)?;
         let front = self.previous.as_ref().and_then(Previous::front);

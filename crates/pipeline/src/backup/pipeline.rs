@@ -21,13 +21,13 @@ pub(super) fn run(
     let mut walk = Walk::start(&options.roots, options.walk.clone())?;
     let queue = Queue::default();
     std::thread::scope(|scope| {
+        let closing = Closing(&queue);
         let workers: Vec<_> = (0..readers::count(options))
             .map(|_| scope.spawn(|| worker::run(shared, &queue)))
             .collect();
         let fed = feed(&mut walk, &mut merge, &mut reorder, shared, &queue);
         let drained = fed.and_then(|()| reorder.drain(&queue));
-        // Always closed: waiting workers must not wait forever.
-        queue.close();
+        drop(closing);
         let mut counters = Counters::default();
         let mut failed = None;
         for worker in workers {
@@ -51,6 +51,15 @@ pub(super) fn run(
         }
         Ok((root, counters))
     })
+}
+
+/// Closes the queue whatever happens, a panic too: workers must not wait forever.
+struct Closing<'a>(&'a Queue);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// Moves batches from the walk to the workers, and on to the tree.

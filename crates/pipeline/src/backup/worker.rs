@@ -344,7 +344,8 @@ impl<'a> Worker<'a> {
     }
 
     fn note_read(&mut self, bytes: u64, outcome: &ReadOutcome) {
-        self.writer.counters.report.bytes_processed += bytes;
+        let sum = &mut self.writer.counters.report.bytes_processed;
+        *sum = sum.saturating_add(bytes);
         self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(outcome.row.size, Ordering::Relaxed);
     }
