@@ -3,7 +3,7 @@
 use crate::container::read::ContainerReader;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
-use crate::parity::inspect;
+use crate::parity::{ShardDamage, inspect};
 use crate::sorted_ids::Beside;
 use crate::{Repository, Result};
 use format::container::Row;
@@ -88,6 +88,15 @@ fn has_lost_only_parity(reader: &ContainerReader) -> bool {
         && (reader.rows().is_ok() || matches!(reader.end_by_records(), Ok(Some(_))))
 }
 
+/// Whether a repair writes the container as it was.
+pub(crate) fn can_be_repaired(reader: &ContainerReader, damage: &ShardDamage) -> bool {
+    match damage.has_no_parity {
+        // One that was cut short has lost its parity, and its end with it.
+        true => has_lost_only_parity(reader),
+        false => damage.groups_beyond_repair == 0,
+    }
+}
+
 /// Checks the shards and the parity of an open container, also those that no read has needed.
 pub fn check_parity(
     repository: &Repository,
@@ -97,7 +106,7 @@ pub fn check_parity(
     match inspect(reader, repository.config.parity_percent()) {
         Ok(damage) if damage.is_none() => Ok(None),
         Ok(damage) => {
-            let is_healable = damage.groups_beyond_repair == 0;
+            let is_healable = can_be_repaired(reader, &damage);
             Ok(Some(ContainerDamage {
                 is_healable,
                 ..ContainerDamage::of_container(number, damage.to_string())

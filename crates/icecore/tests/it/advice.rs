@@ -8,7 +8,13 @@ const ROUNDS_MAX: usize = 4;
 
 /// Three snapshots, the last of which has all that is in the source.
 fn lab() -> (Machine, Vec<String>) {
-    let machine = Machine::new();
+    lab_with(&[])
+}
+
+/// The same, made with these options.
+fn lab_with(options: &[&str]) -> (Machine, Vec<String>) {
+    let machine = Machine::bare();
+    machine.run([&["init"], options].concat()).ends(0);
     let bytes = random(9 << 20);
     let mut made = Vec::new();
     for (number, part) in bytes.chunks(3 << 20).enumerate() {
@@ -100,6 +106,18 @@ fn assert_latest_is_whole(machine: &Machine) {
     let (stored, target) = (machine.stored("latest", ""), machine.path("target"));
     let restore = ["restore", &stored, "--target", target.to_str().unwrap(), "--verify"];
     machine.run(restore).ends(0);
+}
+
+/// A container that was cut short has lost its parity with its end: parity heals nothing, and nobody is sent to it.
+#[test]
+fn the_advice_after_a_container_was_cut_short_ends_in_a_clean_check_with_parity_too() {
+    let (machine, _) = lab_with(&["--parity", "3"]);
+    let all = machine.containers();
+    let last = all.iter().rev().find(|file| length(file) > 1 << 20).unwrap();
+    let file = std::fs::File::options().write(true).open(last).unwrap();
+    file.set_len(100_000).unwrap();
+    follow(&machine);
+    assert_latest_is_whole(&machine);
 }
 
 /// Review findings U7, E9: only `reclaim --max-waste 0%` ended in a clean check.

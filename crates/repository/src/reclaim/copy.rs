@@ -6,6 +6,7 @@ use super::batch::Batch;
 use super::copied::Copied;
 use super::live::LiveSet;
 use super::scan::good_rows;
+use crate::check::can_be_repaired;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container_numbers::ContainerNumbers;
@@ -122,7 +123,7 @@ impl<'a, 'r> Copier<'a, 'r> {
             return Ok(());
         }
         let damage = inspect(reader, percent)?;
-        if damage.is_none() || damage.groups_beyond_repair > 0 {
+        if damage.is_none() || !can_be_repaired(reader, &damage) {
             return Ok(());
         }
         let number = reader.number();
