@@ -1264,6 +1264,12 @@ SABOTAGES = {
     "a doubtful clock puts off no backup": (
         "crates/icecore/src/commands/run/due.rs", "(secs <= wall_secs).then(||", "(secs < 0).then(||",
         test("icecore", "what_was_missed_is_made_up_for")),
+    "a copy says which keys it lacks": (
+        "crates/pipeline/src/copy.rs", "report.lost_keys = lost_keys(target)?;", "",
+        test("icecore", "a_key_whose_file_is_damaged")),
+    "nobody is sent to a repair that parity cannot make": (
+        "crates/repository/src/check.rs", "true => has_lost_only_parity(reader),", "true => true,",
+        test("icecore", "cut_short_ends_in_a_clean_check")),
     "two upkeeps have a job each": (
         "crates/catalog/src/upkeep.rs", "WHERE task = $2 AND upkeep = $3)", "WHERE task = $2 AND $3 <> '')",
         test("catalog", "each_upkeep_has_jobs")),

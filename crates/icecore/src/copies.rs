@@ -6,7 +6,7 @@ use crate::out::Out;
 use crate::place::Reads;
 use crate::secret::Ask;
 use crate::{location, place, units};
-use pipeline::UnlockedRepository;
+use pipeline::{Error, UnlockedRepository};
 use repository::Repository;
 use repository::fallback::{self, Copy, CopyUse};
 use std::path::PathBuf;
@@ -45,12 +45,18 @@ pub(crate) fn open(context: &Context, copies: Vec<Copy>) -> Result<UnlockedRepos
         .and_then(|storage| Repository::open(storage).map_err(|error| failed(error.into())));
     let secret = context.secret(Ask::Once)?;
     match first {
-        Ok(first) => {
-            let opened = UnlockedRepository::open_with_copies(first, copies, secret.slot());
-            let (repository, copies) = opened.map_err(failed)?;
-            context.read_through(copies);
-            Ok(repository)
-        }
+        Ok(first) => match UnlockedRepository::open_with_copies(first, copies, secret.slot()) {
+            Ok((repository, copies)) => {
+                context.read_through(copies);
+                Ok(repository)
+            }
+            // The file of the key: the copy has it, too.
+            Err(error @ (Error::Crypto(_) | Error::KeysMissing(_))) => {
+                let instead = open_instead(context, &named(context)?, failed(error))?;
+                UnlockedRepository::open_local(instead, secret.slot()).map_err(failed)
+            }
+            Err(error) => Err(failed(error)),
+        },
         Err(failure) => {
             let instead = open_instead(context, &copies, failure)?;
             UnlockedRepository::open_local(instead, secret.slot()).map_err(failed)
@@ -64,7 +70,7 @@ fn open_instead(context: &Context, copies: &[Copy], failure: Failure) -> Result<
         Ok((place, repository)) => {
             let location = context.location();
             context.out.note(&format!(
-                "{}: reading from the copy {place}. To make the repository again, once its directory is empty: icecore copy --repo {} --to {}",
+                "{}: reading from the copy {place}. To make the repository again, once its directory is empty, or to bring the file of a key back: icecore copy --repo {} --to {}",
                 failure.message,
                 quoted(&place),
                 quoted(&location)

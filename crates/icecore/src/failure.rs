@@ -376,7 +376,14 @@ fn of_crypto(error: &crypto::Error) -> Failure {
         BadLabel | EmptyPassword | BadRecoveryText { .. } => Code::Usage,
         _ => Code::Failed,
     };
-    Failure::new(code, error.to_string())
+    let failure = Failure::new(code, error.to_string());
+    match error {
+        // A check needs a key, too.
+        Damaged { .. } => failure.hint(
+            "If that is the file of a key: another password or a recovery key opens the repository still, and a copy brings the file back: icecore copy --repo COPY --to REPOSITORY. To see what else is damaged: icecore check",
+        ),
+        _ => failure,
+    }
 }
 
 /// What helps while another process writes, or seems to.

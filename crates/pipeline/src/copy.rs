@@ -54,6 +54,8 @@ pub struct CopyReport {
     pub forgotten_meanwhile: u64,
     /// Snapshots that were not copied, with the reason.
     pub left_out: Vec<NotCopied>,
+    /// Keys in use whose files are damaged or missing in both places: their passwords do not open the copy.
+    pub lost_keys: Vec<String>,
     /// Pages that were walked.
     pub pages: u64,
     /// Chunks and pages that the second place lacked.
@@ -205,6 +207,7 @@ fn write(
     refuse_fork(source, target)?;
     mend_settings(target, &lease)?;
     take_keys(source, target, &lease)?;
+    report.lost_keys = lost_keys(target)?;
     for key in source.receipt_keys().unwrap_or_default() {
         target.add_receipt_key(&lease, key)?;
     }
@@ -322,6 +325,17 @@ fn take_keys(source: &Repository, target: &Repository, lease: &Lease) -> Result<
     ended.try_for_each(|id| Ok(target.remove_key_slot(lease, id)?))
 }
 
+/// Keys that the list of `repository` names and that have no usable file there.
+fn lost_keys(repository: &Repository) -> Result<Vec<String>> {
+    let Some((_, list)) = signed_list(repository)? else { return Ok(Vec::new()) };
+    let slots = repository.key_slots()?;
+    let has = |id: ids::KeyId| {
+        slots.iter().any(|(own, slot)| *own == id && is_usable(repository, &list, id, slot))
+    };
+    let live = list.entries().iter().filter(|entry| entry.is_live()).map(|entry| entry.id);
+    Ok(live.filter(|id| !has(*id)).map(|id| id.to_string()).collect())
+}
+
 /// The key list, and what it says, if the root key signed it.
 fn signed_list(repository: &Repository) -> Result<Option<(Vec<u8>, KeyList)>> {
     let root = RootVerifyKey::from_bytes(repository.config().root_key);
@@ -353,6 +367,6 @@ impl CopyReport {
 
     /// Whether all that was asked for is there.
     pub fn is_whole(&self) -> bool {
-        self.left_out.is_empty() && self.lost_objects == 0
+        self.left_out.is_empty() && self.lost_objects == 0 && self.lost_keys.is_empty()
     }
 }

@@ -180,10 +180,17 @@ impl Copy {
         for left in &report.left_out {
             context.out.note(&format!("snapshot {:.8} was not copied: {}", left.id, left.reason));
         }
-        if !report.is_whole() {
-            context.out.note(
-                "to see what is affected: icecore check --read-data. To copy those snapshots without what is lost: icecore copy --accept-damage",
-            );
+        if !report.left_out.is_empty() || report.lost_objects > 0 {
+            context.out.note(&format!(
+                "to see what is affected: icecore check --read-data. To copy those snapshots without what is lost: icecore copy --accept-damage --to {}",
+                quoted(&self.place())
+            ));
+        }
+        for key in &report.lost_keys {
+            context.out.note(&format!(
+                "the key {key} has no file in the copy: its file is damaged or missing here. Its password does not open the copy; another one does. If a further copy has it: icecore copy --repo THAT-COPY --to {}",
+                quoted(&context.location())
+            ));
         }
         self.lines(report).iter().try_for_each(|line| context.out.line(line))
     }

@@ -292,6 +292,41 @@ fn what_the_first_place_has_lost_is_read_from_the_copy_and_repaired() {
     assert!(!whole.stderr.contains("copy"), "nothing is lost any more: {}", whole.stderr);
 }
 
+/// The file of the password that is used.
+fn damage_key(machine: &Machine) {
+    let mut files = std::fs::read_dir(machine.path("repository/keys")).unwrap();
+    let is_slot = |path: &std::path::PathBuf| path.file_name().is_some_and(|name| name.len() == 16);
+    let slot = files.find_map(|file| file.ok().map(|it| it.path()).filter(is_slot)).unwrap();
+    let mut bytes = std::fs::read(&slot).unwrap();
+    bytes[40] ^= 0x55;
+    std::fs::write(slot, bytes).unwrap();
+}
+
+#[test]
+fn a_key_whose_file_is_damaged_comes_from_the_copy_and_goes_into_none_unsaid() {
+    let two = Two::new();
+    let snapshot = two.machine.backup();
+    two.copy(&[]).ends(0);
+    damage_key(&two.machine);
+    let told = two.machine.run(["snapshots"]).ends(14).stderr;
+    assert!(told.contains("icecore copy --repo COPY --to REPOSITORY"), "{told}");
+    let third = two.machine.path("third");
+    let told = two.machine.run(["copy", "--to", third.to_str().unwrap()]).ends(14).stderr;
+    assert!(told.contains("has no file in the copy"), "{told}");
+    let ran = two.restores_from_both(&snapshot);
+    assert!(ran.stderr.contains("reading from the copy"), "{}", ran.stderr);
+    let back = [
+        "copy",
+        "--repo",
+        &two.second,
+        "--to",
+        &two.machine.path("repository").display().to_string(),
+    ];
+    two.machine.run(back).ends(0);
+    two.machine.run(["check"]).ends(0);
+    two.machine.run(["copy", "--to", third.to_str().unwrap()]).ends(0);
+}
+
 #[test]
 fn the_copy_stands_in_for_a_first_place_that_does_not_open() {
     let two = Two::new();
