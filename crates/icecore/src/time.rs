@@ -119,6 +119,19 @@ pub(crate) fn parse_span(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Reads for how long something is allowed: `15min`, `12h`, `7d`. `m` is refused: it is months where snapshots are kept,
+/// and minutes where one waits, and whoever means five minutes must not allow five months.
+pub(crate) fn parse_term(text: &str) -> Result<u64, String> {
+    let minutes = text.strip_suffix("min").and_then(|number| number.parse::<u64>().ok());
+    match minutes {
+        Some(minutes) => Ok(minutes.saturating_mul(60)),
+        None if text.contains('m') => Err(format!(
+            "'{text}' is not clear: write minutes as 5min, and months in days, as 150d"
+        )),
+        None => parse_span(text),
+    }
+}
+
 fn parse_secs(text: &str) -> Option<u64> {
     let (mut rest, mut secs) = (text, 0_u64);
     while !rest.is_empty() {
@@ -258,6 +271,14 @@ mod tests {
         ] {
             assert_eq!(in_berlin(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_allowed_for_months_is_not_allowed_by_a_letter() {
+        assert_eq!([parse_term("5min"), parse_term("7d")], [Ok(300), Ok(7 * 86_400)]);
+        ["5m", "1y6m", "m", "min"]
+            .iter()
+            .for_each(|text| assert!(parse_term(text).is_err(), "{text}"));
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn advice(report: &CheckReport, lead: &str) -> Option<String> {
     }
     if report.needs_rebuild {
         return Some(format!(
-            "{lead}, in this order:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe new index lists nothing damaged, a backup of the same sources stores again what is missing and still exists,\nand the check says what is left to do."
+            "{lead}: restore what you need of the damaged snapshots now; what still comes back may not afterwards. Then, in this order:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe new index lists nothing damaged, a backup of the same sources stores again what is missing and still exists,\nand the check says what is left to do."
         ));
     }
     let forget = match report.damaged_snapshots() {
@@ -320,7 +320,11 @@ mod tests {
         assert!(given.contains("icecore reclaim --accept-damage"), "{given}");
         let given =
             advice(&CheckReport { needs_rebuild: true, ..report(&[false]) }, "Otherwise").unwrap();
-        assert!(given.starts_with("Otherwise, in this order:\n  icecore rebuild"), "{given}");
+        assert!(
+            given.starts_with("Otherwise: restore")
+                && given.contains("in this order:\n  icecore rebuild"),
+            "{given}"
+        );
         let damaged_keys = vec!["0102".to_owned()];
         let given = advice(&CheckReport { damaged_keys, ..report(&[false]) }, "").unwrap();
         assert!(given.contains("\n  icecore key remove 0102\n  icecore check\n"), "{given}");

@@ -160,8 +160,8 @@ pub(crate) struct GrantArgs {
     /// The domain to read.
     #[arg(id = "of", value_name = "DOMAIN")]
     domain: Name,
-    /// For how long: 12h, 7d [default: until it is withdrawn].
-    #[arg(long = "for", value_name = "TIME", value_parser = time::parse_span)]
+    /// For how long: 15min, 12h, 7d [default: until it is withdrawn].
+    #[arg(long = "for", value_name = "TIME", value_parser = time::parse_term)]
     span: Option<u64>,
 }
 

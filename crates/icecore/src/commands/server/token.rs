@@ -139,11 +139,8 @@ impl TokenArgs {
     }
 }
 
-/// Minutes too: `m` are months, as everywhere here.
 fn parse_valid(text: &str) -> std::result::Result<u64, String> {
-    let minutes = text.strip_suffix("min").and_then(|number| number.parse::<u64>().ok());
-    let secs =
-        minutes.map_or_else(|| crate::time::parse_span(text), |n| Ok(n.saturating_mul(60)))?;
+    let secs = crate::time::parse_term(text)?;
     if (1..=30 * 86_400).contains(&secs) {
         return Ok(secs);
     }
