@@ -41,14 +41,22 @@ pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<String, 
             mark.display()
         )));
     }
-    let place = to.join(name.as_str());
-    match (place.canonicalize(), folder.canonicalize()) {
-        (Ok(place), Ok(folder)) if place.starts_with(&folder) || folder.starts_with(&place) => {
-            let why = format!("the copy would lie in the domain itself: {}", place.display());
-            Err(UpkeepError::Failed(why))
-        }
-        _ => Ok(place.display().to_string()),
+    if is_in_pool(folder, to) {
+        let why = format!(
+            "{} lies in the pool of the domain, and would be lost with it. Give another disk: --set to=DIR",
+            to.display()
+        );
+        return Err(UpkeepError::Failed(why));
     }
+    Ok(to.join(name.as_str()).display().to_string())
+}
+
+/// Whether `to` lies in the pool of the domain in `folder`, `POOL/domains/NAME`.
+fn is_in_pool(folder: &Path, to: &Path) -> bool {
+    let (Some(pool), Ok(to)) = (folder.ancestors().nth(2), to.canonicalize()) else {
+        return false;
+    };
+    pool.canonicalize().is_ok_and(|pool| to.starts_with(pool))
 }
 
 /// Copies what the copy at `place` lacks; makes it, if there is none. Once it has all, what it is not to keep goes.
@@ -171,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_copied_to_a_place_that_nobody_prepared_or_to_the_domain_itself() {
+    fn nothing_is_copied_to_a_place_that_nobody_prepared_or_into_the_pool() {
         let folder = tempfile::tempdir().unwrap();
-        let (domains, second) = (folder.path().join("domains"), folder.path().join("second"));
+        let (domains, second) = (folder.path().join("pool/domains"), folder.path().join("second"));
         let domain = domains.join("web");
         [&domain, &second].iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
         let unprepared = place(&domain, &asked(&second, "web")).unwrap_err().to_string();
@@ -182,8 +190,11 @@ mod tests {
         std::fs::write(second.join(MARK), "").unwrap();
         let web = second.join("web").display().to_string();
         assert_eq!(place(&domain, &asked(&second, "web")), Ok(web));
-        std::fs::write(domains.join(MARK), "").unwrap();
-        assert!(place(&domain, &asked(&domains, "web")).is_err(), "the domain itself");
+        for inside in [&domains, &domain, &folder.path().join("pool")] {
+            std::fs::write(inside.join(MARK), "").unwrap();
+            let refused = place(&domain, &asked(inside, "web")).unwrap_err().to_string();
+            assert!(refused.contains("in the pool"), "{refused}");
+        }
         let bucket = place(&domain, &asked(Path::new("s3://copies/here/"), "web"));
         assert_eq!(bucket.as_deref(), Ok("s3://copies/here/web"), "no mark is asked for");
         for name in ["../web", "", "a/b", ".."] {
