@@ -1270,6 +1270,14 @@ SABOTAGES = {
     "nobody is sent to a repair that parity cannot make": (
         "crates/repository/src/check.rs", "true => has_lost_only_parity(reader),", "true => true,",
         test("icecore", "cut_short_ends_in_a_clean_check")),
+    "what is listed under another spelling stays": (
+        "crates/restore/src/others.rs", "if !waiting.is_empty() && !is_complete {",
+        "if false && !waiting.is_empty() && !is_complete {",
+        test("restore", "folding")),
+    "a mount inside the target ends no restore": (
+        "crates/restore/src/elsewhere.rs", "if is_other { problem.elsewhere() } else { problem }",
+        "let _ = is_other;\n        problem",
+        test("restore", "mounts")),
     "two upkeeps have a job each": (
         "crates/catalog/src/upkeep.rs", "WHERE task = $2 AND upkeep = $3)", "WHERE task = $2 AND $3 <> '')",
         test("catalog", "each_upkeep_has_jobs")),

@@ -114,7 +114,8 @@ impl Target {
             end = path[..end].iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         };
         while let Some(end) = ends.pop() {
-            handle = self.make_or_keep(&handle, &path[..end])?;
+            let made = self.make_or_keep(&handle, &path[..end]);
+            handle = made.map_err(|problem| self.place(&handle, problem))?;
             self.0.cache.lock().put(&path[..end], &handle);
             self.note_system(&handle);
         }
@@ -147,7 +148,10 @@ impl Target {
                 }
                 Err(Errno::NOTDIR | Errno::LOOP) => self.clear_for_directory(fd, name, path)?,
                 Err(Errno::NOENT) => {} // gone meanwhile
-                Err(error) => return Err(problem(error)),
+                // A file system may be mounted there, and it is that one which refuses.
+                Err(error) => {
+                    return Err(self.place_at(|| system::stat_at(fd, name).ok(), problem(error)));
+                }
             }
         }
         Err(problem(Errno::AGAIN))

@@ -4,8 +4,9 @@
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::removal::Remover;
 use crate::removal_count::RemovalCounter;
+use crate::snapshot_names::SnapshotNames;
 use crate::target::Target;
-use crate::{directory, flags, marker, names, system};
+use crate::{directory, flags, marker, names, others::Others, system};
 use format::entry::Time;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, Statx, StatxAttributes};
@@ -31,31 +32,18 @@ pub type KeepFilter<'a> = &'a dyn Fn(&[u8], bool) -> bool;
 
 impl Target {
     /// The paths of the names in `directory` for which `keep` is false. Nothing is changed.
-    pub fn extraneous<'a>(
+    pub(crate) fn extraneous<'a>(
         &self,
         directory: &'a [u8],
         keep: impl Fn(&[u8]) -> bool + 'a,
     ) -> Result<impl Iterator<Item = Result<Vec<u8>, RestoreProblem>> + 'a, RestoreProblem> {
         let problem =
             move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
-        let mut root = None;
-        let listed = match self.existing(directory, RestoreOperation::Inspect) {
-            Err(problem) if problem.error == RestoreCause::System(Errno::NOENT) => None,
-            // Another kind of object, which would have been replaced.
-            Err(problem) if self.0.options.dry_run && problem.error == Errno::NOTDIR.into() => None,
-            held => {
-                // The handle is only a path descriptor; listing needs its own.
-                let open = rustix::fs::openat(held?, ".", system::DIRECTORY, Mode::empty());
-                let open = open.map_err(problem)?;
-                let listed = Dir::read_from(&open).map_err(problem)?;
-                root = directory.is_empty().then_some(open);
-                Some(listed)
-            }
-        };
-        let is_extraneous = move |name: &[u8]| {
-            let is_marker = root.as_ref().is_some_and(|root| marker::is_marker(root.as_fd(), name));
-            !matches!(name, b"." | b"..") && !is_marker && !keep(name)
-        };
+        let open = self.open_listed(directory)?;
+        let listed = open.as_ref().map(Dir::read_from).transpose().map_err(problem)?;
+        let root = open.filter(|_| directory.is_empty());
+        let is_extraneous =
+            move |name: &[u8]| !is_never_extraneous(root.as_ref(), name) && !keep(name);
         Ok(listed.into_iter().flatten().filter_map(move |item| match item {
             Ok(item) => {
                 let name = item.file_name().to_bytes();
@@ -63,6 +51,39 @@ impl Target {
             }
             Err(error) => Some(Err(problem(error))),
         }))
+    }
+
+    /// The paths of the objects in `directory` that the snapshot does not have, if it has these
+    /// names there. Where names fold, its objects may be listed under other names; they are looked
+    /// for only if something else is listed, and some name of the snapshot is not. A further hard
+    /// link of such an object cannot be told from it, and stays. Nothing is changed.
+    pub fn extraneous_beside<'a>(
+        &self,
+        directory: &'a [u8],
+        of_snapshot: &'a SnapshotNames,
+    ) -> Result<impl Iterator<Item = Result<Vec<u8>, RestoreProblem>> + 'a, RestoreProblem> {
+        let problem =
+            move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
+        let open = self.open_listed(directory)?;
+        let others = open.map(|open| Others::list(open, directory.is_empty(), of_snapshot));
+        let others = others.transpose().map_err(problem)?;
+        let path = move |name: Vec<u8>| names::join(directory, &name);
+        Ok(others.into_iter().flatten().map(move |name| name.map(path).map_err(problem)))
+    }
+
+    /// Opens a directory to list it; `None` if it is not there.
+    fn open_listed(&self, directory: &[u8]) -> Result<Option<OwnedFd>, RestoreProblem> {
+        let held = match self.existing(directory, RestoreOperation::Inspect) {
+            Err(problem) if problem.error == RestoreCause::System(Errno::NOENT) => return Ok(None),
+            // Another kind of object, which would have been replaced.
+            Err(problem) if self.0.options.dry_run && problem.error == Errno::NOTDIR.into() => {
+                return Ok(None);
+            }
+            held => held?,
+        };
+        // The handle is only a path descriptor; listing needs its own.
+        let open = rustix::fs::openat(held, ".", system::DIRECTORY, Mode::empty());
+        open.map(Some).map_err(|e| RestoreProblem::new(directory, RestoreOperation::Inspect, e))
     }
 
     /// Removes the object at `path` with everything below it, except what `keep` keeps. The
@@ -112,6 +133,12 @@ impl Target {
         let others = self.extraneous(path, |_| false);
         others.is_ok_and(|mut others| others.next().is_some())
     }
+}
+
+/// Whether a listed name is never extraneous; `root` is the target itself, if that is listed.
+pub(crate) fn is_never_extraneous(root: Option<&OwnedFd>, name: &[u8]) -> bool {
+    let is_marker = |root: &OwnedFd| marker::is_marker(root.as_fd(), name);
+    matches!(name, b"." | b"..") || root.is_some_and(is_marker)
 }
 
 /// Whether an open directory is a repository, damaged or not: these directories every version has.

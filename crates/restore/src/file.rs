@@ -29,6 +29,16 @@ impl Target {
         entry: &Entry,
         content: &[u8],
     ) -> Result<RestoreOutcome, RestoreProblem> {
+        let restored = self.whole_file(parent, entry, content);
+        restored.map_err(|problem| self.place(parent, problem))
+    }
+
+    fn whole_file(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        content: &[u8],
+    ) -> Result<RestoreOutcome, RestoreProblem> {
         let (file, staged) = match self.create(parent, entry)? {
             Staged::New(file, staged) => (file, staged),
             Staged::Settled(outcome) => return Ok(outcome),

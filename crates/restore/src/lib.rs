@@ -25,6 +25,7 @@ mod cache;
 mod confined;
 mod credentials;
 mod directory;
+mod elsewhere;
 mod extraneous;
 mod file;
 mod flags;
@@ -37,11 +38,13 @@ mod metadata;
 mod names;
 mod open_file;
 mod options;
+mod others;
 mod owners;
 mod problem;
 mod removal;
 mod removal_count;
 mod replace;
+mod snapshot_names;
 mod special;
 mod system;
 mod target;
@@ -62,5 +65,6 @@ pub use problem::{
     Attribute, Degradations, Degraded, RestoreCause, RestoreOperation, RestoreOutcome,
     RestoreProblem, Several,
 };
+pub use snapshot_names::SnapshotNames;
 pub use target::Target;
 pub use verify::{ContentMatch, Difference};

@@ -52,12 +52,13 @@ impl Target {
         let make = |fd: BorrowedFd<'_>, name: &[u8]| self.link(&source, fd, name, entry);
         match self.stage(parent, entry, Existing::MustGo, make) {
             Ok(Staged::New((), staged)) => {
-                self.commit_or_abandon(parent, entry, &staged)?;
+                let committed = self.commit_or_abandon(parent, entry, &staged);
+                committed.map_err(|problem| self.place(parent, problem))?;
                 Ok(staged.outcome())
             }
             Ok(Staged::Settled(outcome)) => Ok(outcome),
             Err(problem) if wants_copy(&problem) => Ok(RestoreOutcome::NeedsCopy),
-            Err(problem) => Err(problem),
+            Err(problem) => Err(self.place(parent, problem)),
         }
     }
 

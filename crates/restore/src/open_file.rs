@@ -42,7 +42,8 @@ impl Target {
         parent: &DirHandle,
         entry: &Entry,
     ) -> Result<StartedFile, RestoreProblem> {
-        let (file, staged) = match self.create(parent, entry)? {
+        let created = self.create(parent, entry).map_err(|problem| self.place(parent, problem));
+        let (file, staged) = match created? {
             Staged::New(file, staged) => (file, staged),
             Staged::Settled(outcome) => return Ok(StartedFile::Settled(outcome)),
         };
@@ -63,7 +64,8 @@ impl Target {
 
 impl OpenFile {
     fn problem(&self, error: impl Into<RestoreCause>) -> RestoreProblem {
-        RestoreProblem::new(&self.entry.path, RestoreOperation::Write, error)
+        let problem = RestoreProblem::new(&self.entry.path, RestoreOperation::Write, error);
+        self.target.place(&self.parent, problem)
     }
 
     fn check_range(&self, offset: u64, length: u64) -> Result<(), RestoreProblem> {
@@ -105,7 +107,8 @@ impl OpenFile {
     /// was started with.
     pub fn finish(mut self, entry: &Entry) -> Result<RestoreOutcome, RestoreProblem> {
         self.finished = true; // from here on `complete` removes it on failure
-        self.target.complete(&self.parent, self.file.as_fd(), entry, &self.staged)
+        let completed = self.target.complete(&self.parent, self.file.as_fd(), entry, &self.staged);
+        completed.map_err(|problem| self.target.place(&self.parent, problem))
     }
 }
 

@@ -105,6 +105,8 @@ pub struct RestoreProblem {
     pub operation: RestoreOperation,
     /// Why an operation failed.
     pub error: RestoreCause,
+    /// It concerns a file system that is mounted inside the target, not that of the target.
+    is_elsewhere: bool,
 }
 
 impl RestoreProblem {
@@ -113,7 +115,22 @@ impl RestoreProblem {
         operation: RestoreOperation,
         error: impl Into<RestoreCause>,
     ) -> Self {
-        RestoreProblem { path: path.to_vec(), operation, error: error.into() }
+        RestoreProblem { path: path.to_vec(), operation, error: error.into(), is_elsewhere: false }
+    }
+
+    /// The same, of a file system that is mounted inside the target.
+    pub(crate) fn elsewhere(self) -> Self {
+        Self { is_elsewhere: true, ..self }
+    }
+
+    /// The error of a file system that takes nothing more, whichever it is.
+    pub(crate) fn of_file_system(&self) -> Option<Errno> {
+        match self.error {
+            RestoreCause::System(error @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS)) => {
+                Some(error)
+            }
+            _ => None,
+        }
     }
 
     /// The message without the path.
@@ -121,15 +138,15 @@ impl RestoreProblem {
         format!("cannot {} it: {}", self.operation, self.error)
     }
 
-    /// Whether nothing more can be written to the target, so that the caller should stop.
+    /// Whether nothing more can be written to the target, so that the caller should stop. A file
+    /// system that is mounted inside the target stops nothing but what lies in it.
     pub fn no_space(&self) -> bool {
-        let full = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
-        matches!(self.error, RestoreCause::System(error) if full.contains(&error))
+        !self.is_elsewhere && self.of_file_system().is_some()
     }
 
     /// Whether that is because the target is mounted read-only.
     pub fn is_read_only(&self) -> bool {
-        matches!(self.error, RestoreCause::System(Errno::ROFS))
+        !self.is_elsewhere && self.of_file_system() == Some(Errno::ROFS)
     }
 }
 

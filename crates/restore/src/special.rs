@@ -22,7 +22,8 @@ impl Target {
         target: &[u8],
     ) -> Result<RestoreOutcome, RestoreProblem> {
         let make = |fd: BorrowedFd<'_>, name: &[u8]| rustix::fs::symlinkat(target, fd, name);
-        self.make_special(parent, entry, make)
+        let made = self.make_special(parent, entry, make);
+        made.map_err(|problem| self.place(parent, problem))
     }
 
     /// Creates a FIFO, socket or device.
@@ -35,9 +36,10 @@ impl Target {
             || RestoreProblem::new(&entry.path, RestoreOperation::Create, RestoreCause::WrongKind);
         let kind = special_type(entry.kind()).ok_or_else(wrong)?;
         let device = if is_device(entry) { entry.rdev } else { 0 };
-        self.make_special(parent, entry, |fd, name| {
+        let made = self.make_special(parent, entry, |fd, name| {
             rustix::fs::mknodat(fd, name, kind, Mode::from_raw_mode(0o600), device)
-        })
+        });
+        made.map_err(|problem| self.place(parent, problem))
     }
 
     fn make_special(

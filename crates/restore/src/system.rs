@@ -19,19 +19,22 @@ pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
+/// What is asked of an object.
+const WANTED: StatxFlags =
+    StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
+
 /// `PATH_MAX` is 4,096 with the final NUL; a piece of a path stays below it.
 const MAX_PIECE: usize = 4_000;
 
 /// The attributes of the object at a name, without following links.
 pub(crate) fn stat_at(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Statx> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+    rustix::fs::statx(directory, name, flags, WANTED)
 }
 
 /// The attributes of an open object.
 pub(crate) fn stat_open(object: BorrowedFd<'_>) -> Result<Statx> {
-    let want = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    rustix::fs::statx(object, "", AtFlags::EMPTY_PATH, want)
+    rustix::fs::statx(object, "", AtFlags::EMPTY_PATH, WANTED)
 }
 
 pub(crate) fn file_type(stat: &Statx) -> FileType {
@@ -77,6 +80,11 @@ pub(crate) fn birth_time(stat: &Statx) -> Time {
 /// Number of the file system.
 pub(crate) fn device(stat: &Statx) -> u64 {
     rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
+}
+
+/// Number of the mount through which it was reached; unknown before Linux 5.8.
+pub(crate) fn mount(stat: &Statx) -> Option<u64> {
+    (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id)
 }
 
 /// Device number of a device node.

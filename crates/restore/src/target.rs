@@ -151,8 +151,9 @@ impl Target {
         let systems: Vec<DirHandle> = self.0.systems.lock().values().cloned().collect();
         for handle in systems.iter().chain([&self.0.root]) {
             let Some(fd) = handle.fd() else { continue };
-            rustix::fs::syncfs(fd)
-                .map_err(|e| RestoreProblem::new(b"", RestoreOperation::Sync, e))?;
+            rustix::fs::syncfs(fd).map_err(|e| {
+                self.place(handle, RestoreProblem::new(b"", RestoreOperation::Sync, e))
+            })?;
         }
         Ok(())
     }

@@ -104,6 +104,12 @@ impl TestFolder {
         assert_eq!(std::fs::read_dir(outside).unwrap().count(), 1);
     }
 
+    /// The names in a directory, as it lists them.
+    pub(crate) fn names(&self, path: &str) -> std::collections::BTreeSet<String> {
+        let names = std::fs::read_dir(self.at(path)).unwrap();
+        names.map(|name| name.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
     pub(crate) fn look(&self, path: &str) -> Statx {
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
         let mask = rustix::fs::StatxFlags::BASIC_STATS;
@@ -170,4 +176,26 @@ pub(crate) fn as_plain_user<T: Send>(work: impl FnOnce() -> T + Send) -> Option<
         });
         Some(plain.join().unwrap())
     })
+}
+
+/// A file system mounted inside the target for one test.
+pub(crate) struct Mount(PathBuf);
+
+impl Mount {
+    /// Calls `mount` with these arguments and the directory `at`; `None` where that is not possible.
+    pub(crate) fn make(arguments: &[&str], at: &Path) -> Option<Self> {
+        Self::with("mount", arguments, at)
+    }
+
+    /// The same with the program of one file system.
+    pub(crate) fn with(program: &str, arguments: &[&str], at: &Path) -> Option<Self> {
+        let called = std::process::Command::new(program).args(arguments).arg(at).output().ok()?;
+        called.status.success().then(|| Mount(at.to_path_buf()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }

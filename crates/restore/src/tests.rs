@@ -3,5 +3,7 @@
 mod attack;
 mod existing;
 mod extremes;
+mod folding;
 mod kinds;
+mod mounts;
 mod plain_user;

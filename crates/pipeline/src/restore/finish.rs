@@ -11,9 +11,8 @@ use crate::blocks::Scratch;
 use crate::pages::PageReader;
 use crate::{Error, Result};
 use format::entry::{Entry, Kind, LinkGroup, Segment};
-use restore::{RestoreCause, RestoreOutcome};
+use restore::{RestoreCause, RestoreOutcome, SnapshotNames};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
 
@@ -22,13 +21,9 @@ struct OpenDirectory {
     entry: Entry,
     /// It is selected itself, or something in it is.
     used: bool,
-    names: Names,
+    /// The names in it, if extraneous objects are to be removed.
+    names: SnapshotNames,
 }
-
-/// The names in a directory, if extraneous objects are to be removed. Stored as hashes: a directory
-/// may have millions of names, and a collision only keeps something.
-#[derive(Default)]
-struct Names(FxHashSet<u64>);
 
 /// What the pass handles.
 #[derive(Clone, Copy)]
@@ -44,10 +39,9 @@ struct Finisher<'a> {
     selection: &'a Selection,
     part: FinishPass<'a>,
     removals: &'a mut Removals,
-    hasher: RandomState,
     open: Vec<OpenDirectory>,
     /// Names in the target itself.
-    top: Names,
+    top: SnapshotNames,
     /// The first names of files with several, and how many names are left.
     first: FxHashMap<LinkGroup, (Vec<u8>, u32)>,
 }
@@ -60,9 +54,8 @@ pub(super) fn run(
     part: FinishPass<'_>,
     removals: &mut Removals,
 ) -> Result<()> {
-    let (top, first, open) = (Names::default(), FxHashMap::default(), Vec::new());
-    let hasher = RandomState::new();
-    let mut finisher = Finisher { shared, selection, part, removals, hasher, open, top, first };
+    let (top, first, open) = (SnapshotNames::default(), FxHashMap::default(), Vec::new());
+    let mut finisher = Finisher { shared, selection, part, removals, open, top, first };
     loop {
         shared.check()?;
         match entries.step()? {
@@ -93,13 +86,12 @@ impl Finisher<'_> {
             _ => {}
         }
         if self.plans() {
-            let hash = self.hasher.hash_one(entry.name());
             let names = self.open.last_mut().map_or(&mut self.top, |open| &mut open.names);
-            names.0.insert(hash);
+            names.insert(entry.name());
         }
         if entry.kind() == Kind::Directory {
             let used = wanted && matches!(self.part, FinishPass::All);
-            self.open.push(OpenDirectory { entry, used, names: Names::default() });
+            self.open.push(OpenDirectory { entry, used, names: SnapshotNames::default() });
             return Ok(());
         }
         if wanted {
@@ -132,14 +124,13 @@ impl Finisher<'_> {
     /// Notes the extraneous objects in a directory, but only where the snapshot has the complete
     /// content: neither above the paths that were backed up, nor in mount points that were not
     /// entered.
-    fn plan_in(&mut self, directory: &[u8], names: &Names) -> Result<()> {
+    fn plan_in(&mut self, directory: &[u8], names: &SnapshotNames) -> Result<()> {
         let target = self.shared.target;
-        let is_passed = names.0.is_empty() && target.is_mount_point(directory);
+        let is_passed = names.is_empty() && target.is_mount_point(directory);
         if is_passed || !self.selection.is_known(directory) {
             return Ok(());
         }
-        let keep = |name: &[u8]| names.0.contains(&self.hasher.hash_one(name));
-        let others = match target.extraneous(directory, keep) {
+        let others = match target.extraneous_beside(directory, names) {
             Ok(others) => others,
             Err(problem) => {
                 self.shared.failed(&problem.path, &problem.reason());
