@@ -175,7 +175,7 @@ pub struct NewPlace {
 
 /// A domain lies at its new place.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Placed {
+pub struct PlacedDomain {
     /// Snapshots that the server knows and that are not there; only if the old place is lost.
     pub missing: u64,
 }

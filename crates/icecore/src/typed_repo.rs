@@ -1,5 +1,5 @@
-//! The repository that the command line names, in the commands that messages print: typed as they are printed, they must
-//! not meet another one.
+//! The repository that the command line names, in the commands that messages print: typed as they
+//! are printed, they must not meet another one.
 
 use crate::client_options::{Candidate, Layer};
 use crate::failure::quoted;

@@ -1,7 +1,8 @@
 //! A domain whose repository was brought to another server, by a copy: from then on it lies there.
 //!
-//! The catalog alone says where a domain lies. It is changed only when the repository at the new place has all that the
-//! one at the old place has, and while nobody uses the domain: whoever went on at the old place would split its history.
+//! The catalog alone says where a domain lies. It is changed only when the repository at the new
+//! place has all that the one at the old place has, and while nobody uses the domain: whoever went
+//! on at the old place would split its history.
 
 use crate::domain_locks::DomainLocks;
 use crate::domain_repository::{DomainRepositories, DomainRepository};
@@ -13,7 +14,7 @@ use crate::pools::{Pools, main};
 use crate::storage_servers::StorageServerTable;
 use crate::{Error, Result, by};
 use api::Name;
-use api::domains::{NewPlace, Placed};
+use api::domains::{NewPlace, PlacedDomain};
 use catalog::Catalog;
 use catalog::domains::Domain;
 use ids::{KeyId, SnapshotId};
@@ -58,7 +59,7 @@ impl Placing {
     /// # Errors
     /// [`crate::Error::Refused`] while a job uses it, when it is not there, or something is missing there;
     /// [`crate::Error::StorageServer`] when one of the two places cannot be asked.
-    pub(crate) fn place(&self, who: &str, name: &Name, wanted: &NewPlace) -> Result<Placed> {
+    pub(crate) fn place(&self, who: &str, name: &Name, wanted: &NewPlace) -> Result<PlacedDomain> {
         self.locks.with(name, || {
             let before = self.catalog.domain(name)?.ok_or_else(|| missing("domain", name))?;
             let after = placed(&before, wanted)?;
@@ -68,7 +69,7 @@ impl Placing {
             self.settle(&before, &closed, wanted.lost)?;
             let lacks = self.compare(&before, &after, wanted.lost)?;
             self.catalog.place_domain(by(who), &before, &after)?;
-            Ok(Placed { missing: lacks })
+            Ok(PlacedDomain { missing: lacks })
         })
     }
 

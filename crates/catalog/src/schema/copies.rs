@@ -1,4 +1,5 @@
-//! What came of copies, of each upkeep that makes some: one that fails must not be covered by another one that does not.
+//! What came of copies, of each upkeep that makes some: one that fails must not be covered by
+//! another one that does not.
 
 /// `upkeep`: which one made the copy; empty for tasks whose outcome is that of the domain. Copies whose job is not known
 /// any more are told anew by the next one.

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::Result;
 use crate::units;
 use api::Name;
-use api::domains::{NewPlace, Placed};
+use api::domains::{NewPlace, PlacedDomain};
 
 const EXAMPLES: &str = "Examples:
   icecore server place-domain web-01 --on disk-2
@@ -25,7 +25,7 @@ pub(crate) struct PlaceDomain {
     #[arg(value_name = "DOMAIN")]
     name: Name,
     #[command(flatten)]
-    place: Place,
+    place: NewServer,
     /// The pool of this server.
     #[arg(long, value_name = "POOL", requires = "here", conflicts_with = "storage")]
     pool: Option<Name>,
@@ -36,7 +36,7 @@ pub(crate) struct PlaceDomain {
 
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
-struct Place {
+struct NewServer {
     /// The storage server.
     #[arg(id = "storage", long = "on", value_name = "STORAGE")]
     storage: Option<Name>,
@@ -49,7 +49,7 @@ impl PlaceDomain {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let (storage, pool, lost) = (self.place.storage.clone(), self.pool.clone(), self.lost);
         let wanted = NewPlace { storage, pool, lost };
-        let placed: Placed = reach.post(&format!("/domains/{}/place", self.name), &wanted)?;
+        let placed: PlacedDomain = reach.post(&format!("/domains/{}/place", self.name), &wanted)?;
         let place = self.place.storage.as_ref();
         let place = place.map_or_else(|| "this server".to_owned(), |name| format!("'{name}'"));
         context.out.line(&format!("The domain {} lies on {place} from now on.", self.name))?;

@@ -5,7 +5,7 @@ use crate::http::topics::Topic;
 use crate::http::who::Admin;
 use crate::placing::Placing;
 use crate::{domains, grants};
-use api::domains::{Domains, Grant, Grants, NewPlace, Placed, Snapshots};
+use api::domains::{Domains, Grant, Grants, NewPlace, PlacedDomain, Snapshots};
 use api::status::Done;
 use api::{Failure, Name};
 use axum::extract::State;
@@ -35,13 +35,13 @@ pub(crate) async fn remove(
 #[utoipa::path(post, path = "/api/v1/domains/{domain}/place", tag = "domains",
     params(("domain" = Name, Path, description = "The domain.")), request_body = NewPlace,
     security(("admin" = [])),
-    responses((status = 200, body = Placed), (status = "4XX", body = Failure)))]
+    responses((status = 200, body = PlacedDomain), (status = "4XX", body = Failure)))]
 pub(crate) async fn place(
     State(placing): Topic<Placing>,
     _: Admin,
     At(domain): At<Name>,
     Body(wanted): Body<NewPlace>,
-) -> Answer<Placed> {
+) -> Answer<PlacedDomain> {
     work(placing, move |placing| placing.place(Admin::WHO, &domain, &wanted)).await
 }
 
