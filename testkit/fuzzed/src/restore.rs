@@ -3,7 +3,7 @@
 
 use format::entry::{Attributes, Content, Entry, Kind, Time, Xattr};
 use arbitrary::Arbitrary;
-use restore::{Overwrite, OwnerMapping, Target, TargetOptions};
+use restore::{SnapshotNames, Overwrite, OwnerMapping, Target, TargetOptions};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -116,8 +116,10 @@ fn run(target: &Target, root: &Path, step: &Step<'_>) -> Result<(), restore::Res
         7 => {
             // As at the end of a restore that deletes, and any path at all.
             let directory = path(&step.other);
+            let mut names = SnapshotNames::default();
+            names.insert(b"a");
             let others: Vec<_> =
-                target.extraneous(&directory, |name| name == b"a")?.flatten().collect();
+                target.extraneous_beside(&directory, &names)?.flatten().collect();
             others.iter().for_each(|other| drop(target.remove(other, None)));
             drop(target.remove(&directory, None));
         }
