@@ -91,6 +91,7 @@ unit:
 
 test-bench:
 	python3 -m unittest discover --quiet --start-directory bench --pattern 'test_*.py'
+	python3 -m unittest discover --quiet --start-directory proof/sabotage --pattern 'test_*.py'
 	python3 proof/sabotage/run.py --check
 
 # With fewer packages, or without the tests, features differ and much is built twice.

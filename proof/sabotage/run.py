@@ -6,6 +6,8 @@ real files, names of contents, paths of restores. A row whose text is not found 
     python3 proof/sabotage/run.py [FOLDER] [NAME...]
     python3 proof/sabotage/run.py --check      only check that the rows fit the sources
 
+Rows that were seen with the same sources are not run again, unless they are named (seen.py).
+
 Before that, all tests of the rows run in the copy as it is: one that fails then proves nothing, nor does one that waits
 for ever without its protection or fails for another reason; the other rows go on.
 """
@@ -19,6 +21,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from seen import Seen
 
 ROOT = Path(__file__).resolve().parents[2]
 SYNC = ["cargo", "run", "--quiet", "--profile", "fast", "--package", "proof", "--",
@@ -1638,7 +1642,10 @@ def main():
         # Cargo goes by the time of a file: what an earlier run built without it must not count.
         os.utime(copy / file)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(folder / "target")}
-    rows = {name: row for name, row in SABOTAGES.items() if not only or name in only}
+    before = Seen(copy, ROOT / "target" / "sabotage-seen.jsonl")
+    rows = {name: row for name, row in SABOTAGES.items() if (name in only if only else not before.has(name, row))}
+    if not only:
+        print(f"{len(SABOTAGES) - len(rows)} of {len(SABOTAGES)} rows were seen before, with the same sources", flush=True)
     begun = time.monotonic()
     failed = failing(copy, environment, rows.values())
     print(f"{'the tests without a sabotage':<48} {time.monotonic() - begun:6.1f} s  {len(failed)} fail", flush=True)
@@ -1654,9 +1661,12 @@ def main():
             seen, line = False, f"PROVES NOTHING: {why}"
             print(line)
         print(f"{name:<48} {time.monotonic() - begun:6.1f} s  {line.strip()[:120]}", flush=True)
-        if not seen:
+        if seen:
+            before.add(name, sabotage)
+        else:
             unseen.append(name)
-    print(f"{len(rows) - len(unseen)} sabotages of the sources were seen, "
+    all_asked = only or SABOTAGES
+    print(f"{len(all_asked) - len(unseen)} sabotages of the sources were seen, "
           f"{len(unseen)} were not")
     sys.exit(1 if unseen else 0)
 
