@@ -52,6 +52,9 @@ pub struct CaptureProblem {
     pub error: Errno,
 }
 
+/// What stands for an object of another kind in its place. No call on a file fails so.
+pub(crate) const REPLACED: Errno = Errno::REMCHG;
+
 impl CaptureProblem {
     /// An object with something that a snapshot cannot hold.
     pub fn cannot_store(path: Vec<u8>, what: &'static str) -> Self {
@@ -70,6 +73,9 @@ impl CaptureProblem {
             CaptureOperation::FindFiles => {
                 "it is empty, and on another file system than in the last backup; is it mounted?"
                     .to_owned()
+            }
+            _ if self.error == REPLACED => {
+                "something of another kind took its place during the backup".to_owned()
             }
             // Without the number of the error.
             _ => self.error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),

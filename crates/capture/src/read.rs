@@ -22,7 +22,7 @@ pub use racy::{RacyWindow, racy};
 pub use small::{SmallFileOutcome, SmallFileReader};
 
 use crate::file_system_kinds::FileSystemKinds;
-use crate::problem::{CaptureOperation, CaptureProblem};
+use crate::problem::{CaptureOperation, CaptureProblem, REPLACED};
 use crate::syscalls;
 use crate::walk::{Directory, Row, open_quietly};
 use format::entry::{Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY, Time};
@@ -84,30 +84,33 @@ pub fn link_target(
     name: &CStr,
 ) -> std::result::Result<Vec<u8>, CaptureProblem> {
     let target = directory.handle().and_then(|handle| readlinkat(&*handle, name, Vec::new()));
-    target.map(std::ffi::CString::into_bytes).map_err(problem(
-        directory,
-        name,
-        CaptureOperation::Read,
-    ))
+    // What is no link any more has no target.
+    let target = target.map_err(|error| if error == Errno::INVAL { REPLACED } else { error });
+    let failed = problem(directory, name, CaptureOperation::Read);
+    target.map(std::ffi::CString::into_bytes).map_err(failed)
+}
+
+/// What says that a link, a socket, a FIFO or a directory took the place of a file: that is gone, but what is there is
+/// not in the snapshot.
+fn of_kind(error: Errno) -> Errno {
+    match error {
+        Errno::LOOP | Errno::NXIO | Errno::SPIPE | Errno::ISDIR => REPLACED,
+        error => error,
+    }
 }
 
 fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
     let parent = directory.handle()?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let result = directory.sparing_descriptors(|| open_quietly(&*parent, name, flags));
-    // A link or a socket took its place: the file that was found is gone.
-    result.map_err(
-        |error| {
-            if matches!(error, Errno::LOOP | Errno::NXIO) { Errno::STALE } else { error }
-        },
-    )
+    result.map_err(of_kind)
 }
 
 /// The current attributes; an error if it is not a regular file.
 fn inspect(file: &OwnedFd, met: &Row) -> Result<Row> {
     const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
     let now = met.refreshed(&statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?);
-    if now.kind == Kind::File { Ok(now) } else { Err(Errno::STALE) }
+    if now.kind == Kind::File { Ok(now) } else { Err(REPLACED) }
 }
 
 /// Before a file is read: drops old pages of it, and writes a racy file back if requested. Returns for

@@ -4,7 +4,9 @@
 use super::damaged::{DamagedReader, ReadStep};
 use super::page_cache::read_at;
 use super::racy::now;
-use super::{RacyWindow, ReadOptions, ReadOutcome, inspect, open_file, problem, settle, status_of};
+use super::{
+    RacyWindow, ReadOptions, ReadOutcome, inspect, of_kind, open_file, problem, settle, status_of,
+};
 use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::walk::{Directory, Row};
 use crate::xattrs::{self, Xattrs};
@@ -76,7 +78,8 @@ impl SmallFileReader {
             }
             let start = now();
             let window = settle(directory.file_system_kinds(), &file, &met, start, &self.options);
-            let attempt = read_once(&file, &met, buffer).map_err(fail(CaptureOperation::Read))?;
+            let attempt = read_once(&file, &met, buffer).map_err(of_kind);
+            let attempt = attempt.map_err(fail(CaptureOperation::Read))?;
             if attempt.changed && tries < self.options.retries && attempt.row.size <= self.bytes_max
             {
                 tries += 1;

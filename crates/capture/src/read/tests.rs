@@ -151,7 +151,9 @@ fn another_file_in_its_place_is_taken_and_another_kind_is_not() {
             };
             fs::write(&path, before).unwrap();
             let (result, _) = small(folder.path(), CALM, folder_now);
-            assert!(result.is_err());
+            let problem = result.unwrap_err();
+            assert!(!problem.vanished(), "what is there now is not in the snapshot: {problem}");
+            assert!(problem.to_string().ends_with("took its place during the backup"), "{problem}");
             let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
         }
     }
@@ -165,6 +167,14 @@ fn a_vanished_file_is_a_problem_that_says_so() {
     let problem = result.unwrap_err();
     assert!(problem.vanished());
     assert_eq!(problem.path, bytes(&path));
+}
+
+#[test]
+fn a_link_that_became_something_else_is_told() {
+    let folder = folder_with("f", b"x");
+    let (directory, _) = met(folder.path(), c"f");
+    let problem = super::link_target(&directory, c"f").unwrap_err();
+    assert!(!problem.vanished() && problem.to_string().contains("of another kind"), "{problem}");
 }
 
 /// A file system that compresses shows fewer blocks than bytes for all files: they are read at once.
