@@ -4,7 +4,7 @@
 //! lost.
 
 use crate::lease::Lease;
-use crate::storage::read_small;
+use crate::storage::read_checked;
 use crate::{Error, Repository, Result};
 use format::wire::checksum;
 use ids::SnapshotId;
@@ -24,7 +24,7 @@ impl Repository {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn copied(&self) -> Result<Option<BTreeSet<SnapshotId>>> {
-        match read_small(&*self.storage, NAME, BYTES_MAX) {
+        match read_checked(&*self.storage, NAME, BYTES_MAX) {
             Err(error) if error.is_not_found() => Ok(None),
             bytes => decode(&bytes?).map(Some).ok_or_else(|| {
                 Error::damaged(NAME, format::Error::Invalid { what: "list of copied snapshots" })

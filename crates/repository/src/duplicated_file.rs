@@ -1,6 +1,6 @@
 //! Small files that are stored twice, because nothing else holds their content.
 
-use crate::storage::{Storage, StorageError, StorageResult, read_small};
+use crate::storage::{Storage, StorageResult, read_checked};
 use crate::{Error, Result};
 
 /// A small file and its copy.
@@ -83,14 +83,14 @@ impl DuplicatedFile {
     /// # Errors
     /// When the storage cannot be reached: that says nothing about the data.
     fn one(&self, storage: &dyn Storage, name: &str) -> Result<Option<Result<Vec<u8>>>> {
-        match read_small(storage, name, self.bytes_max) {
+        match read_checked(storage, name, self.bytes_max) {
             Ok(bytes) => {
                 let checked = (self.is_good)(&bytes);
                 Ok(Some(checked.map(|()| bytes).map_err(|reason| Error::damaged(name, reason))))
             }
             Err(error) if error.is_not_found() => Ok(None),
-            Err(error) if StorageError::is_unreachable(&error) => Err(error.into()),
-            Err(error) => Ok(Some(Err(error.into()))),
+            Err(error) if error.is_unreachable() => Err(error),
+            Err(error) => Ok(Some(Err(error))),
         }
     }
 }

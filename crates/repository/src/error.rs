@@ -161,6 +161,11 @@ impl Error {
         }
     }
 
+    /// Whether there is no such file.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Storage(error) if error.is_not_found())
+    }
+
     /// Whether the storage is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Storage(error) if error.is_full())

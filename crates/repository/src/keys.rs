@@ -2,7 +2,7 @@
 
 use crate::duplicated_file::DuplicatedFile;
 use crate::lease::Lease;
-use crate::storage::{Storage, read_small};
+use crate::storage::{Storage, read_checked};
 use crate::{Error, Repository, Result};
 use format::wire::checksum;
 use ids::KeyId;
@@ -122,8 +122,10 @@ pub fn key_slots(storage: &dyn Storage) -> Result<Vec<(KeyId, Vec<u8>)>> {
 }
 
 fn read_slot(storage: &dyn Storage, id: KeyId) -> Result<Option<Vec<u8>>> {
-    match read_small(storage, &format!("{DIRECTORY}/{id}"), BYTES_MAX) {
+    match read_checked(storage, &format!("{DIRECTORY}/{id}"), BYTES_MAX) {
         Err(error) if error.is_not_found() => Ok(None),
-        slot => Ok(Some(slot?)),
+        // As one that does not decode: the others still open.
+        Err(Error::Damaged { .. }) => Ok(Some(Vec::new())),
+        slot => slot.map(Some),
     }
 }

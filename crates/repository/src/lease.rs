@@ -4,7 +4,7 @@
 use crate::config;
 use crate::container::{self, read::ContainerReader};
 use crate::guard::{Guard, guarded};
-use crate::storage::{LockGuard, Storage, StorageError, read_small};
+use crate::storage::{LockGuard, Storage, read_checked};
 use crate::{Error, Result, reserve};
 use format::wire::{Reader, checksum};
 use ids::ContainerNo;
@@ -180,12 +180,10 @@ fn encode(generation: u64, holder: &str) -> Vec<u8> {
 }
 
 fn read(storage: &dyn Storage) -> Result<Option<(u64, String)>> {
-    match read_small(storage, NAME, BYTES_MAX) {
+    match read_checked(storage, NAME, BYTES_MAX) {
         Ok(bytes) => decode(&bytes).map(Some).map_err(|reason| Error::damaged(NAME, reason)),
-        Err(StorageError { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -271,8 +269,10 @@ mod tests {
         let (_directory, storage) = storage();
         storage.create_directory("containers").unwrap();
         drop(Lease::acquire(&storage, "old").unwrap());
-        storage.put(NAME, b"garbage that is no lease at all").unwrap();
-        assert!(Lease::acquire(&storage, "new").unwrap().generation() > 1 << 32);
+        for garbage in [&b"garbage that is no lease at all"[..], &[7; BYTES_MAX + 1]] {
+            storage.put(NAME, garbage).unwrap();
+            assert!(Lease::acquire(&storage, "new").unwrap().generation() > 1 << 32);
+        }
     }
 
     /// Found by the fuzzer: who may write to the storage can make a good sum of too little.

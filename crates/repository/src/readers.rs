@@ -7,8 +7,8 @@
 //! pins nothing, finds what a reclaim took missing, and says so.
 
 use crate::pins::SessionNo;
-use crate::storage::{LockGuard, Storage, read_small};
-use crate::{Repository, Result};
+use crate::storage::{LockGuard, Storage, read_checked};
+use crate::{Error, Repository, Result};
 use format::wire::checksum;
 use ids::ObjectId;
 use std::sync::Arc;
@@ -106,9 +106,10 @@ impl Repository {
             remove(&*self.storage, name, lock);
             return Ok(Vec::new());
         }
-        match read_small(&*self.storage, name, BYTES_MAX) {
+        match read_checked(&*self.storage, name, BYTES_MAX) {
             Err(error) if error.is_not_found() => Ok(Vec::new()), // it has just ended
             // What is damaged pins nothing: a reader that misses something says so.
+            Err(Error::Damaged { .. }) => Ok(Vec::new()),
             bytes => Ok(decode(&bytes?).unwrap_or_default()),
         }
     }

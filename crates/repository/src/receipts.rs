@@ -1,7 +1,7 @@
 //! The file `receipts`: public keys of the servers that signed receipts in this repository.
 
 use crate::lease::Lease;
-use crate::storage::read_small;
+use crate::storage::read_checked;
 use crate::{Error, Repository, Result};
 use format::wire::checksum;
 pub use store::ReceiptKey;
@@ -17,7 +17,7 @@ const BYTES_MAX: usize = MAGIC.len() + KEYS_MAX * KEY_BYTES + SUM_BYTES;
 impl Repository {
     /// The known receipt keys; none where no server ever wrote.
     pub fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
-        match read_small(&*self.storage, NAME, BYTES_MAX) {
+        match read_checked(&*self.storage, NAME, BYTES_MAX) {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             bytes => decode(&bytes?).ok_or_else(|| {
                 Error::damaged(NAME, format::Error::Invalid { what: "keys for receipts" })

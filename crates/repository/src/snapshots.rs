@@ -1,6 +1,6 @@
 //! The directory `snapshots`: a file per snapshot. It is written last: the snapshot exists when this file does.
 
-use crate::storage::{Storage, read_small};
+use crate::storage::{Storage, read_checked};
 use crate::{Error, Result};
 use format::manifest::{self, Head};
 use format::record::{self, SealedRecord};
@@ -27,8 +27,8 @@ pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
 /// # Errors
 /// [`Error::SnapshotMissing`]; [`Error::Damaged`], also when the content belongs to another name.
 pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<StoredSnapshot> {
-    let bytes = read_small(storage, &name.path(), BYTES_MAX).map_err(|error| {
-        if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error.into() }
+    let bytes = read_checked(storage, &name.path(), BYTES_MAX).map_err(|error| {
+        if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error }
     })?;
     decode(name, &bytes)
 }

@@ -251,6 +251,20 @@ pub fn read_small(storage: &dyn Storage, name: &str, limit: usize) -> StorageRes
     Ok(bytes)
 }
 
+/// The same, where a file that is longer is a damaged one: its writer never makes such.
+pub(crate) fn read_checked(
+    storage: &dyn Storage,
+    name: &str,
+    limit: usize,
+) -> crate::Result<Vec<u8>> {
+    read_small(storage, name, limit).map_err(|error| match error.source.kind() {
+        io::ErrorKind::InvalidData => {
+            crate::Error::damaged(name, format::Error::Invalid { what: "its length" })
+        }
+        _ => error.into(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,7 @@ mod figures;
 mod forgetting;
 mod forgetting_from_afar;
 mod full_disk;
+mod grown_files;
 mod hardened;
 mod hints;
 mod hooks;

@@ -4,7 +4,7 @@
 use super::interrupted::Interrupted;
 use super::pending::Pending;
 use crate::guard::{Guard, guarded};
-use crate::storage::{Storage, read_small};
+use crate::storage::{Storage, read_checked};
 use crate::{Error, Result};
 use format::wire::{Reader, checksum};
 use ids::ContainerNo;
@@ -45,8 +45,12 @@ pub(crate) type ContainerNoOrZero = u64;
 impl State {
     /// Reads the state.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Self> {
-        let bytes = read_small(storage, NAME, BYTES_MAX)?;
-        Self::decode(&bytes).ok_or(Error::IndexDamaged { name: NAME.into() })
+        let damaged = || Error::IndexDamaged { name: NAME.into() };
+        let bytes = read_checked(storage, NAME, BYTES_MAX).map_err(|error| match error {
+            Error::Damaged { .. } => damaged(),
+            error => error,
+        })?;
+        Self::decode(&bytes).ok_or_else(damaged)
     }
 
     /// Whether nothing was ever stored, as far as the state says.
