@@ -36,6 +36,7 @@ mod signals;
 mod table;
 mod tarball;
 mod terminal;
+mod text_file;
 mod time;
 mod typed_repo;
 mod units;

@@ -17,6 +17,7 @@ use crate::client_options::resolve::Resolved;
 use crate::client_options::table::{self, Given, PATHS};
 use crate::client_options::{Candidate, Layer};
 use crate::failure::{Failure, Result, quoted};
+use crate::text_file;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -26,6 +27,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// No config file has more.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// For all users of a machine.
 const SYSTEM_FILE: &str = "/etc/icecore/config.toml";
 const FILE: &str = "icecore/config.toml";
@@ -132,7 +135,7 @@ impl Profile {
     /// The profile `name` of the first config file that exists; without a name its defaults.
     pub(crate) fn load(name: Option<&str>) -> Result<Self> {
         for file in config_files() {
-            match std::fs::read_to_string(&file) {
+            match text_file::found(&file, FILE_BYTES_MAX) {
                 Ok(text) => {
                     let profile =
                         Self::parse(&text, name, &file).map_err(|reason| wrong(&file, &reason))?;

@@ -12,6 +12,7 @@ use crate::commands::backup::node_name;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left};
+use crate::text_file;
 use crate::units;
 use clock::Reading;
 use due::{Ran, Runs};
@@ -145,7 +146,8 @@ fn worst(ran: &[Ran]) -> Code {
 
 /// The site in a file, as a whole or not at all.
 fn read(path: &Path) -> Result<Site> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
+    let text = text_file::named(path, file::FILE_BYTES_MAX as u64);
+    let text = text.map_err(|error| Failure::file(path, &error))?;
     let known = Known { zones: Some(&zone), ..Known::default() };
     file::read_with(&text, &known).map_err(|mistakes| {
         let count = units::many(mistakes.len() as u64, "mistake");
