@@ -12,7 +12,7 @@ pub struct StartUpkeep {
     /// Only in this domain; in all that it covers when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<Name>,
-    /// Only this task: `expire`, `copy`, `reclaim` or `check`; all of its tasks when missing.
+    /// Only this task: `expire`, `copy`, `reclaim`, `check` or `check-copy`; all of its tasks when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Only show what would start.
@@ -31,7 +31,7 @@ pub struct StartedUpkeep {
 pub struct StartedUpkeepJob {
     /// The domain.
     pub domain: String,
-    /// `expire`, `copy`, `reclaim`, `check` or `move`.
+    /// `expire`, `copy`, `reclaim`, `check`, `check-copy` or `move`.
     pub task: String,
     /// Its job; missing in a dry run, and when the task has a job already that waits or runs in the domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct UpkeepStatus {
 pub struct DomainUpkeep {
     /// The domain.
     pub domain: String,
-    /// `expire`, `copy`, `reclaim` or `check`.
+    /// `expire`, `copy`, `reclaim`, `check` or `check-copy`.
     pub task: String,
     /// The upkeeps that do it.
     pub upkeeps: Vec<String>,
@@ -121,9 +121,13 @@ pub struct CheckReport {
     pub position: u64,
     /// Whether everything that was to be read was.
     pub is_done: bool,
-    /// Containers and snapshots that were damaged and are whole again, from a copy.
+    /// Containers and snapshots that were damaged and are whole again: of a domain from a copy, of a copy from its
+    /// domain.
     #[serde(default)]
     pub healed: u64,
+    /// What was asked of the bucket; nothing where no copy in a bucket was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Requests>,
 }
 
 /// What a copy did: the report of its job.
@@ -162,6 +166,9 @@ pub struct CopyReport {
     /// Why not, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_locked: Option<String>,
+    /// Keys in use whose files are damaged or missing in the domain and in the copy: their passwords do not open it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_keys: Vec<String>,
     /// What was asked of the bucket; nothing where the copy is in a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Requests>,
@@ -238,6 +245,19 @@ pub enum UpkeepWork {
         /// Directories with a copy of the domain, from which damage is healed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         copies: Vec<String>,
+    },
+    /// Reads what is stored in a copy of the domain, and looks for damage, which is healed from the domain.
+    CheckCopy {
+        /// The directory of copies, or their address in a bucket; the copy of the domain has its name below that.
+        to: String,
+        /// The domain.
+        domain: String,
+        /// Share of the containers to read, in percent; all when missing.
+        sample_percent: Option<f64>,
+        /// The container after which reading begins; 0 for the first.
+        position: u64,
+        /// The most bytes to read in a second; no limit when missing.
+        bytes_per_sec: Option<u64>,
     },
 }
 

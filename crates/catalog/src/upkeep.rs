@@ -10,7 +10,7 @@ use api::Name;
 use api::jobs::{Job, JobState};
 
 /// The task whose outcome is that of its upkeep.
-const COPY: &str = "copy";
+const OF_COPIES: [&str; 2] = ["copy", "check-copy"];
 
 /// A schedule of an upkeep for one domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ pub struct DomainUpkeep {
     pub domain: String,
     /// The task.
     pub task: String,
-    /// The upkeep that copies, since each copy is another one; empty for other tasks.
+    /// The upkeep that makes or reads the copy, since each has another one; empty for other tasks.
     pub upkeep: String,
     /// The last job that ended.
     pub job: u64,
@@ -99,7 +99,7 @@ pub struct DomainUpkeep {
 impl NewUpkeepJob {
     /// Whose outcome its end is: see [`DomainUpkeep::upkeep`].
     pub fn outcome_of(&self) -> &str {
-        if self.task == COPY { &self.upkeep } else { "" }
+        if OF_COPIES.contains(&&*self.task) { &self.upkeep } else { "" }
     }
 }
 

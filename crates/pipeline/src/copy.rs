@@ -1,10 +1,12 @@
 //! Copying snapshots to a second place, without a key: directory or bucket, each a whole repository.
 
+mod checked;
 mod expired;
 
 use crate::progress::Progress;
 use crate::unlocked::holder;
 use crate::{Error, Result};
+pub use checked::check;
 use crypto::{KeyList, RootVerifyKey, SignedKeyList, verify_slot_certificate};
 pub(crate) use expired::take_expiries;
 pub use expired::{FollowReport, Keeps, remove_expired};

@@ -75,6 +75,17 @@ pub struct CopyRequest<'a> {
     pub object_lock: Option<ObjectLock>,
 }
 
+/// How to check a copy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CheckCopyRequest<'a> {
+    /// The directory of copies, or their address in a bucket.
+    pub to: &'a Path,
+    /// The domain; its copy has its name.
+    pub domain: &'a str,
+    /// What of it; what it is healed from is the domain.
+    pub check: CheckRequest<'a>,
+}
+
 /// Why upkeep was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpkeepError {
@@ -124,6 +135,17 @@ pub trait DomainUpkeep: Send + Sync {
         request: &CheckRequest<'_>,
         watch: &dyn Watch,
     ) -> Result<CheckReport, UpkeepError>;
+
+    /// The same in a copy of the domain, which is healed from it.
+    ///
+    /// # Errors
+    /// [`UpkeepError`], when one of the two storages is unreachable, or there is no copy.
+    fn check_copy(
+        &self,
+        folder: &Path,
+        request: &CheckCopyRequest<'_>,
+        watch: &dyn Watch,
+    ) -> Result<CheckReport, UpkeepError>;
 }
 
 /// Has `worker` do this work in the repository of `folder`, with the server's own `secret` if it manages the keys.
@@ -155,6 +177,11 @@ pub fn carried_out(
         UpkeepWork::Check { sample_percent, position, bytes_per_sec, ref copies } => {
             let request = CheckRequest { sample_percent, position, bytes_per_sec, copies };
             worker.check(folder, &request, watch).map(UpkeepEnd::Checked)
+        }
+        UpkeepWork::CheckCopy { ref to, ref domain, sample_percent, position, bytes_per_sec } => {
+            let check = CheckRequest { sample_percent, position, bytes_per_sec, copies: &[] };
+            let request = CheckCopyRequest { to: Path::new(to), domain, check };
+            worker.check_copy(folder, &request, watch).map(UpkeepEnd::Checked)
         }
     };
     done.unwrap_or_else(|error| match error {

@@ -1,5 +1,5 @@
-//! Upkeep: what the server does to its domains by itself (expire, copy, reclaim, check), as jobs in the list of all
-//! jobs.
+//! Upkeep: what the server does to its domains by itself (expire, copy, reclaim, check, check-copy), as jobs in the list
+//! of all jobs.
 //!
 //! What is due, waits and runs is in the catalog. A job runs on a thread of its own; there are few at once, and one in
 //! a domain. A server that was killed starts its jobs again: what they did stays done.
@@ -295,7 +295,7 @@ impl Upkeep {
         for line in self.lines()? {
             let next = line.next_secs(states.get(&line.key).copied(), now_secs);
             for task in &line.part.upkeep.tasks {
-                let of = if *task == UpkeepTask::Copy { &line.part.name } else { "" };
+                let of = if task.is_of_copy() { &line.part.name } else { "" };
                 let row = row(&mut rows, &line.key.domain, task.name(), of);
                 row.upkeeps.push(line.key.upkeep.clone());
                 row.upkeeps.dedup();
@@ -305,7 +305,8 @@ impl Upkeep {
         let site = crate::scheduler::declared(self.catalog.objects()?);
         for last in self.catalog.domain_upkeep()? {
             // Nobody makes that copy any more.
-            if last.task == UpkeepTask::Copy.name() && !copies(&site, &last.upkeep, &last.domain) {
+            let is_of_copy = UpkeepTask::from_name(&last.task).is_some_and(UpkeepTask::is_of_copy);
+            if is_of_copy && !has_copy(&site, &last.upkeep, &last.domain) {
                 continue;
             }
             let row = row(&mut rows, &last.domain, &last.task, &last.upkeep);
@@ -324,9 +325,9 @@ impl Upkeep {
 /// By domain and task; copies also by their upkeep.
 type Rows = BTreeMap<[String; 3], DomainUpkeep>;
 
-fn copies(site: &Site, upkeep: &str, domain: &str) -> bool {
+fn has_copy(site: &Site, upkeep: &str, domain: &str) -> bool {
     let found = site.upkeeps.get(upkeep);
-    found.is_some_and(|it| it.covers(domain) && it.tasks.contains(&UpkeepTask::Copy))
+    found.is_some_and(|it| it.covers(domain) && it.tasks.iter().any(|task| task.is_of_copy()))
 }
 
 fn row<'a>(rows: &'a mut Rows, domain: &str, task: &str, upkeep: &str) -> &'a mut DomainUpkeep {
@@ -345,7 +346,9 @@ fn row<'a>(rows: &'a mut Rows, domain: &str, task: &str, upkeep: &str) -> &'a mu
 
 fn task_of(name: &str) -> Result<UpkeepTask> {
     let unknown = || {
-        Error::Usage(format!("'{name}' is no task of upkeep; write expire, copy, reclaim or check"))
+        Error::Usage(format!(
+            "'{name}' is no task of upkeep; write expire, copy, reclaim, check or check-copy"
+        ))
     };
     UpkeepTask::from_name(name).ok_or_else(unknown)
 }

@@ -189,7 +189,9 @@ impl Watch for UpkeepJob {
 mod tests {
     use super::*;
     use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
-    use server_contract::upkeep::{CheckRequest, CopyRequest, ReclaimRequest, UpkeepError};
+    use server_contract::upkeep::{
+        CheckCopyRequest, CheckRequest, CopyRequest, ReclaimRequest, UpkeepError,
+    };
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const REQUEST: &[u8] = br#"{"task":"reclaim","max_waste_percent":5.0,"bytes_per_sec":null}"#;
@@ -228,6 +230,15 @@ mod tests {
             &self,
             _: &Path,
             _: &CheckRequest,
+            _: &dyn Watch,
+        ) -> Result<CheckReport, UpkeepError> {
+            Err(UpkeepError::Failed("nobody asks for it".to_owned()))
+        }
+
+        fn check_copy(
+            &self,
+            _: &Path,
+            _: &CheckCopyRequest,
             _: &dyn Watch,
         ) -> Result<CheckReport, UpkeepError> {
             Err(UpkeepError::Failed("nobody asks for it".to_owned()))

@@ -2,6 +2,7 @@
 //! (signatures of snapshots and of what was forgotten, and the server's own key where it manages the keys) lies above
 //! both planes.
 
+mod checked_copies;
 mod copies;
 mod copy_retention;
 mod healing;
@@ -17,7 +18,8 @@ use pipeline::reclaim::reclaim_beside;
 use repository::reclaim::{ReclaimOptions, ReclaimOutcome};
 use repository::watch::Watch;
 use server_contract::upkeep::{
-    CheckRequest, CopyRequest, DomainUpkeep, OwnSecret, ReclaimRequest, UpkeepError,
+    CheckCopyRequest, CheckRequest, CopyRequest, DomainUpkeep, OwnSecret, ReclaimRequest,
+    UpkeepError,
 };
 use server_data::domains::Domains;
 use std::path::Path;
@@ -70,7 +72,7 @@ impl DomainUpkeep for Worker {
         watch: &dyn Watch,
     ) -> Result<CopyReport, UpkeepError> {
         pace::step_back();
-        let place = copies::place(folder, request)?;
+        let place = copies::place(folder, request.to, request.domain)?;
         let domain = self.0.open(folder).map_err(of_engine)?;
         let pace = Pace::new(watch, request.bytes_per_sec);
         copies::copy(&domain.repository, &place, request, &pace)
@@ -91,6 +93,19 @@ impl DomainUpkeep for Worker {
             return Ok(checked(found, 0));
         }
         healing::healed(&domain, request.copies, found, &pace)
+    }
+
+    fn check_copy(
+        &self,
+        folder: &Path,
+        request: &CheckCopyRequest<'_>,
+        watch: &dyn Watch,
+    ) -> Result<CheckReport, UpkeepError> {
+        pace::step_back();
+        let place = copies::place(folder, request.to, request.domain)?;
+        let domain = self.0.open(folder).map_err(of_engine)?;
+        let pace = Pace::new(watch, request.check.bytes_per_sec);
+        checked_copies::check(&domain.repository, &place, request, &pace)
     }
 }
 
@@ -122,6 +137,7 @@ fn checked(done: PartReport, healed: u64) -> CheckReport {
         position,
         is_done,
         healed,
+        requests: None,
     }
 }
 

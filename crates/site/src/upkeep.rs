@@ -33,7 +33,8 @@ pub struct Upkeep {
     pub sample: Option<Percent>,
     /// The share of a domain that may stay unused; less means more copying.
     pub max_waste: Percent,
-    /// Where `copy` keeps a copy of each domain: a directory on the machine on which the domain lies, or a bucket.
+    /// Where `copy` keeps a copy of each domain, and `check-copy` reads it: a directory on the machine on which the domain
+    /// lies, or a bucket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// For how long copies keep what has expired in their domain; for ever without it.
@@ -124,11 +125,14 @@ pub enum UpkeepTask {
     Reclaim,
     /// Reads what is stored, and looks for damage.
     Check,
+    /// The same in the copy, which is healed from the domain.
+    CheckCopy,
 }
 
 impl UpkeepTask {
     /// All tasks, in their order.
-    pub const ALL: [Self; 4] = [Self::Expire, Self::Copy, Self::Reclaim, Self::Check];
+    pub const ALL: [Self; 5] =
+        [Self::Expire, Self::Copy, Self::Reclaim, Self::Check, Self::CheckCopy];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -137,7 +141,13 @@ impl UpkeepTask {
             Self::Copy => "copy",
             Self::Reclaim => "reclaim",
             Self::Check => "check",
+            Self::CheckCopy => "check-copy",
         }
+    }
+
+    /// Whether it is done to the copy that its upkeep keeps, and not to the domain itself.
+    pub fn is_of_copy(self) -> bool {
+        matches!(self, Self::Copy | Self::CheckCopy)
     }
 
     /// The task of this name.

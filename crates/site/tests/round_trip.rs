@@ -130,12 +130,12 @@ fn hold() -> impl Strategy<Value = Hold> {
 }
 
 fn upkeep() -> impl Strategy<Value = Upkeep> {
-    let tasks = prop::sample::subsequence(UpkeepTask::ALL.to_vec(), 0..=4);
+    let tasks = prop::sample::subsequence(UpkeepTask::ALL.to_vec(), 0..=5);
     let share = |least: u32| (least..=10_000).prop_map(Percent);
     let shares = (of((1u64..1 << 40).prop_map(Rate)), of(share(1)), share(0));
     let words = (tasks, any::<[bool; 2]>(), shares, of(span()));
     words.prop_map(|(tasks, [a, b], (throttle, sample, max_waste), kept)| Upkeep {
-        to: tasks.contains(&UpkeepTask::Copy).then(|| "/mnt/second".to_owned()),
+        to: tasks.iter().any(|task| task.is_of_copy()).then(|| "/mnt/second".to_owned()),
         keep_expired: kept.filter(|_| tasks.contains(&UpkeepTask::Copy)),
         policies: Vec::new(),
         classes: Vec::new(),

@@ -259,6 +259,20 @@ fn what_a_storage_server_has_lost_is_read_from_the_copy_that_it_made() {
     rig.0.restores("web", &[]);
 }
 
+#[test]
+fn a_storage_server_checks_the_copy_that_it_made() {
+    let rig = Rig::new();
+    let second = copied(&rig);
+    let shard = second.join("web/containers/00000000");
+    let container = std::fs::read_dir(shard).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(container).unwrap();
+    let checked = || report(&rig.ended(rig.begin("second", "check-copy")));
+    let healed = checked();
+    assert_eq!(healed["damaged"], 0, "{healed}");
+    assert_ne!(healed["healed"], 0, "{healed}");
+    assert_eq!(checked()["healed"], 0);
+}
+
 /// The storage server reaches the bucket, and nobody else needs to.
 #[test]
 fn a_storage_server_keeps_a_copy_in_a_bucket_and_reads_from_it_what_it_has_lost() {

@@ -1,5 +1,7 @@
 //! What a server does to its domains by itself, while nodes back up.
 
+mod copy_checks;
+
 use crate::administration::{Running, agent, govern, start, start_with, token};
 use crate::locking::{ALLOW, back_up, lock_for};
 use crate::machine::{Machine, Ran};
@@ -484,6 +486,11 @@ fn a_copy_in_a_bucket_is_kept_read_and_healed_from_as_one_in_a_directory() {
     assert_eq!(checked["damaged"], 0, "{checked}");
     assert_ne!(checked["healed"], 0, "{checked}");
     govern(&site.machine, &["check", "web"]).ends(0);
+    let words = ["upkeep", "start", "second", "--task", "check-copy", "--json"];
+    let read = report(&site.started(&words));
+    assert_eq!((&read["damaged"], &read["healed"]), (&0.into(), &0.into()), "{read}");
+    let requests = read["requests"]["reads"].as_u64().unwrap();
+    assert!((1..40).contains(&requests), "whoever reads a bucket pays by requests: {read}");
 }
 
 /// Each time it is said what is wrong, and nothing else stops.

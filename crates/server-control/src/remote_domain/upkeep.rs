@@ -40,7 +40,7 @@ fn nothing_to(work: &UpkeepWork) -> UpkeepEnd {
         UpkeepWork::Copy { .. } => {
             UpkeepEnd::Copied(CopyReport { is_done: true, ..CopyReport::default() })
         }
-        UpkeepWork::Check { .. } => {
+        UpkeepWork::Check { .. } | UpkeepWork::CheckCopy { .. } => {
             UpkeepEnd::Checked(CheckReport { is_done: true, ..CheckReport::default() })
         }
     }
@@ -49,7 +49,7 @@ fn nothing_to(work: &UpkeepWork) -> UpkeepEnd {
 /// What is left to do of `work`, of which a check has read everything up to `read_to` without finding damage.
 fn left_of(work: &UpkeepWork, read_to: u64) -> UpkeepWork {
     let mut left = work.clone();
-    if let UpkeepWork::Check { position, .. } = &mut left {
+    if let UpkeepWork::Check { position, .. } | UpkeepWork::CheckCopy { position, .. } = &mut left {
         *position = read_to.max(*position);
     }
     left

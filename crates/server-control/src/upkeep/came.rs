@@ -2,7 +2,6 @@
 
 use super::watch::JobWatch;
 use crate::Error;
-use crate::domain_repository::DomainRepository;
 use api::jobs::{JobCause, JobState};
 use api::upkeep::{CheckReport, CopyReport, UpkeepEnd};
 use catalog::upkeep::DomainUpkeep;
@@ -48,14 +47,13 @@ impl Came {
         Self { state, cause, error: Some("canceled by an administrator".to_owned()), ..self }
     }
 
-    /// What the end of the work on a domain means.
+    /// What the end of the work on a domain means; `closer` is the command that looks closer.
     pub(super) fn of(
         end: UpkeepEnd,
-        place: &DomainRepository,
+        closer: &str,
         before: &DomainUpkeep,
         watch: &JobWatch<'_>,
     ) -> Self {
-        let closer = place.check_command(&before.domain);
         let is_reclaim = before.task == UpkeepTask::Reclaim.name();
         match end {
             UpkeepEnd::Reclaimed(report) => {
@@ -63,8 +61,8 @@ impl Came {
                 let is_stopped = report.containers_left > 0 && !watch.goes_on();
                 if is_stopped { came.stopped() } else { came }
             }
-            UpkeepEnd::Copied(report) => Self::of_copy(&report),
-            UpkeepEnd::Checked(report) => Self::of_check(&report, before, &closer),
+            UpkeepEnd::Copied(report) => Self::of_copy(&report, closer),
+            UpkeepEnd::Checked(report) => Self::of_check(&report, before, closer),
             UpkeepEnd::Doubt(why) if is_reclaim => {
                 let alarm = format!("reclaim removes nothing: {why}; look closer: {closer}");
                 Self { alarm: Some(alarm), ..Self::failed(why) }
@@ -88,12 +86,21 @@ impl Came {
     }
 
     /// A copy that lacks snapshots is an alarm until one has them all.
-    fn of_copy(report: &CopyReport) -> Self {
+    fn of_copy(report: &CopyReport, closer: &str) -> Self {
         let came = Self::done(json(report));
         let came = if report.is_done { came } else { came.stopped() };
         if let Some(why) = &report.not_locked {
             let what = format!("locks do not reach the bucket of the copy: {why}");
             let alarm = Some(what.clone());
+            return Self { state: JobState::Failed, error: Some(what), alarm, ..came };
+        }
+        if !report.lost_keys.is_empty() {
+            let what = format!(
+                "key files are damaged or missing in the domain and in the copy: {}",
+                report.lost_keys.join(", ")
+            );
+            let alarm =
+                Some(format!("{what}; their passwords open neither. Look closer: {closer}"));
             return Self { state: JobState::Failed, error: Some(what), alarm, ..came };
         }
         if report.left_out == 0 {
@@ -114,17 +121,28 @@ impl Came {
         let came = if report.is_done { came } else { came.stopped() };
         if report.damaged > 0 {
             let first = report.damages.first().map_or("", String::as_str);
-            let what = format!("{} damaged or missing: {first}", report.damaged);
-            let alarm = format!(
-                "{what}; which files, with a key: icecore check, on a node of the domain; all that the server sees: {closer}"
-            );
+            let (what, alarm) = if is_copy(before) {
+                let what = format!("{} damaged or missing in the copy: {first}", report.damaged);
+                let alarm = format!(
+                    "{what}; the domain has no whole one. Which files, with a key: {closer}"
+                );
+                (what, alarm)
+            } else {
+                let what = format!("{} damaged or missing: {first}", report.damaged);
+                let alarm = format!(
+                    "{what}; which files, with a key: icecore check, on a node of the domain; all that the server sees: {closer}"
+                );
+                (what, alarm)
+            };
             let damaged = damaged.saturating_add(report.damaged);
             let (state, error, alarm) = (JobState::Failed, Some(what), Some(alarm));
             return Self { state, error, damaged, alarm, ..came };
         }
         if report.healed > 0 {
+            let (from, place) =
+                if is_copy(before) { ("the domain", "the copy") } else { ("a copy", "the pool") };
             let alarm = format!(
-                "{} damaged and healed from a copy: the disk of the pool may be failing. To check all of it: {closer}",
+                "{} damaged and healed from {from}: the disk of {place} may be failing. To check all of it: {closer}",
                 many(report.healed)
             );
             return Self {
@@ -141,6 +159,10 @@ impl Came {
             _ => Self { damaged, alarm: before.alarm.clone(), ..came },
         }
     }
+}
+
+fn is_copy(upkeep: &DomainUpkeep) -> bool {
+    upkeep.task == UpkeepTask::CheckCopy.name()
 }
 
 fn many(healed: u64) -> String {

@@ -24,8 +24,13 @@ pub(super) struct Part {
 impl Part {
     /// Jobs for its tasks, or for one of them, in a domain.
     pub(super) fn jobs(&self, domain: &str, only: Option<UpkeepTask>) -> Vec<NewUpkeepJob> {
-        let tasks = self.upkeep.tasks.iter().filter(|task| only.is_none_or(|only| only == **task));
-        let job = |task: &UpkeepTask| NewUpkeepJob {
+        let mut tasks = self.upkeep.tasks.clone();
+        // A copy is checked by default, or by hand.
+        if only == Some(UpkeepTask::CheckCopy) && self.upkeep.tasks.contains(&UpkeepTask::Copy) {
+            tasks = vec![UpkeepTask::CheckCopy];
+        }
+        let tasks = tasks.into_iter().filter(|task| only.is_none_or(|only| only == *task));
+        let job = |task: UpkeepTask| NewUpkeepJob {
             upkeep: self.name.clone(),
             schedule: None,
             domain: domain.to_owned(),
@@ -115,14 +120,17 @@ pub(super) fn upkeeps(site: &Site) -> Vec<Part> {
     all
 }
 
-/// What is done where nobody declares anything.
-fn default_upkeep() -> Part {
-    let weekly = Schedule {
+fn default_schedule() -> Schedule {
+    Schedule {
         at: DEFAULT_AT.parse().into_iter().collect(),
         on: DEFAULT_ON.parse().into_iter().collect(),
         jitter: DEFAULT_JITTER.parse().ok(),
         ..Schedule::default()
-    };
+    }
+}
+
+/// What is done where nobody declares anything.
+fn default_upkeep() -> Part {
     Part {
         name: DEFAULT_UPKEEP.to_owned(),
         upkeep: Upkeep {
@@ -131,14 +139,48 @@ fn default_upkeep() -> Part {
             sample: Some(DEFAULT_SAMPLE),
             ..Upkeep::default()
         },
-        schedules: vec![("weekly".to_owned(), weekly)],
+        schedules: vec![("weekly".to_owned(), default_schedule())],
     }
+}
+
+/// The share of a copy that one check reads: what is declared, or by default as much as of a domain.
+pub(super) fn copy_sample(upkeep: &Upkeep) -> Option<Percent> {
+    let is_declared = upkeep.tasks.contains(&UpkeepTask::CheckCopy);
+    upkeep.sample.or_else(|| (!is_declared).then_some(DEFAULT_SAMPLE))
+}
+
+/// The checks of copies that the default upkeep does: those of directories that no other upkeep with a schedule reads.
+/// Who reads from a bucket may have to pay for it.
+fn default_checks(site: &Site, domain: &str) -> Vec<Part> {
+    if site.upkeeps.contains_key(DEFAULT_UPKEEP) {
+        return Vec::new();
+    }
+    let covering = || site.upkeeps.iter().filter(|(_, it)| it.covers(domain));
+    let is_read = |to: &str| {
+        let reads =
+            |it: &Upkeep| it.tasks.contains(&UpkeepTask::CheckCopy) && !it.schedules.is_empty();
+        covering().any(|(_, it)| it.to.as_deref() == Some(to) && reads(it))
+    };
+    let copying = covering().filter(|(_, it)| it.tasks.contains(&UpkeepTask::Copy));
+    let unread = copying
+        .filter(|(_, it)| it.to.as_deref().is_some_and(|to| to.starts_with('/') && !is_read(to)));
+    let part = |(name, upkeep): (&String, &Upkeep)| Part {
+        name: name.clone(),
+        upkeep: Upkeep { tasks: vec![UpkeepTask::CheckCopy], ..upkeep.clone() },
+        // No schedule of a site can have this name.
+        schedules: vec![("weekly by default".to_owned(), default_schedule())],
+    };
+    unread.map(part).collect()
 }
 
 /// All lines of a site. The default upkeep does in a domain what no declared one with a schedule does there.
 pub(super) fn lines(site: &Site, domains: &[String]) -> Vec<Line> {
     let upkeeps = upkeeps(site);
-    let mut lines = Vec::new();
+    let checks = |domain: &String| {
+        let parts = default_checks(site, domain).into_iter();
+        parts.flat_map(|part| lines_of(&part, domain)).collect::<Vec<_>>()
+    };
+    let mut lines: Vec<_> = domains.iter().flat_map(checks).collect();
     for part in &upkeeps {
         for domain in domains.iter().filter(|domain| part.upkeep.covers(domain)) {
             let part = if site.upkeeps.contains_key(&part.name) {

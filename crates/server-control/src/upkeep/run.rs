@@ -1,7 +1,7 @@
 //! One job of upkeep.
 
 use super::came::{Came, json};
-use super::due::upkeeps;
+use super::due::{copy_sample, upkeeps};
 use super::watch::JobWatch;
 use super::{Upkeep, moving};
 use crate::copies::copies_of;
@@ -120,6 +120,7 @@ fn work(
     let Some(work) = work_of((&site, &part.upkeep), wanted, (before.position, now), copies) else {
         return Ok(Came::failed(format!("this program does not know the task '{}'", wanted.task)));
     };
+    let closer = closer(&place, &work, &wanted.domain);
     let end = match &place {
         Local(folder, ..) if server_contract::config(folder)?.is_none() => {
             return Ok(Came { alarm: None, ..Came::done(String::new()) });
@@ -132,7 +133,17 @@ fn work(
         }
         Remote(there) => there.upkeep(open.job.id, &work, watch)?,
     };
-    Ok(Came::of(end, &place, before, watch))
+    Ok(Came::of(end, &closer, before, watch))
+}
+
+/// The command that looks closer at what was worked on.
+fn closer(place: &DomainRepository, work: &UpkeepWork, domain: &str) -> String {
+    let UpkeepWork::CheckCopy { to, .. } = work else { return place.check_command(domain) };
+    let on = match place {
+        Local(..) => String::new(),
+        Remote(there) => format!(" (on the machine of {})", there.storage()),
+    };
+    format!("icecore check --repo '{}/{domain}'{on}", to.trim_end_matches('/'))
 }
 
 fn expired(upkeep: &Upkeep, domain: &str, watch: &JobWatch<'_>) -> Result<Came> {
@@ -172,6 +183,11 @@ fn work_of(
         UpkeepTask::Check => {
             let sample_percent = upkeep.sample.map(|share| share.value());
             UpkeepWork::Check { sample_percent, position, bytes_per_sec, copies }
+        }
+        UpkeepTask::CheckCopy => {
+            let sample_percent = copy_sample(upkeep).map(|share| share.value());
+            let (to, domain) = (upkeep.to.clone()?, wanted.domain.clone());
+            UpkeepWork::CheckCopy { to, domain, sample_percent, position, bytes_per_sec }
         }
     })
 }

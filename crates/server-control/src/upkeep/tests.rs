@@ -74,3 +74,34 @@ fn an_upkeep_that_lets_snapshots_expire_takes_that_over_in_its_domains() {
     let by_hand = site(&[(Kind::Upkeep, "nights", json!({"tasks": ["expire"]}))]);
     assert!(!by_hand.expires_by_schedule("web") && !Site::default().expires_by_schedule("web"));
 }
+
+/// A copy in a bucket is read when somebody says so: reading may cost money.
+#[test]
+fn copies_in_directories_are_read_every_week_unless_something_else_is_declared() {
+    let nightly = (Kind::Schedule, "nightly", json!({"at": "01:00"}));
+    let copies = |more: &[(Kind, &str, serde_json::Value)], to: &str| {
+        let copy = json!({"tasks": ["copy"], "to": to});
+        done(&site(&[&[nightly.clone(), (Kind::Upkeep, "second", copy)], more].concat()))
+    };
+    let others = "default: reclaim check";
+    assert_eq!(copies(&[], "/mnt/second"), ["second: check-copy", others]);
+    assert_eq!(copies(&[], "s3://copies/x"), [others]);
+    let reads = |to: &str, schedules: &[&str]| {
+        let upkeep = json!({"tasks": ["check-copy"], "to": to, "schedules": schedules});
+        [(Kind::Upkeep, "reads", upkeep)]
+    };
+    assert_eq!(
+        copies(&reads("/mnt/second", &["nightly"]), "/mnt/second"),
+        ["reads: check-copy", others]
+    );
+    assert_eq!(
+        copies(&reads("/mnt/third", &["nightly"]), "/mnt/second"),
+        ["second: check-copy", "reads: check-copy", others]
+    );
+    assert_eq!(copies(&reads("/mnt/second", &[]), "/mnt/second"), ["second: check-copy", others]);
+    assert!(copies(&[(Kind::Upkeep, "default", json!({}))], "/mnt/second").is_empty());
+    let whole =
+        site::Upkeep { tasks: vec![site::UpkeepTask::CheckCopy], ..site::Upkeep::default() };
+    assert_eq!(super::due::copy_sample(&whole), None, "who declares it says how much");
+    assert_eq!(super::due::copy_sample(&site::Upkeep::default()), Some(site::Percent(500)));
+}

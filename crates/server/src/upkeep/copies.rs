@@ -23,9 +23,8 @@ const MARK: &str = "icecore-copies";
 /// Reasons in a report.
 const REASONS_MAX: usize = 10;
 
-/// The directory, or the address in a bucket, of the copy that `request` asks for.
-pub(super) fn place(folder: &Path, request: &CopyRequest<'_>) -> Result<String, UpkeepError> {
-    let (to, domain) = (request.to, request.domain);
+/// The directory, or the address in a bucket, of the copy of `domain` below `to`.
+pub(super) fn place(folder: &Path, to: &Path, domain: &str) -> Result<String, UpkeepError> {
     let name: Name = domain
         .parse()
         .map_err(|_| UpkeepError::Failed(format!("'{domain}' is no name of a domain")))?;
@@ -140,7 +139,7 @@ fn there(place: &str) -> StorageResult<CopyPlace> {
     }
 }
 
-fn requests(asked: Asked) -> Requests {
+pub(super) fn requests(asked: Asked) -> Requests {
     let Asked { writes, lists, reads, deletes, sent_bytes, received_bytes } = asked;
     Requests { writes, lists, reads, deletes, sent_bytes, received_bytes }
 }
@@ -157,6 +156,7 @@ fn report(done: copy::CopyReport, is_done: bool) -> CopyReport {
         left_out: done.left_out.len() as u64,
         reasons: reasons.map(|left| format!("{:.8}: {}", left.id, left.reason)).collect(),
         is_done,
+        lost_keys: done.lost_keys,
         ..CopyReport::default()
     }
 }
@@ -165,40 +165,27 @@ fn report(done: copy::CopyReport, is_done: bool) -> CopyReport {
 mod tests {
     use super::*;
 
-    fn asked<'a>(to: &'a Path, domain: &'a str) -> CopyRequest<'a> {
-        static ALL: CopyOnly = CopyOnly { policies: Vec::new(), classes: Vec::new() };
-        CopyRequest {
-            to,
-            domain,
-            bytes_per_sec: None,
-            forget: None,
-            keep: None,
-            only: &ALL,
-            object_lock: None,
-        }
-    }
-
     #[test]
     fn nothing_is_copied_to_a_place_that_nobody_prepared_or_into_the_pool() {
         let folder = tempfile::tempdir().unwrap();
         let (domains, second) = (folder.path().join("pool/domains"), folder.path().join("second"));
         let domain = domains.join("web");
         [&domain, &second].iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
-        let unprepared = place(&domain, &asked(&second, "web")).unwrap_err().to_string();
+        let unprepared = place(&domain, &second, "web").unwrap_err().to_string();
         assert!(unprepared.contains("touch '"), "{unprepared}");
         assert!(!second.join("web").exists(), "nothing is made there");
         std::fs::write(second.join(MARK), "").unwrap();
         let web = second.join("web").display().to_string();
-        assert_eq!(place(&domain, &asked(&second, "web")), Ok(web));
+        assert_eq!(place(&domain, &second, "web"), Ok(web));
         for inside in [&domains, &domain, &folder.path().join("pool")] {
             std::fs::write(inside.join(MARK), "").unwrap();
-            let refused = place(&domain, &asked(inside, "web")).unwrap_err().to_string();
+            let refused = place(&domain, inside, "web").unwrap_err().to_string();
             assert!(refused.contains("in the pool"), "{refused}");
         }
-        let bucket = place(&domain, &asked(Path::new("s3://copies/here/"), "web"));
+        let bucket = place(&domain, Path::new("s3://copies/here/"), "web");
         assert_eq!(bucket.as_deref(), Ok("s3://copies/here/web"), "no mark is asked for");
         for name in ["../web", "", "a/b", ".."] {
-            assert!(place(&domain, &asked(&second, name)).is_err(), "{name}");
+            assert!(place(&domain, &second, name).is_err(), "{name}");
         }
     }
 }

@@ -91,12 +91,13 @@ impl Checker<'_> {
     /// Copies need a place, and a place needs copies.
     fn copies(&mut self, upkeep: &Upkeep) {
         let does_copy = upkeep.tasks.contains(&UpkeepTask::Copy);
+        let has_copy = upkeep.tasks.iter().any(|task| task.is_of_copy());
         match &upkeep.to {
-            None if does_copy => {
+            None if has_copy => {
                 let fix = "name a directory or a bucket: to = \"/mnt/second\", to = \"s3://BUCKET/PREFIX\"";
                 self.note(&["tasks"], "a copy needs a place", fix);
             }
-            Some(_) if !does_copy => {
+            Some(_) if !has_copy => {
                 let fix = "add \"copy\" to tasks, or remove this line";
                 self.note(&["to"], "nothing is copied there", fix);
             }

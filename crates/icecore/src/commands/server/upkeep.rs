@@ -14,10 +14,12 @@ use api::Name;
 use api::upkeep::{DomainUpkeep, StartUpkeep, StartedUpkeep, UpkeepStatus};
 use serde::Serialize;
 
-/// Declare upkeep of domains: expire, copy, reclaim and check, when and how fast; start it, or show how it goes.
+/// Declare upkeep of domains: expire, copy, reclaim, check and check-copy, when and how fast; start it, or show how it
+/// goes.
 ///
 /// What nobody declares is done by the upkeep `default`: every Sunday night, reclaim, and a check of a twentieth of what
-/// is stored. What expires does so once a day, unless an upkeep with a schedule says when.
+/// is stored, in domains and in their copies in directories. What expires does so once a day, unless an upkeep with a
+/// schedule says when.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server upkeep status\n  icecore server upkeep start default --domain web-01\n  icecore server upkeep start default --task check --dry-run\n  icecore server upkeep create nights --set 'tasks=[\"reclaim\"]' --set 'schedules=[\"nightly\"]' --set throttle=50M\n  icecore server upkeep create second --set 'tasks=[\"copy\"]' --set to=/mnt/second --set 'schedules=[\"nightly\"]'"
@@ -50,7 +52,7 @@ struct StartArgs {
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
     /// Only this task.
-    #[arg(long, value_name = "TASK", value_parser = ["expire", "copy", "reclaim", "check"])]
+    #[arg(long, value_name = "TASK", value_parser = ["expire", "copy", "reclaim", "check", "check-copy"])]
     task: Option<String>,
     /// Show what would start, and start nothing.
     #[arg(short = 'n', long)]
