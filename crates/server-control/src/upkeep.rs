@@ -1,5 +1,5 @@
-//! Upkeep: what the server does to its domains by itself (expire, copy, reclaim, check, check-copy), as jobs in the list
-//! of all jobs.
+//! Upkeep: what the server does to its domains by itself (expire, copy, reclaim, check, check-copy), as jobs in the
+//! list of all jobs.
 //!
 //! What is due, waits and runs is in the catalog. A job runs on a thread of its own; there are few at once, and one in
 //! a domain. A server that was killed starts its jobs again: what they did stays done.
