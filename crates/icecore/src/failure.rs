@@ -209,6 +209,9 @@ impl From<Error> for Failure {
             Error::Forked { .. } => Self::new(Code::Failed, message).hint(
                 "Nothing was copied, and both stay as they are: each can be restored from where it lies. For a copy of the first one: icecore copy --to OTHER-PLACE",
             ),
+            Error::KeysApart { .. } => Self::new(Code::Failed, message).hint(
+                "Nothing was copied. To see the keys of each place: icecore key list --repo PLACE. To give the copy those of the first place, and to lose the others: icecore copy --replace-keys --to COPY. To keep both as they are: icecore copy --to OTHER-PLACE",
+            ),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can write. To list keys: icecore key list"),
             Error::BoundKey { bound, .. } => Self::new(Code::NotAllowed, message)

@@ -2,15 +2,16 @@
 
 mod checked;
 mod expired;
+mod keys;
 
 use crate::progress::Progress;
 use crate::unlocked::holder;
 use crate::{Error, Result};
 pub use checked::check;
-use crypto::{KeyList, RootVerifyKey, SignedKeyList, verify_slot_certificate};
 pub(crate) use expired::take_expiries;
 pub use expired::{FollowReport, Keeps, remove_expired};
 use ids::SnapshotId;
+use keys::{is_usable, lost_keys, refuse_apart, signed_list, take_keys};
 use repository::Repository;
 use repository::config;
 use repository::copy::{self, CopyOutcome, CopyTo};
@@ -37,6 +38,8 @@ pub struct CopyOptions {
     pub dry_run: bool,
     /// Copy snapshots, too, parts of which are lost.
     pub accept_damage: bool,
+    /// Where keys were changed in both places, those of the first one count.
+    pub replace_keys: bool,
 }
 
 /// What a copy did, or would do.
@@ -191,7 +194,10 @@ fn plan(
     watch: &dyn Watch,
     report: &mut CopyReport,
 ) -> Result<CopyOutcome> {
-    target.map_or(Ok(()), |target| refuse_fork(source, target))?;
+    if let Some(target) = target {
+        refuse_fork(source, target)?;
+        refuse_apart(source, target, options.replace_keys)?;
+    }
     let names = wanted(source, target.map(|target| &**target), options, report)?;
     let accept = options.accept_damage;
     Ok(copy::run(source, CopyTo::Plan(target), &names, accept, watch)?)
@@ -207,6 +213,7 @@ fn write(
     target.verify_with(crypto::is_signed);
     let lease = target.lease(&holder("copy"))?;
     refuse_fork(source, target)?;
+    refuse_apart(source, target, options.replace_keys)?;
     mend_settings(target, &lease)?;
     take_keys(source, target, &lease)?;
     report.lost_keys = lost_keys(target)?;
@@ -303,53 +310,6 @@ fn wanted(
         }
     }
     Ok(wanted)
-}
-
-/// Gives `target` the keys of `source`, if its list follows: what only one place has lost, the other keeps.
-fn take_keys(source: &Repository, target: &Repository, lease: &Lease) -> Result<()> {
-    let Some((bytes, list)) = signed_list(source)? else { return Ok(()) };
-    let own = signed_list(target)?.map_or(0, |(_, own)| own.version());
-    if list.version() < own {
-        return Ok(()); // keys were changed there
-    }
-    if list.version() > own {
-        target.replace_key_list(lease, &bytes)?;
-    }
-    let there = target.key_slots()?;
-    for (id, slot) in source.key_slots()? {
-        let is_there = there.iter().any(|own| *own == (id, slot.clone()));
-        if !is_there && is_usable(source, &list, id, &slot) {
-            target.put_key_slot(lease, id, &slot)?;
-        }
-    }
-    let removed = |id: &ids::KeyId| list.find(*id).is_some_and(|entry| !entry.is_live());
-    let mut ended = there.iter().map(|(id, _)| *id).filter(removed);
-    ended.try_for_each(|id| Ok(target.remove_key_slot(lease, id)?))
-}
-
-/// Keys that the list of `repository` names and that have no usable file there.
-fn lost_keys(repository: &Repository) -> Result<Vec<String>> {
-    let Some((_, list)) = signed_list(repository)? else { return Ok(Vec::new()) };
-    let slots = repository.key_slots()?;
-    let has = |id: ids::KeyId| {
-        slots.iter().any(|(own, slot)| *own == id && is_usable(repository, &list, id, slot))
-    };
-    let live = list.entries().iter().filter(|entry| entry.is_live()).map(|entry| entry.id);
-    Ok(live.filter(|id| !has(*id)).map(|id| id.to_string()).collect())
-}
-
-/// The key list, and what it says, if the root key signed it.
-fn signed_list(repository: &Repository) -> Result<Option<(Vec<u8>, KeyList)>> {
-    let root = RootVerifyKey::from_bytes(repository.config().root_key);
-    let Some(bytes) = repository.key_list()? else { return Ok(None) };
-    let signed = SignedKeyList::verify(&bytes, &root, repository.config().repository);
-    Ok(signed.ok().map(|signed| (bytes, KeyList::clone(&signed))))
-}
-
-/// Whether `slot` is that of a key in use: what is damaged replaces nothing.
-fn is_usable(source: &Repository, list: &KeyList, id: ids::KeyId, slot: &[u8]) -> bool {
-    let root = RootVerifyKey::from_bytes(source.config().root_key);
-    list.is_live(id) && verify_slot_certificate(slot, &root).is_ok_and(|info| info.id == id)
 }
 
 impl CopyReport {

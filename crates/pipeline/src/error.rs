@@ -107,6 +107,17 @@ pub enum Error {
         /// The one in the other place, and the place.
         there: (SnapshotId, String),
     },
+    /// A copy and its first place have keys that the other one does not have.
+    #[error(
+        "keys were changed in both places: only {} has {}, and only {} has {}",
+        .here.1, keys(&.here.0), .there.1, keys(&.there.0)
+    )]
+    KeysApart {
+        /// The keys that open the first place alone, and the place.
+        here: (Vec<String>, String),
+        /// The keys that open the copy alone, and the place.
+        there: (Vec<String>, String),
+    },
     /// The content of an object does not match its id.
     #[error("the content of object {0} does not match its id")]
     WrongContent(ObjectId),
@@ -215,4 +226,13 @@ fn named(keys: &[KeyId]) -> String {
     let more = if keys.len() > NAMED_MAX { " and others" } else { "" };
     let first: Vec<_> = keys.iter().take(NAMED_MAX).map(|id| format!("keys/{id}")).collect();
     first.join(", ") + more
+}
+
+/// A list of keys for people.
+fn keys(ids: &[String]) -> String {
+    match ids {
+        [] => "removed some".to_owned(),
+        [one] => format!("the key {one}"),
+        ids => format!("the keys {}", ids.join(", ")),
+    }
 }

@@ -49,6 +49,9 @@ pub(crate) struct Copy {
     /// Copy snapshots, too, parts of which are lost, without these parts.
     #[arg(long)]
     accept_damage: bool,
+    /// Give the copy the keys of this repository, also where keys were changed in the copy: those no longer open it.
+    #[arg(long)]
+    replace_keys: bool,
     /// Show what would be copied, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -76,6 +79,7 @@ impl Copy {
             again: self.again || !self.snapshots.is_empty(),
             dry_run: self.dry_run,
             accept_damage: self.accept_damage,
+            replace_keys: self.replace_keys,
         };
         let source = Repository::open(storage).map_err(|error| context.failure(error.into()))?;
         let source = Arc::new(source);

@@ -1,5 +1,7 @@
 //! `icecore copy`: a second place that is a repository of its own.
 
+mod keys;
+
 use crate::full_disk::Small;
 use crate::machine::{Machine, PASSWORD, Ran, ended, random};
 use std::path::Path;

@@ -69,6 +69,7 @@ pub(super) fn copy(
     let there = there(place).map_err(|error| failed(store::Error::from(error).into()))?;
     let options = CopyOptions { snapshots, ..CopyOptions::default() };
     let done = copy::run_watched(source, &there.storage, &options, watch);
+    let failed = |error| not_copied(error, source, place);
     let mut copied = done.map(|(done, is_ended)| report(done, !is_ended)).map_err(failed)?;
     let lock = |copied: &mut CopyReport| {
         if let (Some(bucket), Some(object_lock)) = (&there.bucket, request.object_lock) {
@@ -84,6 +85,17 @@ pub(super) fn copy(
     }
     copied.requests = there.bucket.as_ref().map(|bucket| requests(bucket.asked()));
     Ok(copied)
+}
+
+/// Why nothing was copied, and the command that helps where nobody else says it.
+fn not_copied(error: pipeline::Error, source: &Repository, place: &str) -> UpkeepError {
+    if !matches!(error, pipeline::Error::KeysApart { .. }) {
+        return failed(error);
+    }
+    let from = source.storage().describe();
+    UpkeepError::Failed(format!(
+        "{error}. To give the copy those of the domain: icecore copy --replace-keys --repo '{from}' --to '{place}'"
+    ))
 }
 
 /// The snapshots that are copied; `None` for all. One of which nobody knows what it is belongs to them.
