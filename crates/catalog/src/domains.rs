@@ -121,6 +121,7 @@ impl Catalog {
                 "grants",
                 "granted_keys",
                 "old_keys",
+                "removed_keys",
                 "snapshots",
                 "domain_upkeep",
                 "upkeep_states",

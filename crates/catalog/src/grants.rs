@@ -2,7 +2,7 @@
 
 use crate::audit::note;
 use crate::error::found;
-use crate::sql::{Row, Word, values};
+use crate::sql::{Row, Sql, Word, values};
 use crate::{By, Catalog, Error, Result};
 use api::Name;
 use api::domains::Grant;
@@ -141,8 +141,32 @@ impl Catalog {
     pub fn remove_old_key(&self, by: By<'_>, old: &GrantedKey) -> Result<()> {
         self.change(|change| {
             change.execute("DELETE FROM old_keys WHERE key = $1", values![old.key])?;
+            remember(change, by, old)?;
             let subject = format!("{} in {}", old.node, old.domain);
             note(change, by, "node.unkey", &subject, &old.key)
+        })
+    }
+
+    /// All key slots that were removed from repositories: none of them may be in use there again.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn removed_keys(&self) -> Result<Vec<GrantedKey>> {
+        self.look_long(|look| {
+            look.rows("SELECT key, node, domain FROM removed_keys ORDER BY domain", &[], key)
+        })
+    }
+
+    /// Notes that key slots of a domain had come back, and were removed again.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn note_removed_again(&self, by: By<'_>, keys: &[GrantedKey]) -> Result<()> {
+        self.change(|change| {
+            keys.iter().try_for_each(|key| {
+                let subject = format!("{} in {}", key.node, key.domain);
+                note(change, by, "node.unkey.again", &subject, &key.key)
+            })
         })
     }
 
@@ -165,9 +189,17 @@ impl Catalog {
     pub fn remove_granted_key(&self, by: By<'_>, gone: &GrantedKey) -> Result<()> {
         self.change(|change| {
             change.execute("DELETE FROM granted_keys WHERE key = $1", values![gone.key])?;
+            remember(change, by, gone)?;
             change.execute("DELETE FROM grants WHERE until <= $1", values![by.now_secs])?;
             let subject = format!("{} reads {}", gone.node, gone.domain);
             note(change, by, "grant.key.remove", &subject, &gone.key)
         })
     }
+}
+
+fn remember(change: &Sql<'_>, by: By<'_>, gone: &GrantedKey) -> Result<()> {
+    let insert = "INSERT INTO removed_keys (domain, key, node, removed) VALUES ($1, $2, $3, $4)
+         ON CONFLICT DO NOTHING";
+    let values = values![Word(&gone.domain), gone.key, Word(&gone.node), by.now_secs];
+    change.execute(insert, values).map(drop)
 }

@@ -9,6 +9,7 @@ mod move_rates;
 mod moves;
 mod paths;
 mod pools;
+mod removed_keys;
 mod schedules;
 mod snapshots;
 mod tables;
@@ -38,6 +39,7 @@ pub(crate) const STEPS: &[&str] = &[
     dedup::STEP,
     paths::STEP,
     copies::STEP,
+    removed_keys::STEP,
 ];
 /// Copies that are kept.
 const COPIES: usize = 2;

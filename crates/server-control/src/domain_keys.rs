@@ -202,6 +202,18 @@ impl DomainKeys {
         ended
     }
 
+    /// Which of `ids` are in use there: a repository that came back from an older copy has keys that were removed
+    /// since.
+    pub(crate) fn live_of(&self, domain: &Domain, ids: &[KeyId]) -> Result<Vec<KeyId>> {
+        let repository = self.repositories.of(domain)?;
+        let Some(config) = repository.config()? else { return Ok(Vec::new()) };
+        let root = RootVerifyKey::from_bytes(config.root_key);
+        let list = repository.key_list()?.ok_or(Error::NoKeyList)?;
+        let list = SignedKeyList::verify(&list, &root, config.repository);
+        let list = list.map_err(|_| Error::NoKeyList)?;
+        Ok(ids.iter().copied().filter(|id| list.is_live(*id)).collect())
+    }
+
     fn end_keys(
         &self,
         domain: &Domain,

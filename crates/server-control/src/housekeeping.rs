@@ -8,13 +8,17 @@ use crate::server_identity::ServerIdentity;
 use crate::storage_servers::StorageServerTable;
 use crate::{SERVER, by, now_secs};
 use catalog::Catalog;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// How often [`Housekeeping::run`] is due when nothing wakes it.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether keys that were removed are in use again.
+const KEYS_LOOKED_EVERY: Duration = Duration::from_secs(300);
 
 /// A command that is pending for longer fails: a week.
 const COMMAND_SECS: i64 = 7 * DAY_SECS;
@@ -53,6 +57,8 @@ pub(crate) struct Housekeeping {
     issued: Arc<IssuedKeys>,
     storage_servers: Arc<StorageServerTable>,
     deleting: Deleting,
+    /// When it was looked for keys that came back.
+    looked: Mutex<Option<Instant>>,
     /// Wakes it early.
     wake: Arc<Notify>,
 }
@@ -69,6 +75,7 @@ impl Housekeeping {
             storage_servers: parts.table.clone(),
             wake: parts.wake.clone(),
             deleting: Deleting::default(),
+            looked: Mutex::default(),
         }
     }
 
@@ -87,6 +94,7 @@ impl Housekeeping {
             tracing::error!(%error, "cannot renew the server's certificate");
         }
         self.issued.remove_stale();
+        self.remove_keys_again();
         if let Err(error) = self.catalog.give_up_commands(by(SERVER), now_secs - COMMAND_SECS) {
             tracing::error!(%error, "cannot expire old commands");
         }
@@ -94,6 +102,15 @@ impl Housekeeping {
         self.storage_servers.lose_silent();
         self.activity.write_to(&self.catalog);
         self.admission.tidy();
+    }
+
+    /// At the start, and from time to time: a domain may be brought back from a copy at any time.
+    fn remove_keys_again(&self) {
+        let mut looked = self.looked.lock();
+        if looked.is_none_or(|looked| looked.elapsed() >= KEYS_LOOKED_EVERY) {
+            *looked = Some(Instant::now());
+            self.issued.remove_again();
+        }
     }
 
     /// Sets after how many seconds ended jobs and commands are deleted.

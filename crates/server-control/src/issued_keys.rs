@@ -56,6 +56,40 @@ impl IssuedKeys {
         self.remove_in_turn(stale, |key| self.catalog.remove_granted_key(by(SERVER), key));
     }
 
+    /// Removes again what was removed and is in use nevertheless: its domain came back from an older copy. A failure is
+    /// retried by the next call.
+    pub(crate) fn remove_again(&self) {
+        let mut domains: BTreeMap<Name, Vec<GrantedKey>> = BTreeMap::new();
+        let removed = self.catalog.removed_keys().unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot list the keys that were removed");
+            Vec::new()
+        });
+        removed
+            .into_iter()
+            .for_each(|key| domains.entry(key.domain.clone()).or_default().push(key));
+        for (name, keys) in domains {
+            let again = self.locks.with(&name, || self.remove_if_back(&name, &keys));
+            if let Err(error) = again {
+                tracing::warn!(%error, domain = %name, "cannot look for keys that were removed; trying again later");
+            }
+        }
+    }
+
+    fn remove_if_back(&self, name: &Name, keys: &[GrantedKey]) -> Result<()> {
+        let Some(domain) = self.catalog.domain(name)? else { return Ok(()) };
+        let id_of = |key: &GrantedKey| KeyId::from_hex(&key.key);
+        let ids: Vec<_> = keys.iter().filter_map(id_of).collect();
+        let live = self.keys.live_of(&domain, &ids)?;
+        if live.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(domain = %name, keys = live.len(), "keys that were removed are in use again, as in an older copy; they are removed again");
+        self.keys.remove_slots(&domain, &live)?;
+        let back = |key: &&GrantedKey| id_of(key).is_some_and(|id| live.contains(&id));
+        let back: Vec<_> = keys.iter().filter(back).cloned().collect();
+        Ok(self.catalog.note_removed_again(by(SERVER), &back)?)
+    }
+
     /// Removes `keys`, all of a domain together and under its lock, and calls `note` for each removed one.
     fn remove_in_turn(
         &self,

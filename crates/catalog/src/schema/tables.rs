@@ -116,7 +116,7 @@ const fn numbered(name: &'static str) -> Table {
 }
 
 /// All tables; those that refer to others stand behind them.
-pub(crate) const TABLES: [Table; 27] = [
+pub(crate) const TABLES: [Table; 28] = [
     table("settings", "key"),
     table("storage_servers", "name"),
     table("pools", "name"),
@@ -129,6 +129,7 @@ pub(crate) const TABLES: [Table; 27] = [
     table("grants", "node, domain"),
     table("granted_keys", "key"),
     table("old_keys", "key"),
+    table("removed_keys", "domain, key"),
     table("node_options", "node"),
     numbered("limits"),
     numbered("jobs"),

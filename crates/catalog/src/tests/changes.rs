@@ -127,6 +127,8 @@ fn the_key_slot_of_a_node_is_kept_when_it_is_revoked_removed_or_replaced(on: On)
     catalog.remove_old_key(BY, &removed).unwrap();
     catalog.revoke_node(BY, &name("web")).unwrap();
     assert!(old_keys(&catalog).is_empty(), "it was removed, and it has none since");
+    let known = |keys: Vec<GrantedKey>| keys.into_iter().map(|key| key.key).collect::<Vec<_>>();
+    assert_eq!(known(catalog.removed_keys().unwrap()), ["of web"], "and may not come back");
     catalog.add_token(BY, &[4; 32], &terms("db")).unwrap();
     enroll(&catalog, 4, "db", "db2").unwrap();
     assert_eq!(old_keys(&catalog), [key("db", "of db")], "replaced by 00");

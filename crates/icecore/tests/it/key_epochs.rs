@@ -90,3 +90,28 @@ fn a_node_stores_nothing_for_a_server_that_shows_an_older_key_list_than_before()
     std::fs::remove_file(remembered.unwrap()).unwrap();
     back_up(&site, "accepted");
 }
+
+/// The domain was lost, and comes back as it was before the thief was found out.
+#[test]
+fn a_key_that_was_removed_and_comes_back_with_an_older_copy_is_removed_again() {
+    let mut site = team();
+    back_up(&site, "known to all");
+    let old = files(&site, "keys");
+    site.govern(&["revoke", "thief"]).ends(0);
+    let slot = old.keys().find(|file| !file.exists()).expect("the slot of the thief").clone();
+    back_up(&site, "of those who stayed");
+    site.restart_storage(|| put_back(&old));
+    assert!(slot.exists());
+    site.server.as_mut().unwrap().kill();
+    site.start_server();
+    site.wait_for("removal", |_| !slot.exists());
+    let after = back_up(&site, "of those who stay");
+    put_back(&old.into_iter().filter(|(file, _)| *file == slot).collect());
+    let closed = read_by_key_of(&site, "thief", &after).ends(13);
+    assert!(closed.stdout.is_empty() && closed.stderr.contains("key epoch 1"), "{}", closed.stderr);
+    let audit = site.govern(&["audit", "--json"]).ends(0).lines();
+    let again = |entry: &serde_json::Value| {
+        entry["action"] == "node.unkey.again" && entry["subject"] == "thief in team"
+    };
+    assert!(audit.iter().any(again), "{audit:?}");
+}
