@@ -43,6 +43,30 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "keys that were changed in both places are not mixed": (
+        "crates/pipeline/src/copy/keys.rs", "    if replace || newer(&list, &own) != Newer::Neither {", "    if replace || newer(&list, &own) != Newer::Neither || true {",
+        test("icecore", "keys_that_were_changed_in_both_places_stop_a_copy")),
+    "a key that comes back with an older copy is removed": (
+        "crates/server-control/src/housekeeping.rs", "            self.issued.remove_again();\n", "",
+        test("icecore", "a_key_that_was_removed_and_comes_back")),
+    "what took the place of a file is told": (
+        "crates/capture/src/read.rs", "Errno::LOOP | Errno::NXIO | Errno::SPIPE | Errno::ISDIR => REPLACED,", "Errno::LOOP | Errno::NXIO | Errno::SPIPE | Errno::ISDIR => Errno::STALE,",
+        test("capture", "another_file_in_its_place_is_taken_and_another_kind_is_not")),
+    "what takes the place of a config file is no pipe": (
+        "crates/icecore/src/text_file.rs", "    if !file.metadata()?.is_file() {", "    if false {",
+        test("icecore", "what_has_no_end_is_refused_and_nobody_waits")),
+    "a small file that grew is damaged": (
+        "crates/repository/src/storage.rs", "        io::ErrorKind::InvalidData => {\n            crate::Error::damaged", "        io::ErrorKind::Unsupported => {\n            crate::Error::damaged",
+        test("repository", "a_damaged_lease_keeps_nobody_from_writing")),
+    "a check of a copy heals it": (
+        "crates/pipeline/src/copy/checked.rs", "    if found.report.damaged == 0 || !watch.goes_on() {", "    if found.report.damaged == 0 || watch.goes_on() {",
+        test("icecore", "a_check_of_a_copy_heals_it_from_the_domain")),
+    "a key that a copy lacks is an alarm": (
+        "crates/server-control/src/upkeep/came.rs", "        if !report.lost_keys.is_empty() {", "        if false {",
+        test("icecore", "a_key_that_the_copy_lacks_is_an_alarm")),
+    "copies in directories are checked by default": (
+        "crates/server-control/src/upkeep/due.rs", "    unread.map(part).collect()", "    unread.map(part).take(0).collect()",
+        test("server-control", "copies_in_directories_are_read_every_week")),
     "an archive has ACLs as tar reads them": (
         "crates/icecore/src/tarball.rs", "            pax.add(key, text.as_bytes());\n", "            let _ = (key, text);\n",
         test("icecore", "acls_of_a_dump_come_back")),
@@ -1286,8 +1310,8 @@ SABOTAGES = {
         "crates/catalog/src/upkeep.rs", "WHERE task = $2 AND upkeep = $3)", "WHERE task = $2 AND $3 <> '')",
         test("catalog", "each_upkeep_has_jobs")),
     "each copy has an alarm of its own": (
-        "crates/catalog/src/upkeep.rs", 'if self.task == COPY { &self.upkeep } else { "" }',
-        'if self.task == COPY { "" } else { "" }',
+        "crates/catalog/src/upkeep.rs", 'if OF_COPIES.contains(&&*self.task) { &self.upkeep } else { "" }',
+        'if OF_COPIES.contains(&&*self.task) { "" } else { "" }',
         test("catalog", "each_upkeep_has_jobs")),
     "a place that lacks something gets no domain": (
         "crates/server-control/src/placing.rs", "old.is_all_in(&found, &before.name, &place)?;", "",
