@@ -88,10 +88,11 @@ impl<C: Cluster> Troubles for Shared<C> {
 }
 
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    let asked = match Asked::parse(arguments, &["--file-system", "--rig", "--run", INSIDE]) {
-        Ok(asked) => asked,
-        Err(error) => return wrong(&error),
-    };
+    let asked =
+        match Asked::parse(arguments, &["--file-system", "--rig", "--kind", "--run", INSIDE]) {
+            Ok(asked) => asked,
+            Err(error) => return wrong(&error),
+        };
     let kind = asked.text("--file-system").unwrap_or(glusterfs::NAME);
     let Some(missing) = missing(kind) else {
         return wrong(&format!("--file-system {kind}: glusterfs or moosefs"));
@@ -135,8 +136,10 @@ fn other_rig(asked: &Asked, rig: &str, at: &Path) -> Result<String, String> {
     let this = std::env::current_exe().map_err(failed("find this program"))?;
     let mut command = Command::new(this);
     command.arg(rig).env("TMPDIR", at).args(["--binary".as_ref(), asked.binary().as_os_str()]);
-    if let Some(seconds) = asked.text("--seconds") {
-        command.args(["--seconds", seconds]);
+    for option in ["--seconds", "--kind"] {
+        if let Some(value) = asked.text(option) {
+            command.args([option, value]);
+        }
     }
     let output = command.output().map_err(failed("start a rig"))?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();

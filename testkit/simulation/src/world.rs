@@ -27,6 +27,8 @@ use task::{Interleaved, Shared, Task, WriterProcess, rebuild};
 const REACH: [u64; 3] = [12, 60, 240];
 /// Syncs of directories until the one at which something happens, at most.
 const SYNCS: u64 = 10;
+/// One seed of so many is of a repository without deduplication.
+const APART_OF: u64 = 4;
 const EPISODES_MIN: u64 = 4;
 const EPISODES_MORE: u64 = 12;
 
@@ -80,7 +82,7 @@ pub fn run_without(sync: Option<SkippedSync>, seed: u64, logged: bool) -> Result
     if random.one_in(2) {
         disk.make_network_file_system();
     }
-    let mut world = World::new(disk.clone(), random);
+    let mut world = World::new(disk.clone(), random, seed % APART_OF == APART_OF - 1);
     let result = world.run_episodes();
     // The last of those that it lived on.
     let disk = world.shared.disk.clone();
@@ -100,8 +102,8 @@ struct World {
 }
 
 impl World {
-    fn new(disk: Arc<Disk>, mut random: Random) -> Self {
-        let shared = Shared::with_random_sizes(disk, &mut random);
+    fn new(disk: Arc<Disk>, mut random: Random, is_apart: bool) -> Self {
+        let shared = Shared::with_random_sizes(disk, &mut random).with_backups_apart(is_apart);
         let (running, open, outcome) = Default::default();
         Self { shared, random, running, open, is_rebuilding: false, outcome }
     }

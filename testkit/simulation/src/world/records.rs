@@ -19,6 +19,11 @@ pub(super) fn chunk(number: u64) -> ObjectId {
     name(&[b"chunk", &number.to_le_bytes()], false)
 }
 
+/// The content of `id` in backup `number`, where equal content of two backups has two ids.
+pub(super) fn chunk_of(id: &ObjectId, number: u64) -> ObjectId {
+    name(&[&id.0, &number.to_le_bytes()], false)
+}
+
 /// The page that refers to `refs`.
 pub(super) fn page(refs: &[ObjectId]) -> ObjectId {
     let parts: Vec<&[u8]> = refs.iter().map(|id| &id.0[..]).collect();

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     /// Containers are finished at this size, so that a session makes several.
     container_bytes: Option<u64>,
     checkpoints: Checkpoints,
+    /// Backups share nothing: the repository has no deduplication.
+    is_apart: bool,
 }
 
 /// How sessions make checkpoints.
@@ -52,13 +54,19 @@ impl Shared {
     pub(super) fn new(disk: Arc<Disk>) -> Self {
         let (model, wrong, sessions) = Default::default();
         let checkpoints = Checkpoints::AtItsEnd;
-        Self { disk, model, wrong, sessions, container_bytes: None, checkpoints }
+        let (container_bytes, is_apart) = (None, false);
+        Self { disk, model, wrong, sessions, container_bytes, checkpoints, is_apart }
     }
 
     /// With containers of any size, and any checkpoints.
     pub(super) fn with_random_sizes(disk: Arc<Disk>, random: &mut Random) -> Self {
         let container_bytes = *random.pick(&CONTAINER_BYTES);
         Self { container_bytes, checkpoints: *random.pick(&CHECKPOINTS), ..Self::new(disk) }
+    }
+
+    /// The same with or without deduplication.
+    pub(super) fn with_backups_apart(self, is_apart: bool) -> Self {
+        Self { is_apart, ..self }
     }
 
     /// The same with these checkpoints.
@@ -200,6 +208,8 @@ impl Task {
             Some(base) => base.known.tree.changed(random),
             None => Tree::any(random),
         };
+        let last = model.live_snapshots().pop().map_or(0, |name| name.sequence);
+        let tree = if shared.is_apart { tree.apart(last + 1) } else { tree };
         drop(model);
         shared.backup_of(running, tree, base)
     }

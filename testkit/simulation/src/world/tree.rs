@@ -1,6 +1,6 @@
 //! What is backed up: a root page, pages below it, chunks below those.
 
-use super::records::{chunk, page};
+use super::records::{chunk, chunk_of, page};
 use crate::random::Random;
 use ids::ObjectId;
 
@@ -34,6 +34,13 @@ impl Tree {
         let at = random.index(leaves.len());
         leaves[at] = leaf(random);
         Self { leaves }
+    }
+
+    /// The same as the backup of this number has it in a repository without deduplication: it shares nothing with those
+    /// of other numbers.
+    pub(super) fn apart(&self, number: u64) -> Self {
+        let leaf = |chunks: &Vec<ObjectId>| chunks.iter().map(|id| chunk_of(id, number)).collect();
+        Self { leaves: self.leaves.iter().map(leaf).collect() }
     }
 
     /// Its leaves: each a page and the chunks that it refers to.
@@ -76,4 +83,18 @@ fn leaf(random: &mut Random) -> Vec<ObjectId> {
         }
     }
     chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_without_deduplication_share_nothing_unless_their_number_is_the_same() {
+        let tree = Tree::of_chunks(&[&[1, 2], &[2, 3]]);
+        let (one, two) = (tree.apart(1).objects(), tree.apart(2).objects());
+        assert_eq!((one.len(), two.len()), (6, 6), "within a tree they are shared");
+        assert!(!one.iter().any(|id| two.contains(id) || tree.objects().contains(id)));
+        assert_eq!(one, tree.apart(1).objects(), "what an interrupted backup left is found again");
+    }
 }
