@@ -67,6 +67,9 @@ SABOTAGES = {
     "copies in directories are checked by default": (
         "crates/server-control/src/upkeep/due.rs", "    unread.map(part).collect()", "    unread.map(part).take(0).collect()",
         test("server-control", "copies_in_directories_are_read_every_week")),
+    "a commit whose answer was lost is looked for": (
+        "crates/pipeline/src/manifest.rs", "published(repository, &manifest)?.ok_or(", "None::<CommittedSnapshot>.ok_or(",
+        test("pipeline", "a_backup_whose_last_answer_is_lost_has_made_one_snapshot")),
     "an archive has ACLs as tar reads them": (
         "crates/icecore/src/tarball.rs", "            pax.add(key, text.as_bytes());\n", "            let _ = (key, text);\n",
         test("icecore", "acls_of_a_dump_come_back")),

@@ -123,7 +123,24 @@ pub(crate) fn commit(
     body: &ManifestBody,
 ) -> Result<CommittedSnapshot> {
     let sequence = session.next_snapshot()?;
-    Ok(session.commit(&seal_manifest(repository, sequence, sealer, new, body)?)?)
+    let manifest = seal_manifest(repository, sequence, sealer, new, body)?;
+    match session.commit(&manifest) {
+        // The answer was lost, and perhaps nothing else: a second snapshot of the same state would be one too many.
+        Err(store::Error::SessionLost) => {
+            published(repository, &manifest)?.ok_or(store::Error::SessionLost.into())
+        }
+        done => Ok(done?),
+    }
+}
+
+/// The snapshot of this manifest, if it is there.
+fn published(
+    repository: &UnlockedRepository,
+    manifest: &SealedRecord,
+) -> Result<Option<CommittedSnapshot>> {
+    let id = format::manifest::snapshot_id(record::head_only(&manifest.associated)?.clear);
+    let found = repository.store.snapshots()?.into_iter().find(|name| name.id == id);
+    Ok(found.map(|snapshot| CommittedSnapshot { snapshot, stored_bytes: 0 }))
 }
 
 /// The signed manifest of the snapshot `sequence`.

@@ -1,5 +1,7 @@
 //! A repository behind a network: what a restore and a look ask of it, counted in round trips.
 
+mod lost_answers;
+
 use crate::testkit::build::noise;
 use crate::testkit::{
     NAME, PASSWORD, TestFolder, Tree, assert_same, restore_to, restore_with, snapshot,
@@ -26,13 +28,15 @@ pub(crate) struct Far {
     pub(crate) instead: Mutex<HashMap<RecordLocation, RecordLocation>>,
     /// Records that were read unasked.
     unasked: AtomicUsize,
+    /// Commits of which the answer is still to be lost.
+    loses: Arc<AtomicUsize>,
 }
 
 impl Far {
     pub(crate) fn of(test_folder: &TestFolder) -> (Arc<Self>, UnlockedRepository) {
         let near = test_folder.open().store;
-        let (trips, reads, unasked, wanted, instead) = Default::default();
-        let far = Arc::new(Self { near, trips, reads, wanted, unasked, instead });
+        let (trips, reads, unasked, wanted, instead, loses) = Default::default();
+        let far = Arc::new(Self { near, trips, reads, wanted, unasked, instead, loses });
         let repository = UnlockedRepository::open_store(far.clone(), PASSWORD).unwrap();
         (far, repository)
     }
@@ -117,7 +121,7 @@ impl Store for Far {
         self.near.session_keys(container, healed)
     }
     fn write_lease(self: Arc<Self>, holder: &str) -> Result<Box<dyn WriteLease>> {
-        self.near.clone().write_lease(holder)
+        lost_answers::lease(self.near.clone().write_lease(holder)?, &self.loses)
     }
 }
 
