@@ -61,7 +61,9 @@ impl Failure {
         let is_bucket = location.starts_with("s3://");
         // It refuses whatever is signed with another time, whoever signed it.
         let is_skewed = is_bucket && self.message.contains("RequestTimeTooSkewed");
+        let lacks_conditions = is_bucket && self.message.contains("(If-None-Match)");
         let hint = match self.code {
+            _ if lacks_conditions => crate::place::NEEDS_CONDITIONS.into(),
             Code::NotAllowed if is_skewed => {
                 "The clock of this machine differs from that of the storage by more than 15 minutes. What it shows: timedatectl. To let it be set from the network: timedatectl set-ntp true".into()
             }

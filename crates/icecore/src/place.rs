@@ -177,6 +177,9 @@ fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
     Ok(storage)
 }
 
+/// What to do where conditional writes do not hold.
+pub(crate) const NEEDS_CONDITIONS: &str = "Use a storage that has conditional writes, and with Ceph a bucket that keeps no versions: docs/GUIDE-ONE-MACHINE.md, \"A repository in a bucket\"";
+
 fn failed(error: StorageError, location: &Location) -> Failure {
     let (kind, bucket) = (error.source.kind(), &location.bucket);
     let failure = Failure::from(store::Error::from(error));
@@ -184,9 +187,7 @@ fn failed(error: StorageError, location: &Location) -> Failure {
         ErrorKind::NotFound => failure.hint(format!(
             "Create the bucket with the tools of your storage, for example: aws s3 mb s3://{bucket}"
         )),
-        ErrorKind::Unsupported => {
-            failure.hint("Use a storage that has conditional writes: docs/GUIDE-ONE-MACHINE.md, \"A repository in a bucket\"")
-        }
+        ErrorKind::Unsupported => failure.hint(NEEDS_CONDITIONS),
         _ => failure.at(&location.to_string()),
     }
 }

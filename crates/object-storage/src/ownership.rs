@@ -2,6 +2,7 @@
 
 use crate::lease::{self, Held, Leases, Moment};
 use crate::names::{BEHIND_CONTAINERS, LEASE, Names, ROOTS, number, numbered};
+use crate::probe;
 use crate::storage::{ObjectStorage, Shared, State};
 use crate::takeover;
 use crate::uploads;
@@ -50,10 +51,16 @@ impl ObjectStorage {
 
     /// The storage could have been changed since the probe: to one that ignores conditions.
     fn check_conditions(&self, mine: u64) -> StorageResult<()> {
-        if self.client().is_refused(&numbered(LEASE, mine))? {
+        let lease = numbered(LEASE, mine);
+        if self.client().is_refused(&lease)? {
             return Ok(());
         }
-        let reason = "it overwrote an object that was to be created only if it is absent";
+        // Nobody has written with it. If it stays, the next one waits in vain for a sign of its holder.
+        let _ = self.client().delete(&[lease]);
+        let reason = format!(
+            "it overwrote an object that was to be created only if it is absent, {}",
+            probe::NEEDS
+        );
         let location = self.client().location();
         Err(StorageError::new("use", location, Error::new(ErrorKind::Unsupported, reason)))
     }

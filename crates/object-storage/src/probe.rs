@@ -14,6 +14,10 @@ const RACES: usize = 8;
 /// Bytes that each of them writes, so that none is done before the others begin: 16 KiB.
 const BODY_BYTES: usize = 16 << 10;
 
+/// What follows where conditions do not hold; the command line looks for the name in brackets.
+pub(crate) const NEEDS: &str = "so two writers could damage each other's work. It needs conditional writes (If-None-Match) that hold \
+     for all writers";
+
 /// Lets writers race for fresh objects.
 ///
 /// # Errors
@@ -41,11 +45,9 @@ fn race_once(client: &Client) -> StorageResult<()> {
     match (&winners[..], there?) {
         ([(_, body)], there) if **body == there => Ok(()),
         (winners, _) => {
-            let reason = format!(
-                "it let {} of {WRITERS} writers create the same object, so two writers could damage each other's work. \
-                 It needs conditional writes (If-None-Match) that hold for all writers",
-                winners.len()
-            );
+            let count = winners.len();
+            let reason =
+                format!("it let {count} of {WRITERS} writers create the same object, {NEEDS}");
             Err(StorageError::new(
                 "use",
                 client.location(),
