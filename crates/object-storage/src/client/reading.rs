@@ -93,8 +93,14 @@ impl Client {
         let prefix = all.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
         let prefix = (!prefix.is_empty()).then(|| Path::from(prefix));
         let (after, store) = (self.path(after), self.store.clone());
+        // All of a directory comes behind its own name. Garage ends at the first name between the two, which is not
+        // below the directory: `list.copy` is between `list` and `list/`.
+        let is_behind = prefix.as_ref().is_none_or(|prefix| after > *prefix);
         let listed = self.wait(async move {
-            let objects = store.list_with_offset(prefix.as_ref(), &after);
+            let objects = match is_behind {
+                true => store.list_with_offset(prefix.as_ref(), &after),
+                false => store.list(prefix.as_ref()),
+            };
             let listed = |meta: ObjectMeta| {
                 (meta.location, Listed { length: meta.size, tag: meta.e_tag.as_deref().map(tag) })
             };

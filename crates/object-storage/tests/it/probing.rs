@@ -1,6 +1,7 @@
 //! Storages that do not keep what everything relies on are refused.
 
 use crate::contract::{access, in_memory, location};
+use futures_util::{StreamExt, TryStreamExt};
 use object_storage::{Client, ObjectStorage, connect};
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -87,6 +88,15 @@ impl ObjectStore for Ignorant {
         self.0.list(prefix)
     }
 
+    /// Begins behind `offset`, and ends at the first name that is not below `prefix`, as Garage does.
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> Many<ObjectMeta> {
+        let prefix = prefix.cloned().unwrap_or_default();
+        let is_below = move |found: &ObjectMeta| {
+            std::future::ready(Ok(found.location.prefix_matches(&prefix)))
+        };
+        self.0.list_with_offset(None, offset).try_take_while(is_below).boxed()
+    }
+
     fn list_with_delimiter<'a, 'b, 'c>(&'a self, prefix: Option<&'b Path>) -> Later<'c, ListResult>
     where
         'a: 'c,
@@ -127,6 +137,21 @@ fn a_storage_that_lets_every_writer_win_is_refused() {
         assert!(refused.to_string().contains("(If-None-Match)"), "{refused}");
         assert_eq!(storage.list("lease").unwrap_or_default(), [""; 0]);
     }
+}
+
+/// A repository that was copied there can be read.
+#[test]
+fn a_directory_is_listed_although_other_names_begin_as_it_does() {
+    let store = Arc::new(Ignorant::default());
+    let client = Client::new(store.clone(), store.clone(), "x", "s3://ignorant/x").unwrap();
+    let storage = ObjectStorage::open(client).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for name in ["x/lease.copy/1", "x/lease/0000000000000001"] {
+        let (path, options) = (Path::from(name), PutOptions::default());
+        runtime.block_on(store.0.put_opts(&path, PutPayload::new(), options)).unwrap();
+    }
+    storage.list("lease").unwrap_or_default();
+    assert_eq!(storage.list("lease").unwrap(), ["0000000000000001"]);
 }
 
 /// It was called a bucket that does not exist.
