@@ -191,11 +191,10 @@ models: ## compare retention and schedules with their models (MODEL_RUNS=100000)
 	ICECORE_MODEL_RUNS=$(MODEL_RUNS) cargo test --profile fast --package retention --package schedule --test model
 	ICECORE_MODEL_RUNS=$(YEARS) cargo test --profile fast --package site --test years
 
-# In `nightly`: MinIO takes minutes to build, and the versions that exist are the last ones.
-MINIO := v0.0.0-20260212201848-7aac2a2c5b7c
-storages: ## run the tests of buckets on MinIO, too
-	PATH="$(PATH):/usr/local/go/bin:$(HOME)/go/bin"; command -v minio >/dev/null || go install github.com/minio/minio@$(MINIO)
-	ICECORE_TEST_S3=minio cargo test --package object-storage --test it
+# In `nightly`: installs what is missing; Garage builds for a quarter of an hour.
+STORAGES ?= minio ceph garage
+storages: ## run the tests of buckets on MinIO and Ceph, too, and see that Garage is refused (STORAGES=ceph)
+	.ci/storages $(STORAGES)
 
 # In `nightly`: installs both from Debian's packages. A quarter of an hour.
 SHARED ?= 300

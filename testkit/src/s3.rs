@@ -1,23 +1,26 @@
-//! An object storage for tests: a versitygw over a folder of its own, on loopback; a MinIO with `ICECORE_TEST_S3=minio`.
+//! An object storage for tests, on loopback with a folder of its own: versitygw, or what `ICECORE_TEST_S3` names.
 //!
 //! A shell keeps it, as it keeps PostgreSQL: nothing is left, however a test ends.
 
+mod servers;
+
+pub use servers::Server;
+
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const INSTALL: &str = "versitygw 1.8.0 is needed: make setup (go install github.com/versity/versitygw/cmd/versitygw@v1.8.0)";
-/// The name of the program that is started.
-const CHOICE: &str = "ICECORE_TEST_S3";
-const KEEPER: &str = r#"trap : INT TERM; "$@" >"$FOLDER/log" 2>&1 & server=$!; read -r _; kill -INT $server; wait $server; rm -rf "$FOLDER""#;
 /// Key and secret of who may do everything.
 pub const KEYS: [&str; 2] = ["icecore-tests", "only-a-test-secret"];
+/// Ceph needs 10 seconds, and twice as long beside a build.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A running object storage. It ends when this is dropped, or with the process.
 pub struct Gateway {
+    server: Server,
     folder: PathBuf,
     port: u16,
     keeper: Child,
@@ -27,60 +30,65 @@ impl Gateway {
     /// The one that all tests of a process use; each has a bucket of its own.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Gateway> = OnceLock::new();
-        SHARED.get_or_init(|| {
-            let name = std::env::var(CHOICE).unwrap_or_else(|_| "versitygw".into());
-            Self::start(&program(&name).unwrap_or_else(|| panic!("{INSTALL}, not {name}")))
-        })
+        SHARED.get_or_init(|| Self::started(Server::chosen()))
     }
 
-    /// One whose conditional writes do not hold (versitygw 1.7.0), if it is installed.
+    /// The one of those tests that look at objects as files, or at what versitygw says of its requests.
+    pub fn of_files() -> &'static Self {
+        static SHARED: OnceLock<Gateway> = OnceLock::new();
+        if Server::chosen() == Server::Versitygw {
+            return Self::shared();
+        }
+        SHARED.get_or_init(|| Self::started(Server::Versitygw))
+    }
+
+    /// One whose conditional writes do not hold, if it is installed.
     pub fn of_before() -> Option<Self> {
-        program("versitygw-1.7.0").map(|program| Self::start(&program))
+        Self::start(Server::VersitygwOfBefore)
     }
 
-    /// Starts the program at `program`.
-    fn start(program: &Path) -> Self {
+    fn started(server: Server) -> Self {
+        Self::start(server).unwrap_or_else(|| panic!("{}", server.install()))
+    }
+
+    /// Starts it, if it is installed.
+    fn start(server: Server) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("icecore-s3-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
+        let ports = free_ports();
+        let mut keeper = server.keeper(&folder, ports)?;
         for part in ["data", "iam", "versions"] {
             std::fs::create_dir_all(folder.join(part)).unwrap();
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", KEEPER, "keeper"]).arg(program);
-        let address = format!("127.0.0.1:{port}");
-        if program.ends_with("minio") {
-            keeper.args(["server", "--quiet", "--address", &address]).arg(folder.join("data"));
-            keeper.env("MINIO_ROOT_USER", KEYS[0]).env("MINIO_ROOT_PASSWORD", KEYS[1]);
-        } else {
-            keeper.args(["--port", &address, "--iam-dir"]).arg(folder.join("iam"));
-            keeper.arg("--access-log").arg(folder.join("requests"));
-            keeper.args(["posix", "--versioning-dir"]).arg(folder.join("versions"));
-            keeper.arg(folder.join("data"));
-            keeper.env("ROOT_ACCESS_KEY", KEYS[0]).env("ROOT_SECRET_KEY", KEYS[1]);
-        }
-        keeper.env("FOLDER", &folder);
         let keeper = keeper.stdin(Stdio::piped()).spawn().unwrap();
-        let gateway = Self { folder, port, keeper };
+        let gateway = Self { server, folder, port: ports[0], keeper };
         gateway.await_start();
-        gateway
+        Some(gateway)
     }
 
     /// A new bucket.
     pub fn bucket(&self) -> String {
         let bucket = Self::new_name();
-        std::fs::create_dir(self.objects(&bucket)).unwrap();
+        if self.server.has_files() {
+            std::fs::create_dir(self.objects(&bucket)).unwrap();
+        } else {
+            self.make(&bucket, &[]);
+        }
         bucket
     }
 
     /// A new bucket that keeps versions of its objects, and can lock them.
     pub fn locking_bucket(&self) -> String {
         let bucket = Self::new_name();
-        let made = self.ask("PUT", &bucket, &["-H", "x-amz-bucket-object-lock-enabled: true"]);
-        assert_eq!(made.0, 200, "{}", made.1);
+        self.make(&bucket, &["-H", "x-amz-bucket-object-lock-enabled: true"]);
         bucket
+    }
+
+    fn make(&self, bucket: &str, more: &[&str]) {
+        let made = self.ask("PUT", bucket, more);
+        assert_eq!(made.0, 200, "{}", made.1);
     }
 
     fn new_name() -> String {
@@ -105,7 +113,25 @@ impl Gateway {
 
     /// Where the objects of `bucket` lie, as files.
     pub fn objects(&self, bucket: &str) -> PathBuf {
+        assert!(self.server.has_files(), "{:?} has no files", self.server);
         self.folder.join("data").join(bucket)
+    }
+
+    /// The keys in `bucket` that begin with `prefix`.
+    pub fn keys(&self, bucket: &str, prefix: &str) -> Vec<String> {
+        let (mut keys, prefix) = (Vec::new(), prefix.replace('/', "%2F"));
+        loop {
+            let behind = keys.last().map(|key: &String| key.replace('/', "%2F"));
+            let behind = behind.unwrap_or_default();
+            let query = format!("list-type=2&prefix={prefix}&start-after={behind}");
+            let (status, text) = self.ask("GET", &format!("{bucket}?{query}"), &[]);
+            assert_eq!(status, 200, "{text}");
+            let parts = text.split("<Key>").skip(1).filter_map(|part| part.split_once('<'));
+            keys.extend(parts.map(|(key, _)| key.to_owned()));
+            if !text.contains("<IsTruncated>true") {
+                return keys;
+            }
+        }
     }
 
     /// The requests until now that concern `bucket`, a line each.
@@ -143,14 +169,21 @@ impl Gateway {
     }
 
     fn await_start(&self) {
-        for _ in 0..600 {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+        let begun = Instant::now();
+        while begun.elapsed() < START_TIMEOUT && !self.folder.join("failed").exists() {
+            if self.is_there() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         panic!("the object storage did not start: {log}");
+    }
+
+    /// Whether it can be used: Garage listens before it knows any key.
+    fn is_there(&self) -> bool {
+        let is_ready = !self.server.says_when_ready() || self.folder.join("ready").exists();
+        is_ready && TcpStream::connect(("127.0.0.1", self.port)).is_ok()
     }
 }
 
@@ -161,12 +194,8 @@ impl Drop for Gateway {
     }
 }
 
-/// The program `name`, in `PATH` or where Go installs it.
-fn program(name: &str) -> Option<PathBuf> {
-    let mut folders: Vec<_> =
-        std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
-    folders.extend(std::env::var_os("GOPATH").map(|path| PathBuf::from(path).join("bin")));
-    folders.extend(std::env::var_os("HOME").map(|path| PathBuf::from(path).join("go/bin")));
-    let mut programs = folders.into_iter().map(|folder| folder.join(name));
-    programs.find(|path| path.is_file())
+/// Two ports at which nobody listens.
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
 }

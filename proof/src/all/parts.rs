@@ -88,7 +88,7 @@ pub(super) const NIGHTLY: [Part; 11] = [
     whole("seeds of a bucket", &["make", "--quiet", "bucket-seeds"]),
     whole("pools that are taken over", &["make", "--quiet", "takeover"]),
     whole("shared file systems", &["make", "--quiet", "shared"]),
-    whole("buckets on MinIO", &["make", "--quiet", "storages"]),
+    whole("buckets on MinIO, Ceph and Garage", &["make", "--quiet", "storages"]),
     large("many names and links, ext4", &["--only", "ext4 > ext4 as root"]),
 ];
 

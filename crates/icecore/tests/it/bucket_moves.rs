@@ -6,7 +6,6 @@ use crate::storage_servers::{Running, Site};
 use crate::waiting::ended_job;
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 use testkit::s3::Gateway;
 
@@ -47,11 +46,8 @@ impl Pools {
     }
 
     /// The objects of a domain in the pool `pool`.
-    fn objects(&self, pool: &str, domain: &str) -> Vec<PathBuf> {
-        let place = Gateway::shared().objects(&self.bucket).join(pool).join("domains").join(domain);
-        let found = std::process::Command::new("find").arg(place).args(["-type", "f"]).output();
-        let found = String::from_utf8(found.unwrap().stdout).unwrap();
-        found.lines().map(PathBuf::from).collect()
+    fn objects(&self, pool: &str, domain: &str) -> Vec<String> {
+        Gateway::shared().keys(&self.bucket, &format!("{pool}/domains/{domain}/"))
     }
 
     /// What a pool has on this machine besides the domain: its note or directory.
@@ -68,7 +64,7 @@ impl Pools {
             assert_eq!(beside.len(), usize::from(lies_there), "{other}: {beside:?}");
         }
         if pool != "cloud" {
-            assert_eq!(self.objects("cloud", domain), [""; 0].map(PathBuf::from));
+            assert_eq!(self.objects("cloud", domain), [""; 0]);
         }
         let domains = self.site.govern(&["domains", "--json"]).ends(0).lines();
         assert_eq!(domains.iter().find(|it| it["name"] == domain).unwrap()["pool"], pool);
@@ -200,13 +196,7 @@ fn a_domain_whose_objects_are_locked_moves_away_and_is_locked_anew_elsewhere() {
     let gateway = Gateway::shared();
     let pools = Pools::in_bucket(gateway.locking_bucket());
     let prefix = "cloud/domains/web/";
-    let listed = || {
-        let encoded = prefix.replace('/', "%2F");
-        let what = format!("{}?list-type=2&prefix={encoded}", pools.bucket);
-        let (status, text) = gateway.ask("GET", &what, &[]);
-        assert_eq!(status, 200, "{text}");
-        text.matches("<Key>").count()
-    };
+    let listed = || gateway.keys(&pools.bucket, prefix).len();
     let lock = |pool: &str| {
         let address = format!("s3://{}/{pool}/domains/web", pools.bucket);
         let key = pools.site.govern(&["key", "web", "--quiet"]).ends(0).text();

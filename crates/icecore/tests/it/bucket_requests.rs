@@ -10,7 +10,7 @@ const SOURCES: [&str; 3] = ["one", "two", "three"];
 #[test]
 fn sessions_cost_few_requests_however_many_sources_a_node_has() {
     let (gateway, mut site) =
-        (Gateway::shared(), Site::alone(Gateway::shared().variables().into()));
+        (Gateway::of_files(), Site::alone(Gateway::of_files().variables().into()));
     let bucket = gateway.bucket();
     site.start_server();
     site.govern(&["pool", "add", "cloud", &format!("s3://{bucket}/pool")]).ends(0);

@@ -1,4 +1,4 @@
-//! A repository in a bucket of a real object storage (versitygw): what a user types, and what comes of it when the
+//! A repository in a bucket of a real object storage: what a user types, and what comes of it when the
 //! process is killed, sleeps, or is refused.
 
 use crate::machine::{Machine, Ran, ended, random};
@@ -14,6 +14,7 @@ use testkit::s3::Gateway;
 /// A machine whose repository is in a bucket of its own.
 struct Bucket {
     machine: Machine,
+    gateway: &'static Gateway,
     address: String,
     /// So long a writer has to be silent before another one takes its lease; the usual time if `None`.
     quiet_secs: Option<&'static str>,
@@ -21,19 +22,31 @@ struct Bucket {
 
 impl Bucket {
     fn bare() -> Self {
-        let address = format!("s3://{}/some/prefix", Gateway::shared().bucket());
-        Self { machine: Machine::bare(), address, quiet_secs: None }
+        Self::at(Gateway::shared())
+    }
+
+    fn at(gateway: &'static Gateway) -> Self {
+        let address = format!("s3://{}/some/prefix", gateway.bucket());
+        Self { machine: Machine::bare(), gateway, address, quiet_secs: None }
     }
 
     fn new() -> Self {
-        let bucket = Self::bare();
-        bucket.run(&["init"]).ends(0);
-        bucket
+        Self::bare().made()
+    }
+
+    /// One whose objects are files, and whose requests are logged.
+    fn of_files() -> Self {
+        Self::at(Gateway::of_files()).made()
+    }
+
+    fn made(self) -> Self {
+        self.run(&["init"]).ends(0);
+        self
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.machine.command(arguments);
-        command.env("ICECORE_REPO", &self.address).envs(Gateway::shared().variables());
+        command.env("ICECORE_REPO", &self.address).envs(self.gateway.variables());
         command.envs(self.quiet_secs.map(|secs| ("ICECORE_S3_QUIET_SECS", secs)));
         command
     }
@@ -65,9 +78,7 @@ impl Bucket {
     fn objects(&self, directory: &str) -> Vec<String> {
         let bucket = self.address.strip_prefix("s3://").unwrap();
         let (name, prefix) = bucket.split_once('/').unwrap();
-        let folder = Gateway::shared().objects(name).join(prefix).join(directory);
-        let names = std::fs::read_dir(folder).unwrap();
-        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        self.gateway.keys(name, &format!("{prefix}/{directory}/"))
     }
 }
 
@@ -233,10 +244,10 @@ fn a_second_writer_is_refused_and_told_who_writes_and_one_that_sleeps_too_long_i
 fn logged(bucket: &Bucket) -> Vec<String> {
     const SETTLED: Duration = Duration::from_millis(200);
     let name = bucket.address[5..].split('/').next().unwrap();
-    let mut lines = Gateway::shared().requests(name);
+    let mut lines = bucket.gateway.requests(name);
     loop {
         std::thread::sleep(SETTLED);
-        let now = Gateway::shared().requests(name);
+        let now = bucket.gateway.requests(name);
         if now.len() == lines.len() {
             return now;
         }
@@ -268,7 +279,7 @@ fn a_backup_without_changes_and_the_restore_of_one_file_need_few_requests() {
     const MERGING_BACKUP_MAX: usize = 27;
     const RESTORE_MAX: usize = 12;
     const NEXT_RESTORE_MAX: usize = 8;
-    let bucket = Bucket::new();
+    let bucket = Bucket::of_files();
     for number in 0..3000 {
         bucket
             .machine
@@ -307,7 +318,7 @@ fn a_backup_without_changes_and_the_restore_of_one_file_need_few_requests() {
 #[test]
 fn a_report_has_the_requests_that_the_storage_saw() {
     const AFTER_THE_REPORT_MAX: u64 = 4;
-    let bucket = Bucket::new();
+    let bucket = Bucket::of_files();
     bucket.machine.write("large", &random(5 << 20));
     let before = logged(&bucket).len();
     let report = bucket.backup().ends(0).last()["requests"].clone();
@@ -336,13 +347,13 @@ fn a_copy_tells_the_requests_to_both_buckets() {
 
 #[test]
 fn a_check_reads_the_bucket_and_not_what_this_machine_keeps() {
-    let bucket = Bucket::new();
+    let bucket = Bucket::of_files();
     bucket.backup().ends(0);
     let target = bucket.machine.path("target");
     let restore = ["restore", "latest", "--target", target.to_str().unwrap()];
     bucket.run(&restore).ends(0);
     let (name, prefix) = bucket.address[5..].split_once('/').unwrap();
-    let index = Gateway::shared().objects(name).join(prefix).join("index");
+    let index = bucket.gateway.objects(name).join(prefix).join("index");
     let of_run = |path: &PathBuf| path.to_str().is_some_and(|path| path.contains("/run-"));
     let entries = std::fs::read_dir(index).unwrap().map(|entry| entry.unwrap().path());
     let runs: Vec<_> = entries.filter(of_run).collect();
@@ -361,9 +372,9 @@ fn a_check_reads_the_bucket_and_not_what_this_machine_keeps() {
 /// An older copy of the bucket takes its place, and numbers are given once more.
 #[test]
 fn a_bucket_that_was_put_back_is_read_afresh() {
-    let bucket = Bucket::new();
+    let bucket = Bucket::of_files();
     let (name, _) = bucket.address[5..].split_once('/').unwrap();
-    let objects = Gateway::shared().objects(name);
+    let objects = bucket.gateway.objects(name);
     let copied = |from: &Path, to: &Path| {
         assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
     };
@@ -388,7 +399,7 @@ fn a_bucket_that_was_put_back_is_read_afresh() {
 #[test]
 fn to_forget_many_snapshots_takes_few_requests_to_delete() {
     const SNAPSHOTS: usize = 20;
-    let bucket = Bucket::new();
+    let bucket = Bucket::of_files();
     for number in 0..SNAPSHOTS {
         bucket.machine.write("changing", format!("{number}").as_bytes());
         bucket.backup().ends(0);

@@ -1,7 +1,9 @@
-//! Uploads in parts that nobody ends.
+//! Uploads in parts.
 
-use crate::contract::access;
+use crate::contract::{access, location};
+use crate::runs::open;
 use object_storage::{Location, ObjectStorage, connect};
+use repository::storage::Storage;
 use std::time::Duration;
 use testkit::s3::Gateway;
 
@@ -14,6 +16,29 @@ fn uploads(bucket: &str) -> usize {
     let (status, text) = Gateway::shared().ask("GET", &format!("{bucket}?uploads="), &[]);
     assert_eq!(status, 200, "{text}");
     text.matches("<UploadId>").count()
+}
+
+/// The index of a large repository is too large for one request.
+#[test]
+fn an_object_that_goes_up_in_parts_is_read_as_it_was_written() {
+    const PART_BYTES: usize = 64 << 20;
+    const BYTES: usize = (160 << 20) + 4097;
+    const RUN: &str = "index/run-0000000001";
+    let location = location(Gateway::shared(), "");
+    let (writer, _) = open(&location);
+    let content: Vec<u8> = (0..=BYTES as u64 / 8).flat_map(u64::to_le_bytes).collect();
+    let content = &content[..BYTES];
+    writer.create("index/run.part").unwrap().append(&[content]).unwrap();
+    writer.publish("index/run.part", RUN).unwrap();
+    let (reader, _) = open(&location);
+    let run = reader.open(RUN).unwrap();
+    assert_eq!(run.length().unwrap(), BYTES as u64);
+    let mut page = [0; 4096];
+    for at in [0, PART_BYTES - 100, 2 * PART_BYTES - 100, BYTES - page.len()] {
+        run.read_exact_at(&mut page, at as u64).unwrap();
+        assert_eq!(page, content[at..at + page.len()], "at {at}");
+    }
+    assert_eq!(uploads(&location.bucket), 0);
 }
 
 #[test]

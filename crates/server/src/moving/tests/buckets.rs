@@ -40,7 +40,7 @@ fn is_there(name: &str) -> bool {
     if std::env::var_os(BUCKET).is_some() {
         return true;
     }
-    let (gateway, name) = (Gateway::shared(), format!("moving::tests::buckets::{name}"));
+    let (gateway, name) = (Gateway::of_files(), format!("moving::tests::buckets::{name}"));
     let bucket = gateway.bucket();
     let mut test = Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", &name, "--nocapture", "--test-threads", "1"]);
