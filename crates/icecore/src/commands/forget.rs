@@ -213,9 +213,11 @@ impl Forget {
         } else {
             self.by_name(context, repository)?
         };
-        if !self.dry_run {
-            let refused = repository.refuse_other_nodes(&plan.removed);
-            refused.map_err(|error| context.failure(error))?;
+        let refused = repository.refuse_other_nodes(&plan.removed);
+        refused.map_err(|error| context.failure(error))?;
+        if self.dry_run {
+            refuse_locked(context, repository, &plan)?;
+        } else {
             let forgotten = self.wait.patiently(context, || repository.forget(&plan.removed));
             let forgotten = forgotten.map_err(|error| context.failure(error))?;
             let gone = (plan.removed.len() as u64).saturating_sub(forgotten);
@@ -404,6 +406,20 @@ fn keep_what_is_locked(
         }
     }
     Ok(())
+}
+
+/// As the repository would refuse it. What a policy removes is not locked.
+fn refuse_locked(context: &Context, repository: &UnlockedRepository, plan: &Plan) -> Result<()> {
+    let named = plan.lines.iter().filter_map(|line| match line {
+        PlanLine::Decided(snapshot, reasons) if reasons.is_empty() => Some(&**snapshot),
+        _ => None,
+    });
+    let locked = repository.locked(&named.collect::<Vec<_>>());
+    let locked = locked.map_err(|error| context.failure(error))?;
+    let Some((name, secs)) = locked.first() else { return Ok(()) };
+    let until = time::json(Time { secs: *secs, nanos: 0 });
+    let text = format!("snapshot {} is locked until {until}", name.id);
+    Err(context.failure(pipeline::Error::Repository(store::Error::Locked(text))))
 }
 
 /// Its paths and its node.

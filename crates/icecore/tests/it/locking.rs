@@ -114,6 +114,8 @@ fn nobody_on_the_host_removes_a_locked_snapshot_through_the_program() {
             let told = host.run(ahead, words).ends(13).stderr;
             assert!(told.contains("is locked until"), "{words:?}: {told}");
         }
+        let told = host.run(ahead, &["forget", &id, "--dry-run"]).ends(13).stderr;
+        assert!(told.contains("is locked until"), "{told}");
     };
     refused(None);
     refused(Some("+3650d"));
