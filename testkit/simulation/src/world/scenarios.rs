@@ -69,6 +69,7 @@ macro_rules! all_scenarios {
             a_start_with_stale_listings
             an_init_with_stale_listings
             a_state_of_a_killed_writer
+            a_forget_behind_a_state_of_a_killed_writer
             an_init_that_is_killed
             a_receipt_at_the_end_of_a_container
             a_receipt_that_reclaim_copies

@@ -110,6 +110,26 @@ pub fn a_state_of_a_killed_writer(bed: &mut TestBed) {
     bed.disk().lose_power();
 }
 
+/// The state in which a snapshot is pending no more is seen and not durable, since its writer was killed. The next one
+/// forgets that snapshot, and the power goes: the older state must not bring it back.
+pub fn a_forget_behind_a_state_of_a_killed_writer(bed: &mut TestBed) {
+    let Some(running) = bed.start() else { return };
+    // What an interrupted session left makes each reclaim publish a state.
+    let mut open = bed.begin(1000 + bed.step, &running);
+    bed.go_on_to_commit(&running, &mut open);
+    drop(open);
+    bed.must_succeed("a backup", bed.backup(&running, bed.step));
+    bed.arm("sync directory", "index", bed.step % 2, Fault::Kill);
+    let _ = bed.reclaim(&running);
+    bed.end(running);
+    bed.disk().disarm();
+    let Some(running) = bed.start() else { return };
+    bed.must_succeed("to forget", bed.forget(&running, &bed.live_snapshots()));
+    bed.disk().lose_power();
+    let Some(running) = bed.start() else { return };
+    bed.advance(running);
+}
+
 /// An init is killed at any step: it is made again, or goes on, and leaves nothing behind.
 pub fn an_init_that_is_killed(bed: &mut TestBed) {
     let disk = Disk::new(Random::new(bed.step), false);
