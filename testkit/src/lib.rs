@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 pub mod calendar;
+pub mod cold;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod random;

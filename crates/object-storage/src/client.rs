@@ -4,13 +4,16 @@ mod reading;
 mod writing;
 
 pub(crate) use reading::Part;
+pub(crate) use writing::Kind;
 
+use crate::patience::Patience;
 use crate::requests::Requests;
 use crate::signed::{Request, Signed, parsed, unreadable};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use object_store::signer::HeaderMap;
 use repository::local::Counters;
 use repository::storage::{StorageError, StorageResult};
 use serde::Deserialize;
@@ -38,6 +41,8 @@ pub struct Client {
     times: OnceLock<Arc<Counters>>,
     /// For what the library cannot ask; a storage in memory has nothing of that.
     signed: Option<Signed>,
+    /// How readers wait for what is in an archive; they do not if nobody says so.
+    patience: OnceLock<Patience>,
 }
 
 impl Drop for Client {
@@ -75,6 +80,7 @@ impl Client {
             requests: Arc::default(),
             times: OnceLock::new(),
             signed: None,
+            patience: OnceLock::new(),
         })
     }
 
@@ -101,6 +107,38 @@ impl Client {
             };
             futures_util::stream::iter(requests).map(send).buffered(AT_ONCE).collect().await
         })
+    }
+
+    /// The headers of the answers to `requests`, likewise.
+    pub(crate) fn send_heads(
+        &self,
+        what: (&'static str, &str),
+        requests: Vec<Request>,
+    ) -> Vec<StorageResult<HeaderMap>> {
+        let Some(signed) = &self.signed else {
+            let refused = || StorageError::new(what.0, what.1, ErrorKind::Unsupported);
+            return requests.iter().map(|_| Err(refused())).collect();
+        };
+        let (signed, operation, name) = (signed.clone(), what.0, what.1.to_owned());
+        self.wait(async move {
+            let send = |request| {
+                let (signed, name) = (&signed, &*name);
+                async move {
+                    signed.send_whole((operation, name), &request).await.map(|(headers, _)| headers)
+                }
+            };
+            futures_util::stream::iter(requests).map(send).buffered(AT_ONCE).collect().await
+        })
+    }
+
+    /// From now on, readers wait for what is being brought back.
+    pub(crate) fn wait_with(&self, patience: Patience) {
+        let _ = self.patience.set(patience); // the first one counts
+    }
+
+    /// Whether it can ask what the library cannot; a storage in memory cannot.
+    pub(crate) fn can_sign(&self) -> bool {
+        self.signed.is_some()
     }
 
     /// From now on, how long writes and reads of containers take is counted in `times`.

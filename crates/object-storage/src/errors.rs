@@ -1,7 +1,7 @@
 //! Errors of the object storage as the engine tells them apart.
 
 use object_store::client::{HttpError, HttpErrorKind};
-use repository::storage::StorageError;
+use repository::storage::{Archived, StorageError};
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
 
@@ -15,6 +15,13 @@ const REFUSED: [&str; 4] = ["status code: 401", "status code: 403", "ExpiredToke
 /// The end of an object comes before what is asked of it; a storage in memory says it in words.
 const ENDS: [&str; 2] = ["status code: 416", "but object was only"];
 
+/// The answer to who reads an object that lies in an archive. Its status is that of a lack of permission.
+const ARCHIVED: &str = "InvalidObjectState";
+/// The answer to who writes into a storage class that there is not.
+const NO_CLASS: &str = "<Code>InvalidStorageClass</Code>";
+/// The answer to who asks once more for an object that is being brought back.
+const UNDER_WAY: &str = "RestoreAlreadyInProgress";
+
 /// An object that nobody who keeps to the format has written.
 pub(crate) const TOO_LARGE: &str = "are more than such an object can have";
 
@@ -25,9 +32,19 @@ pub(crate) fn failed(
     error: &object_store::Error,
 ) -> StorageError {
     let text = in_one_line(error);
+    if let Some(archived) = archived(&text) {
+        return StorageError::new(operation, name, archived);
+    }
     let kind = kind(error, &text);
     let shown = said(&text).or_else(|| unheard(&text)).unwrap_or(text);
     StorageError::new(operation, name, io::Error::new(kind, shown))
+}
+
+/// In which class an object lies that cannot be read because of that.
+fn archived(text: &str) -> Option<Archived> {
+    let is_archived = part(text, "Code") == Some(ARCHIVED);
+    let class = || part(text, "StorageClass").unwrap_or_default().to_owned();
+    is_archived.then(|| Archived { class: class() })
 }
 
 /// Why there was no answer, and of whom: without what the library says of its tries.
@@ -54,6 +71,7 @@ fn kind(error: &object_store::Error, text: &str) -> ErrorKind {
             ErrorKind::PermissionDenied
         }
         Error::NotImplemented { .. } | Error::NotSupported { .. } => ErrorKind::Unsupported,
+        _ if text.contains(NO_CLASS) => ErrorKind::Unsupported,
         _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,
         _ if ENDS.iter().any(|word| text.contains(word)) => ErrorKind::UnexpectedEof,
         _ if BUSY.iter().any(|word| text.contains(word)) => ErrorKind::TimedOut,
@@ -96,7 +114,11 @@ pub(crate) fn answered(
     status: u16,
     text: &str,
 ) -> StorageError {
+    if let Some(archived) = archived(text) {
+        return StorageError::new(operation, name, archived);
+    }
     let kind = match status {
+        409 if part(text, "Code") == Some(UNDER_WAY) => ErrorKind::AlreadyExists,
         _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,
         401 | 403 => ErrorKind::PermissionDenied,
         // The last version of an object can be the mark that it was removed.
@@ -135,13 +157,15 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
 
 /// What the storage itself says in `text`: its code and its words.
 fn said(text: &str) -> Option<String> {
-    let part = |name: &str| {
-        let (_, rest) = text.split_once(&format!("<{name}>"))?;
-        rest.split_once(&format!("</{name}>")).map(|(part, _)| part.trim())
-    };
-    let code = part("Code")?;
-    let words = part("Message").filter(|words| !words.is_empty());
+    let code = part(text, "Code")?;
+    let words = part(text, "Message").filter(|words| !words.is_empty());
     Some(words.map_or_else(|| code.to_owned(), |words| format!("{words} ({code})")))
+}
+
+/// What the element `name` of `text` has.
+fn part<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>")).map(|(part, _)| part.trim())
 }
 
 /// In one line, with the deepest reason.

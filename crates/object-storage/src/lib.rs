@@ -6,12 +6,15 @@
 //! the lease of a writer that did not end it fences that writer out ([`takeover`]). Files in the making lie in
 //! temporary files of this machine ([`staging`]). What locked snapshots need, the storage can keep from us
 //! ([`object_lock`]), and what was removed or overwritten can be put back ([`versions`]). A pool of a server may lie in a
-//! bucket ([`pool`]). Decisions: `docs/adr/0036-object-storage.md`, `docs/adr/0046-object-lock.md`,
-//! `docs/adr/0051-pools-in-buckets.md`.
+//! bucket ([`pool`]). Containers may lie in cold storage classes ([`classes`], [`archived`]). Decisions: `docs/adr/0036-object-storage.md`, `docs/adr/0046-object-lock.md`,
+//! `docs/adr/0051-pools-in-buckets.md`, `docs/adr/0054-cold-storage-classes.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod archived;
 mod cache;
+mod class_setting;
+mod classes;
 mod client;
 mod connect;
 mod credential_process;
@@ -23,6 +26,7 @@ mod location;
 mod names;
 mod object_lock;
 mod ownership;
+mod patience;
 mod pool;
 mod probe;
 mod reader;
@@ -40,12 +44,15 @@ mod upload_memory;
 mod uploads;
 mod versions;
 
+pub use archived::{ObjectState, Readable};
 pub use cache::trim_caches;
+pub use classes::{STANDARD, Tier};
 pub use client::Client;
 pub use connect::{Access, connect, connect_through, from_environment};
 pub use credentials::{Credentials, Process};
 pub use location::Location;
 pub use object_lock::{KnownLocks, LockMode, LockOptions, Locked};
+pub use patience::{GoesOn, Patience};
 pub use pool::BucketPool;
 pub use requests::{Asked, Requests};
 pub use staging::TEMPORARY;

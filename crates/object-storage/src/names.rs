@@ -15,7 +15,7 @@ pub(crate) const REMOVED: &str = "removed";
 /// Which snapshots count of writers that did not end their lease.
 pub(crate) const ENDED: &str = "ended";
 /// What else the names in a repository begin with.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "README",
     "config",
     "config.copy",
@@ -25,6 +25,7 @@ const OTHERS: [&str; 9] = [
     "receipts",
     "readers",
     "snapshots",
+    "storage-class",
 ];
 pub(crate) const STATE: &str = "index/state";
 pub(crate) const SNAPSHOTS: &str = "snapshots";

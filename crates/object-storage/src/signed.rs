@@ -60,9 +60,18 @@ impl Signed {
     /// What the storage answers; `operation` is done to `name`, for messages.
     pub(crate) async fn send(
         &self,
-        (operation, name): (&'static str, &str),
+        what: (&'static str, &str),
         request: &Request,
     ) -> StorageResult<Bytes> {
+        self.send_whole(what, request).await.map(|(_, body)| body)
+    }
+
+    /// The same with the headers of the answer.
+    pub(crate) async fn send_whole(
+        &self,
+        (operation, name): (&'static str, &str),
+        request: &Request,
+    ) -> StorageResult<(HeaderMap, Bytes)> {
         let mut wait = WAIT;
         for _ in 1..TRIES {
             match self.try_send((operation, name), request).await {
@@ -78,12 +87,14 @@ impl Signed {
         &self,
         (operation, name): (&'static str, &str),
         request: &Request,
-    ) -> StorageResult<Bytes> {
+    ) -> StorageResult<(HeaderMap, Bytes)> {
         let failed = |error| unanswered(operation, name, &error);
         let sent = self.http.execute(self.signed(operation, name, request).await?).await;
         let answer = sent.map_err(failed)?;
         let (status, is_success) = (answer.status().as_u16(), answer.status().is_success());
-        let promised = promised(&answer);
+        // What a HEAD promises, it does not send.
+        let promised = promised(&answer).filter(|_| request.method != Method::HEAD);
+        let headers = answer.headers().clone();
         let other = |kind, why| StorageError::new(operation, name, Error::new(kind, why));
         let body = body(answer).await.map_err(failed)?;
         let body = body.ok_or_else(|| other(ErrorKind::InvalidData, "the answer is too long"))?;
@@ -91,7 +102,7 @@ impl Signed {
             return Err(other(ErrorKind::ConnectionReset, "the answer is not whole"));
         }
         if is_success {
-            return Ok(body);
+            return Ok((headers, body));
         }
         Err(answered(operation, name, status, &String::from_utf8_lossy(&body)))
     }

@@ -3,6 +3,7 @@
 mod files;
 
 use crate::cache::{self, Cache};
+use crate::class_setting::SETTING;
 use crate::client::Client;
 use crate::known;
 use crate::lease::{self, Held, Moment};
@@ -266,7 +267,7 @@ impl ObjectStorage {
     }
 
     /// The object `name`, which changes seldom.
-    fn get_seldom(&self, name: &str) -> StorageResult<Bytes> {
+    pub(crate) fn get_seldom(&self, name: &str) -> StorageResult<Bytes> {
         let tag = self.shared.state.lock().fresh_tag(name).map(str::to_owned);
         known::get(self.client().location(), name, tag, || self.client().get(name))
     }
@@ -318,6 +319,27 @@ impl ObjectStorage {
         }
         let names = listed.into_iter().map(|(name, _)| name);
         Ok(names.filter(|name| name != DIRECTORY_MARK).collect())
+    }
+
+    /// Whether there is a repository.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn has_repository(&self) -> StorageResult<bool> {
+        match self.client().length(CONFIG) {
+            Err(error) if error.is_not_found() => Ok(false),
+            found => found.map(|_| true),
+        }
+    }
+
+    /// Whether the last listing had the storage class of containers.
+    pub(crate) fn has_setting(&self) -> bool {
+        self.shared.state.lock().names.has(SETTING)
+    }
+
+    /// This process has written that setting.
+    pub(crate) fn note_setting(&self) {
+        self.shared.state.lock().names.insert(SETTING, 0);
     }
 
     /// Whether nothing has this name, as far as is known without a request.

@@ -46,11 +46,13 @@ pub enum Code {
     KeysChanged = 19,
     /// The storage in which the server keeps the domain cannot be reached now.
     StorageUnreachable = 20,
+    /// What was asked for lies in a cold storage class, whose name is `about`, and has to be brought back first.
+    Archived = 21,
 }
 
 impl Code {
     /// All of them, by number.
-    pub const ALL: [Code; 20] = [
+    pub const ALL: [Code; 21] = [
         Code::Protocol,
         Code::Version,
         Code::NotAllowed,
@@ -71,6 +73,7 @@ impl Code {
         Code::Failed,
         Code::KeysChanged,
         Code::StorageUnreachable,
+        Code::Archived,
     ];
 
     /// The code with this number; an unknown one is [`Code::Failed`].

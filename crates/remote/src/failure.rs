@@ -5,7 +5,7 @@ use ids::{ContainerNo, ObjectId, SnapshotId};
 use protocol::Packet;
 use protocol::fault::Code;
 use std::io::{self, ErrorKind};
-use store::{Error, StorageError};
+use store::{Archived, Error, StorageError};
 
 /// Why a stream or a request failed.
 #[derive(Clone, Debug)]
@@ -125,6 +125,10 @@ fn of_fault(code: Code, message: String, hint: String, about: &[u8]) -> Error {
         (_, Code::StorageUnreachable) => {
             let source = io::Error::new(ErrorKind::NotConnected, &*message);
             StorageError::new("use", SERVERS_STORAGE, source).into()
+        }
+        (_, Code::Archived) => {
+            let class = String::from_utf8_lossy(about).into_owned();
+            StorageError::new("read", "what lies on the server", Archived { class }).into()
         }
         (_, Code::Busy | Code::ShuttingDown) => storage(ErrorKind::ConnectionRefused).into(),
         (_, Code::KeysChanged) => Error::KeysChanged,

@@ -181,6 +181,11 @@ impl Error {
         matches!(self, Self::Storage(error) if error.is_unreachable())
     }
 
+    /// Whether it has to be brought back from a cold storage class before it can be read.
+    pub fn is_archived(&self) -> bool {
+        matches!(self, Self::Storage(error) if error.is_archived())
+    }
+
     /// Whether a container file is missing. The index may be older than a reclaim that removed it.
     pub fn is_container_missing(&self) -> bool {
         matches!(self, Self::ContainerMissing(_))

@@ -20,14 +20,18 @@ impl Repository {
         let files = self.current_containers()?;
         let there: Vec<_> = files.iter().filter(|file| file.finished).map(|it| it.number).collect();
         let mut known = std::mem::take(&mut seen.0);
+        let unknown: Vec<_> = there.iter().copied().filter(|it| !known.contains_key(it)).collect();
+        let without = self.cold_content(&unknown)?;
         for number in there {
             let found = match known.remove(&number) {
                 Some(found) => Ok(found),
+                None if without.contains(&number) => Ok(Vec::new()),
                 None => self.expiries_in(number),
             };
             match found {
                 // Reclaimed at this moment: what it had lies elsewhere.
                 Err(Error::Damaged { .. } | Error::ContainerMissing(_)) => {}
+                Err(error) if error.is_archived() && self.is_archived_content(number)? => {}
                 found => drop(seen.0.insert(number, found?)),
             }
         }

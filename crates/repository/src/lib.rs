@@ -8,6 +8,7 @@
 
 mod as_store;
 pub mod check;
+mod cold;
 mod commit_lock;
 pub mod config;
 pub mod container;

@@ -90,6 +90,10 @@ pub struct ReclaimOutcome {
     pub bytes_interrupted: u64,
     /// Those of them that stay because a lock helper keeps their containers: removing them would free nothing.
     pub bytes_secured: u64,
+    /// Those of them that stay because their containers lie in cold storage classes, where a read costs more.
+    pub bytes_cold: u64,
+    /// How many containers that are.
+    pub containers_cold: u64,
     /// Containers that were not rewritten because there was no room for their live objects.
     pub containers_left: u64,
     /// Pages and chunks that snapshots need and that are lost. Objects below lost pages count as dead.

@@ -71,9 +71,10 @@ impl<'a> Recovery<'a> {
         let ids_max = self.repository.checkpoint_limits().ids;
         let known = self.repository.next_snapshot.load(Ordering::Relaxed);
         for file in left {
-            note_manifests(self.repository, file, known)?;
-            let holder = settle(self.repository, self.lease, file, &mut self.placed)?;
-            self.holders.extend(holder);
+            match self.settle(file, known) {
+                Err(error) if error.is_archived() && self.is_given_up(file)? => {}
+                holder => self.holders.extend(holder?),
+            }
             self.done.insert(file.number);
             if self.placed.len() >= ids_max {
                 self.checkpoint()?;
@@ -81,6 +82,17 @@ impl<'a> Recovery<'a> {
             }
         }
         self.checkpoint()
+    }
+
+    fn settle(&mut self, file: ContainerFile, known: u64) -> Result<Option<ContainerNo>> {
+        note_manifests(self.repository, file, known)?;
+        settle(self.repository, self.lease, file, &mut self.placed)
+    }
+
+    /// Whether `file`, which is archived, is left out of the index: it has content of files that no snapshot names yet,
+    /// which the next backup stores again. To wait for it would keep everybody from writing.
+    fn is_given_up(&self, file: ContainerFile) -> Result<bool> {
+        self.repository.is_archived_content(file.number)
     }
 
     /// Lets the index know what was settled since the last one.
@@ -159,6 +171,7 @@ fn note_manifests(repository: &Repository, file: ContainerFile, known: u64) -> R
     let reader = ContainerReader::open(&*repository.storage, file.number)?;
     let rows = match reader.rows() {
         Ok(rows) => rows,
+        Err(error) if error.is_archived() => return Err(error),
         Err(_) => reader.walk(|_, _| ())?.rows,
     };
     for row in rows.iter().filter(|row| row.has_kind(RecordKind::Manifest)) {

@@ -4,6 +4,7 @@
 
 mod checkpoint;
 mod copied;
+mod current;
 mod objects;
 
 use crate::container::{self, write::ContainerWriter};
@@ -17,6 +18,7 @@ use crate::syncer::{Synced, Syncer};
 use crate::{Error, Repository, Result};
 pub use checkpoint::CheckpointLimits;
 use checkpoint::Pace;
+use current::Current;
 use format::manifest::Head;
 use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
 use ids::{ContainerNo, ObjectId, RecordLocation};
@@ -43,7 +45,7 @@ pub struct Session {
     session_record: Option<SealedRecord>,
     objects: Mutex<SessionObjects>,
     seen: Mutex<FxHashSet<ContainerNo>>,
-    current: Mutex<Option<ContainerWriter>>,
+    current: Mutex<Current>,
     syncer: Mutex<Option<Syncer>>,
     synced: Arc<Mutex<Synced>>,
     /// The latest containers; one of them may be unfinished.
@@ -73,7 +75,7 @@ impl Session {
             session_record,
             objects: Mutex::default(),
             seen: Mutex::default(),
-            current: Mutex::new(None),
+            current: Mutex::default(),
             syncer: Mutex::new(None),
             synced: Arc::default(),
             recent_containers: Mutex::default(),
@@ -360,7 +362,8 @@ impl Session {
         parts: &[&[u8]],
     ) -> Result<ContainerNo> {
         let mut current = self.current.lock();
-        let writer = match &mut *current {
+        let slot = current.slot(&*self.repository.storage, kind)?;
+        let writer = match &mut *slot {
             Some(writer) => writer,
             none => none.insert(self.start_container()?),
         };
@@ -371,7 +374,7 @@ impl Session {
             && guarded(Guard::TornAppend)
         {
             // Part of the record may be there, or a manifest without its receipt. The next lease saves what is whole.
-            drop(current.take());
+            drop(slot.take());
             self.synced.lock().fail(error);
         }
         let location = appended?;
@@ -381,7 +384,7 @@ impl Session {
         // Behind a manifest comes its receipt, or nothing: the commit finishes the container.
         if is_full
             && kind != RecordKind::Manifest
-            && let Some(full) = current.take()
+            && let Some(full) = slot.take()
         {
             self.send_to_sync(full)?;
         }
@@ -412,7 +415,7 @@ impl Session {
     /// Removes what is unfinished of a session that found the disk full: else it is this that keeps
     /// it full, and nobody can give space back any more. What it took is stored again by the next.
     fn remove_unfinished(&self) {
-        drop(self.current.lock().take());
+        self.current.lock().take().for_each(drop);
         if self.lease.verify().is_err() {
             return;
         }
@@ -441,7 +444,7 @@ impl Session {
         let (begun, sent) = {
             let mut current = self.current.lock();
             let begun = self.repository.pins.lock().unindexed(self.number);
-            (begun, current.take().map_or(Ok(()), |last| self.send_to_sync(last)))
+            (begun, current.take().try_for_each(|last| self.send_to_sync(last)))
         };
         let syncer = self.syncer.lock().take();
         // What ended the syncer says why nothing could be sent, and whether the disk is full.

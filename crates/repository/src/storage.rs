@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
-pub use store::StorageError;
+pub use store::{Archived, StorageError};
 
 /// Result of a file operation.
 pub type StorageResult<T> = Result<T, StorageError>;
@@ -50,6 +50,15 @@ pub trait LockGuard: Send + Sync {}
 /// writer removes it.
 pub const PUT_SUFFIX: &str = ".new";
 
+/// How a container can be read that lies in a storage class where reading costs more than usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cold {
+    /// The class, as the storage calls it.
+    pub class: String,
+    /// Whether its writer marked it as one that holds nothing but content of files.
+    pub is_content: bool,
+}
+
 /// A folder of named files, local or remote.
 pub trait Storage: Send + Sync {
     /// How many containers are published at the same time: more than one where each waits for somebody far away.
@@ -72,6 +81,31 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// [`StorageError::already_exists`] when a writer that took over the lease has created that name.
     fn publish(&self, from: &str, to: &str) -> StorageResult<()>;
+
+    /// Whether content of files is to lie in containers of its own, which [`Storage::publish_content`] gives their names:
+    /// the storage keeps those where reading costs more.
+    ///
+    /// # Errors
+    /// Those of the storage, if it has to ask.
+    fn separates_content(&self) -> StorageResult<bool> {
+        Ok(false)
+    }
+
+    /// The same as [`Storage::publish`] for a container that holds nothing but content of files.
+    ///
+    /// # Errors
+    /// As [`Storage::publish`].
+    fn publish_content(&self, from: &str, to: &str) -> StorageResult<()> {
+        self.publish(from, to)
+    }
+
+    /// For each of the containers `names`, whether it is cold. One that is not there is not.
+    ///
+    /// # Errors
+    /// Those of the storage: nobody may take what it did not say for warm.
+    fn cold(&self, names: &[String]) -> StorageResult<Vec<Option<Cold>>> {
+        Ok(vec![None; names.len()])
+    }
 
     /// Renames a synced file over another and makes that durable. Readers see the old or the new file.
     fn replace(&self, from: &str, to: &str) -> StorageResult<()>;

@@ -42,6 +42,10 @@ pub(super) fn of_engine(error: &Error) -> Packet {
             "To free space, on the server: icecore forget and icecore reclaim",
             &[],
         ),
+        Error::Storage(error) if error.is_archived() => {
+            let class = error.archived().map_or("", |archived| &*archived.class);
+            fault(Code::Archived, &text, "", class.as_bytes())
+        }
         error if error.is_unreachable() => {
             fault(Code::StorageUnreachable, &text, "On the server: icecore server pool list", &[])
         }

@@ -119,6 +119,11 @@ impl Error {
         }
     }
 
+    /// Whether it has to be brought back from a cold storage class before it can be read.
+    pub fn is_archived(&self) -> bool {
+        matches!(self, Self::Storage(error) if error.is_archived())
+    }
+
     /// Whether stored bytes are lost or damaged.
     pub fn is_damage(&self) -> bool {
         match self {

@@ -17,5 +17,5 @@ pub use config::{Config, EXTENSION_BYTES};
 pub use error::{Error, Result};
 pub use keys::{Keys, ReceiptKey};
 pub use snapshot::{CommittedSnapshot, SnapshotRef, StoredSnapshot};
-pub use storage_error::{StorageError, is_connection_error};
+pub use storage_error::{Archived, StorageError, is_connection_error};
 pub use store::{Claim, PendingReply, Store, WriteLease, WriteSession};

@@ -20,6 +20,30 @@ impl fmt::Display for StorageError {
     }
 }
 
+/// The reason of the system where an object lies in a storage class from which it has to be brought back before anybody
+/// can read it: a reason of its own, for nothing is lost, and nobody was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archived {
+    /// The class, as the storage calls it; empty if it did not say.
+    pub class: String,
+}
+
+impl fmt::Display for Archived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = if self.class.is_empty() { "an archive" } else { &self.class };
+        write!(f, "it is archived ({class}) and has to be brought back before it can be read")
+    }
+}
+
+impl std::error::Error for Archived {}
+
+impl From<Archived> for io::Error {
+    /// Whoever reads it would wait: like a storage that does not answer, it says nothing about the data.
+    fn from(archived: Archived) -> Self {
+        Self::new(io::ErrorKind::WouldBlock, archived)
+    }
+}
+
 impl std::error::Error for StorageError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
@@ -35,9 +59,10 @@ impl StorageError {
     /// The same for somebody else who has to be told.
     #[must_use]
     pub fn again(&self) -> Self {
-        let source = match self.source.raw_os_error() {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(self.source.kind(), self.source.to_string()),
+        let source = match (self.source.raw_os_error(), self.archived()) {
+            (Some(code), _) => io::Error::from_raw_os_error(code),
+            (None, Some(archived)) => archived.clone().into(),
+            (None, None) => io::Error::new(self.source.kind(), self.source.to_string()),
         };
         Self::new(self.operation, &self.name, source)
     }
@@ -66,6 +91,16 @@ impl StorageError {
             || is_connection_error(self.source.kind())
     }
 
+    /// In which class it lies, if that is why it cannot be read.
+    pub fn archived(&self) -> Option<&Archived> {
+        self.source.get_ref()?.downcast_ref()
+    }
+
+    /// Whether it has to be brought back before it can be read. It is [`StorageError::is_unreachable`], too.
+    pub fn is_archived(&self) -> bool {
+        self.archived().is_some()
+    }
+
     /// Whether the storage is full.
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
@@ -89,4 +124,23 @@ pub fn is_connection_error(kind: io::ErrorKind) -> bool {
             | ConnectionAborted
             | BrokenPipe
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_archived_is_neither_damaged_nor_refused_whoever_is_told() {
+        let archived = Archived { class: "DEEP_ARCHIVE".into() };
+        let error = StorageError::new("read", "containers/1", archived);
+        for error in [error.again(), error] {
+            assert!(error.is_archived() && error.is_unreachable() && !error.is_not_found());
+            assert!(!error.is_full() && error.to_string().contains("(DEEP_ARCHIVE)"), "{error}");
+            let error = crate::Error::from(error);
+            assert!(error.is_archived() && !error.is_damage());
+        }
+        let busy = StorageError::new("read", "containers/1", io::ErrorKind::WouldBlock);
+        assert!(!busy.is_archived());
+    }
 }

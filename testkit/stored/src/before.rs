@@ -1,10 +1,10 @@
 //! A storage in front of another one, on which something happens before calls.
 
-use repository::storage::{FileReader, FileWriter, LockGuard, Storage, StorageResult};
+use repository::storage::{Cold, FileReader, FileWriter, LockGuard, Storage, StorageResult};
 use std::sync::Arc;
 
 /// Gets the verb of a call and the name that it is about before the call is made; an error is the answer to it. Not
-/// asked before questions that change nothing and read no file.
+/// asked before questions that change nothing and read no file, but for storage classes.
 pub type Hook = dyn Fn(&'static str, &str) -> StorageResult<()> + Send + Sync;
 
 /// All calls go through to another storage, unless the hook fails.
@@ -52,6 +52,20 @@ impl Storage for Before {
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
         (self.hook)("publish", to)?;
         self.inner.publish(from, to)
+    }
+
+    fn separates_content(&self) -> StorageResult<bool> {
+        self.inner.separates_content()
+    }
+
+    fn publish_content(&self, from: &str, to: &str) -> StorageResult<()> {
+        (self.hook)("publish", to)?;
+        self.inner.publish_content(from, to)
+    }
+
+    fn cold(&self, names: &[String]) -> StorageResult<Vec<Option<Cold>>> {
+        (self.hook)("cold", "")?;
+        self.inner.cold(names)
     }
 
     fn replace(&self, from: &str, to: &str) -> StorageResult<()> {

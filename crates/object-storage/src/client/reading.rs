@@ -60,6 +60,24 @@ impl Client {
         max: u64,
         store: Arc<dyn ObjectStore>,
     ) -> StorageResult<Part> {
+        loop {
+            let read = self.read_now(name, range.clone(), max, store.clone());
+            match (read, self.patience.get()) {
+                (Err(why), Some(patience)) if why.is_archived() => {
+                    patience.wait(self, name, why)?
+                }
+                (read, _) => return read,
+            }
+        }
+    }
+
+    fn read_now(
+        &self,
+        name: &str,
+        range: Option<GetRange>,
+        max: u64,
+        store: Arc<dyn ObjectStore>,
+    ) -> StorageResult<Part> {
         let path = self.path(name);
         let read = async move {
             let result = store.get_opts(&path, GetOptions { range, ..Default::default() }).await?;

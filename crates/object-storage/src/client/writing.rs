@@ -2,11 +2,15 @@
 
 use super::Client;
 use super::reading::{collect, tag};
+use crate::archived::{self, CONTENT};
 use crate::errors::{failed, is_final};
 use crate::upload_memory;
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use futures_util::{StreamExt, TryStreamExt};
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{
+    Attribute, Attributes, GetOptions, ObjectStore, PutMode, PutMultipartOptions, PutOptions,
+};
 use repository::storage::{StorageError, StorageResult};
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
@@ -25,6 +29,29 @@ const PART_BYTES: u64 = 64 << 20;
 /// A file that goes up as one object: 160 MiB, more than a container with its parity.
 const WHOLE_BYTES_MAX: u64 = 160 << 20;
 
+/// What is said of an object beside its bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kind {
+    /// Its storage class, if not the usual one.
+    pub(crate) class: Option<String>,
+    /// Whether it is a container that holds nothing but content of files.
+    pub(crate) is_content: bool,
+}
+
+impl Kind {
+    /// For an object of `bytes`: a mark has their checksum, so that it can be compared without reading it.
+    fn attributes(&self, bytes: &[u8]) -> Attributes {
+        let sum = self.is_content.then(|| sum(bytes));
+        let mark = sum.map(|sum| (Attribute::Metadata(CONTENT.into()), sum));
+        let class = self.class.clone().map(|class| (Attribute::StorageClass, class));
+        class.into_iter().chain(mark).collect()
+    }
+}
+
+fn sum(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&format::wire::checksum(&[bytes]))
+}
+
 /// An object that this process has written.
 pub(crate) struct Written {
     /// By which the storage tells contents apart, if it has said so.
@@ -34,16 +61,28 @@ pub(crate) struct Written {
 impl Client {
     /// Durably writes the object `name`, whether or not it is there.
     pub(crate) fn put(&self, name: &str, bytes: Bytes) -> StorageResult<()> {
-        let put = self.try_put(name, bytes, PutMode::Overwrite).map(drop);
+        self.put_as(name, bytes, &Kind::default())
+    }
+
+    /// The same of an object of such a `kind`.
+    pub(crate) fn put_as(&self, name: &str, bytes: Bytes, kind: &Kind) -> StorageResult<()> {
+        let put = self.try_put(name, bytes, PutMode::Overwrite, kind).map(drop);
         put.map_err(|error| self.note(failed("write", name, &error), &error))
     }
 
-    fn try_put(&self, name: &str, bytes: Bytes, mode: PutMode) -> object_store::Result<Written> {
+    fn try_put(
+        &self,
+        name: &str,
+        bytes: Bytes,
+        mode: PutMode,
+        kind: &Kind,
+    ) -> object_store::Result<Written> {
+        let attributes = kind.attributes(&bytes);
         let is_large = bytes.len() > 1 << 20;
         let store = if is_large { self.bulk.clone() } else { self.store.clone() };
         let path = self.path(name);
         self.wait(async move {
-            let options = PutOptions { mode, ..Default::default() };
+            let options = PutOptions { mode, attributes, ..Default::default() };
             let put = store.put_opts(&path, bytes.into(), options).await?;
             Ok(Written { tag: put.e_tag.as_deref().map(tag) })
         })
@@ -52,10 +91,15 @@ impl Client {
     /// Durably writes the object `name` unless it is there; `None` when another one is. That the storage says so proves
     /// nothing: our own request may have been done and its answer lost, or another one be under way. So it is read.
     pub(crate) fn create(&self, name: &str, bytes: &Bytes) -> StorageResult<Option<Written>> {
+        self.create_as(name, bytes, &Kind::default())
+    }
+
+    /// The same of an object of such a `kind`.
+    fn create_as(&self, name: &str, bytes: &Bytes, kind: &Kind) -> StorageResult<Option<Written>> {
         let mut wait = CREATE_WAIT;
         let mut last = None;
         for _ in 0..CREATE_TRIES {
-            let error = match self.try_put(name, bytes.clone(), PutMode::Create) {
+            let error = match self.try_put(name, bytes.clone(), PutMode::Create, kind) {
                 Ok(written) => return Ok(Some(written)),
                 Err(error) => error,
             };
@@ -85,8 +129,16 @@ impl Client {
         match self.read(name, None, bytes.len() as u64, self.store.clone()) {
             Ok(there) => Ok(there.bytes == *bytes),
             Err(error) if error.source.kind() == ErrorKind::InvalidData => Ok(false),
+            // Nobody can read it: its mark says what it is.
+            Err(error) if error.is_archived() => self.has_mark_of(name, bytes),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the object `name` has the length of `bytes`, and the mark of them.
+    fn has_mark_of(&self, name: &str, bytes: &Bytes) -> StorageResult<bool> {
+        let there = archived::state(self, name)?;
+        Ok(there.bytes == bytes.len() as u64 && there.content == Some(sum(bytes)))
     }
 
     /// Nobody knows whether it was done, or is still to come.
@@ -104,7 +156,8 @@ impl Client {
     pub(crate) fn is_refused(&self, name: &str) -> StorageResult<bool> {
         let mut last = None;
         for _ in 0..CREATE_TRIES {
-            match self.try_put(name, Bytes::from_static(b"one too many"), PutMode::Create) {
+            let put = Bytes::from_static(b"one too many");
+            match self.try_put(name, put, PutMode::Create, &Kind::default()) {
                 Ok(_) => return Ok(false),
                 Err(object_store::Error::AlreadyExists { .. }) => return Ok(true),
                 Err(error) if is_final(&error) => return Err(failed("create", name, &error)),
@@ -140,6 +193,7 @@ impl Client {
     pub(crate) fn upload(
         &self,
         name: &str,
+        kind: &Kind,
         length: u64,
         read: impl Fn(u64, usize) -> StorageResult<Bytes>,
     ) -> StorageResult<Option<Written>> {
@@ -148,7 +202,7 @@ impl Client {
         let _room = self.wait(async move { upload_memory::room(&location, in_memory).await });
         if length <= WHOLE_BYTES_MAX {
             let object = read(0, length as usize)?;
-            let create = || self.create(name, &object);
+            let create = || self.create_as(name, &object, kind);
             return self.times.get().map_or_else(create, |it| it.write.time(length, create));
         }
         match self.length(name) {
@@ -156,7 +210,7 @@ impl Client {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
-        let uploaded = self.upload_in_parts(name, length, read);
+        let uploaded = self.upload_in_parts(name, kind, length, read);
         if uploaded.is_err() {
             self.is_uncertain.store(true, Ordering::Relaxed);
         }
@@ -167,12 +221,16 @@ impl Client {
     fn upload_in_parts(
         &self,
         name: &str,
+        kind: &Kind,
         length: u64,
         read: impl Fn(u64, usize) -> StorageResult<Bytes>,
     ) -> StorageResult<()> {
         let (path, store) = (self.path(name), self.bulk.clone());
         let failed = |error| failed("write", name, &error);
-        let begun = self.wait(async move { store.put_multipart(&path).await });
+        // Without the mark: it has the checksum of bytes that nobody has together.
+        let attributes = Kind { is_content: false, ..kind.clone() }.attributes(&[]);
+        let options = PutMultipartOptions { attributes, ..Default::default() };
+        let begun = self.wait(async move { store.put_multipart_opts(&path, options).await });
         let mut upload = begun.map_err(failed)?;
         let mut offset = 0;
         while offset < length {

@@ -1,6 +1,9 @@
 //! The files of the engine, as objects.
 
 use super::{CONFIG, CONTAINERS, LATELY, ObjectStorage, RECENT_BYTES_MAX, SNAPSHOTS};
+use crate::class_setting::SETTING;
+use crate::classes::STANDARD;
+use crate::client::Kind;
 use crate::names::{DIRECTORY_MARK, ENDED, LEASE, REMOVED, snapshot};
 use crate::ownership::Guard;
 use crate::reader::{MemoryReader, ObjectReader};
@@ -8,7 +11,7 @@ use crate::rows::row_of;
 use bytes::Bytes;
 use repository::config;
 use repository::storage::{
-    FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
+    Cold, FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
 };
 use std::io::ErrorKind;
 
@@ -16,8 +19,8 @@ use std::io::ErrorKind;
 const UPLOADS: usize = 2;
 /// Objects that one request removes.
 const REMOVED_AT_ONCE: usize = 1000;
-/// Rows and leases: nothing of a repository in a directory is called so, but for the lease.
-const OF_BUCKETS: [&str; 3] = [ENDED, REMOVED, LEASE];
+/// Rows, leases and the class of containers: nothing of a repository in a directory is called so, but for the lease.
+const OF_BUCKETS: [&str; 4] = [ENDED, REMOVED, LEASE, SETTING];
 /// Runs that are gone when their process is.
 const SPILLED: &str = "index/spill-";
 
@@ -56,6 +59,29 @@ impl ObjectStorage {
         let why = "the repository is not there any more: its object config was deleted";
         let source = std::io::Error::new(ErrorKind::NotConnected, why);
         Err(StorageError::new("write to", self.client().location(), source))
+    }
+
+    /// Uploads the staged file `from` as `to`, an object of such a `kind`.
+    fn publish_as(&self, from: &str, to: &str, kind: &Kind) -> StorageResult<()> {
+        let staged = self.staged(from)?;
+        if to.starts_with(SPILLED) {
+            self.staging.rename(from, to);
+            return Ok(());
+        }
+        if is_of_several_objects(to) {
+            return self.replace(from, to); // each of its objects is created
+        }
+        let length = staged.bytes();
+        let read = |offset, length| staged.read(offset, length);
+        let Some(written) = self.client().upload(to, kind, length, read)? else {
+            return Err(StorageError::new("create", to, ErrorKind::AlreadyExists));
+        };
+        self.note(to, length, written.tag);
+        self.staging.remove(from);
+        if to.starts_with("index/") && self.reads_runs {
+            self.keep_run(to, staged)?;
+        }
+        Ok(())
     }
 
     /// What the engine calls the directory of the repository: without what only a bucket needs.
@@ -116,25 +142,21 @@ impl Storage for ObjectStorage {
     }
 
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
-        let staged = self.staged(from)?;
-        if to.starts_with(SPILLED) {
-            self.staging.rename(from, to);
-            return Ok(());
-        }
-        if is_of_several_objects(to) {
-            return self.replace(from, to); // each of its objects is created
-        }
-        let length = staged.bytes();
-        let read = |offset, length| staged.read(offset, length);
-        let Some(written) = self.client().upload(to, length, read)? else {
-            return Err(StorageError::new("create", to, ErrorKind::AlreadyExists));
-        };
-        self.note(to, length, written.tag);
-        self.staging.remove(from);
-        if to.starts_with("index/") && self.reads_runs {
-            self.keep_run(to, staged)?;
-        }
-        Ok(())
+        self.publish_as(from, to, &Kind::default())
+    }
+
+    /// Whoever has set a class wants it for these containers alone, and any other one, too, kept apart from them.
+    fn separates_content(&self) -> StorageResult<bool> {
+        Ok(self.storage_class()?.is_some())
+    }
+
+    fn publish_content(&self, from: &str, to: &str) -> StorageResult<()> {
+        let class = self.storage_class()?.filter(|class| class != STANDARD);
+        self.publish_as(from, to, &Kind { class, is_content: true })
+    }
+
+    fn cold(&self, names: &[String]) -> StorageResult<Vec<Option<Cold>>> {
+        self.cold_ones(names)
     }
 
     fn replace(&self, from: &str, to: &str) -> StorageResult<()> {

@@ -160,17 +160,30 @@ fn a_writer_that_sleeps_before_any_step_removes_nothing_that_a_rebuild_has_found
     sleeps_before_each_step(rebuilds);
 }
 
+/// With a storage class, content lies in containers of its own: there are more of them.
+#[test]
+fn a_writer_that_keeps_content_apart_and_sleeps_costs_nothing_that_was_acknowledged() {
+    let mut step = 0;
+    while sleeps_before(step, works, true) {
+        step += 1;
+    }
+    assert!(step > 10, "{step} steps");
+}
+
 fn sleeps_before_each_step(meanwhile: Meanwhile) {
     let mut step = 0;
-    while sleeps_before(step, meanwhile) {
+    while sleeps_before(step, meanwhile, false) {
         step += 1;
     }
     assert!(step > 10, "{step} steps");
 }
 
 /// Whether there is a step of this number.
-fn sleeps_before(step: usize, meanwhile: Meanwhile) -> bool {
+fn sleeps_before(step: usize, meanwhile: Meanwhile, is_apart: bool) -> bool {
     let store = Arc::default();
+    if is_apart {
+        in_memory(&store).set_storage_class("STANDARD").unwrap();
+    }
     let kept = Arc::new(Mutex::new(begun(&store)));
     let (bucket, others) = (Arc::clone(&store), kept.clone());
     let meanwhile: Box<dyn FnOnce() + Send> = Box::new(move || meanwhile(&bucket, &others));

@@ -119,8 +119,19 @@ impl ContainerWriter {
     /// [`crate::storage::StorageError::already_exists`] when another container has it.
     pub(crate) fn publish(&self, storage: &dyn Storage) -> Result<ContainerNo> {
         let number = self.number();
-        storage.publish(&part_name(number), &name(number))?;
+        let (from, to) = (part_name(number), name(number));
+        match self.is_content() {
+            true => storage.publish_content(&from, &to)?,
+            false => storage.publish(&from, &to)?,
+        }
         Ok(number)
+    }
+
+    /// Whether it holds content of files and nothing else but keys: no command but a restore reads it.
+    fn is_content(&self) -> bool {
+        let is_data = |row: &Row| row.has_kind(RecordKind::Data);
+        let is_quiet = |row: &Row| is_data(row) || row.has_kind(RecordKind::Session);
+        self.rows.iter().any(is_data) && self.rows.iter().all(is_quiet)
     }
 
     /// The records appended so far.

@@ -36,9 +36,9 @@ pub(super) struct Copier<'a, 'r> {
     live: &'a LiveSet,
     numbers: &'a ContainerNumbers<'a>,
     repacker: Option<&'r mut dyn Repacker>,
-    writer: Option<ContainerWriter>,
-    /// Sessions whose key record is in the current output container.
-    sessions_here: FxHashSet<SessionId>,
+    /// For content of files, and for the rest: one output, unless the storage keeps them apart.
+    outputs: [Output; 2],
+    pub(super) separates: bool,
     /// Key records of the container that is copied.
     session_records: FxHashMap<SessionId, Vec<u8>>,
     /// Those of the snapshot files, where a container has lost its own.
@@ -49,6 +49,14 @@ pub(super) struct Copier<'a, 'r> {
     placed: FxHashMap<Prefix, RecordLocation>,
     copied: &'a mut Copied,
     pub(super) watch: &'a dyn Watch,
+}
+
+/// A container that is written.
+#[derive(Default)]
+struct Output {
+    writer: Option<ContainerWriter>,
+    /// Sessions whose key record is in it.
+    sessions: FxHashSet<SessionId>,
 }
 
 impl<'a, 'r> Copier<'a, 'r> {
@@ -66,8 +74,8 @@ impl<'a, 'r> Copier<'a, 'r> {
             live,
             numbers,
             repacker,
-            writer: None,
-            sessions_here: FxHashSet::default(),
+            outputs: Default::default(),
+            separates: false,
             session_records: FxHashMap::default(),
             keys: SnapshotKeys::new(repository),
             snapshots: None,
@@ -147,7 +155,7 @@ impl<'a, 'r> Copier<'a, 'r> {
     /// Makes all copies durable.
     pub(super) fn finish(mut self) -> Result<()> {
         self.take_repacked(true)?;
-        self.finish_container()?;
+        (0..self.outputs.len()).try_for_each(|at| self.finish_container(at))?;
         if self.placed.is_empty() { Ok(()) } else { self.spill() }
     }
 
@@ -309,11 +317,13 @@ impl<'a, 'r> Copier<'a, 'r> {
         parts: &[&[u8]],
         ids: &[ObjectId],
     ) -> Result<()> {
+        let at = usize::from(!self.separates || kind != RecordKind::Data);
         // A receipt lies in the container of its manifest: a rebuild knows it by that.
-        if self.is_full() && kind != RecordKind::Receipt {
-            self.finish_container()?;
+        if self.is_full(at) && kind != RecordKind::Receipt {
+            self.finish_container(at)?;
         }
-        let writer = match &mut self.writer {
+        let output = &mut self.outputs[at];
+        let writer = match &mut output.writer {
             Some(writer) => writer,
             none => {
                 let number = || self.copied.note(self.numbers.next());
@@ -321,7 +331,7 @@ impl<'a, 'r> Copier<'a, 'r> {
             }
         };
         if let Some(key_record) = key_record
-            && self.sessions_here.insert(session)
+            && output.sessions.insert(session)
         {
             writer.append(RecordKind::Session, &[key_record])?;
         }
@@ -332,14 +342,13 @@ impl<'a, 'r> Copier<'a, 'r> {
         if self.placed.len() >= IDS_IN_MEMORY_MAX { self.spill() } else { Ok(()) }
     }
 
-    fn is_full(&self) -> bool {
+    fn is_full(&self, at: usize) -> bool {
         let bytes = self.repository.container_bytes();
-        self.writer.as_ref().is_some_and(|writer| writer.length() >= bytes)
+        self.outputs[at].writer.as_ref().is_some_and(|writer| writer.length() >= bytes)
     }
 
-    fn finish_container(&mut self) -> Result<()> {
-        self.sessions_here.clear();
-        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+    fn finish_container(&mut self, at: usize) -> Result<()> {
+        let Some(mut writer) = std::mem::take(&mut self.outputs[at]).writer else { return Ok(()) };
         writer.sync()?;
         self.lease.verify()?;
         self.copied.bytes += writer.length();

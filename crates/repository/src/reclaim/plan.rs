@@ -35,6 +35,19 @@ struct Usage {
     is_kept: bool,
     /// A lock helper keeps it under a name of its own.
     is_secured: bool,
+    /// Whether it lies where reading costs more than usual; `None` while nobody has asked.
+    cold: Option<Coldness>,
+}
+
+/// What is known of the storage class of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coldness {
+    /// Reading it costs no more than usual.
+    Warm,
+    /// It is cold, and holds nothing but content of files.
+    Content,
+    /// It is cold, and only who reads it knows what it holds.
+    Other,
 }
 
 impl Usage {
@@ -53,7 +66,22 @@ impl Usage {
 
     /// Whether it stays in any case, for now. What is damaged has to be rewritten.
     fn stays(&self) -> bool {
-        self.is_kept || self.is_secured && !self.is_damaged
+        self.is_kept || self.is_secured && !self.is_damaged || self.is_left_cold()
+    }
+
+    /// Whether nothing in it is needed.
+    fn is_all_dead(&self) -> bool {
+        self.is_orphan || self.objects > 0 && self.live == 0
+    }
+
+    /// Whether it is cold, and would have to be read. What is damaged was read already.
+    fn is_left_cold(&self) -> bool {
+        let is_unread = match self.cold {
+            None | Some(Coldness::Warm) => false,
+            Some(Coldness::Content) => !self.is_all_dead(),
+            Some(Coldness::Other) => true,
+        };
+        is_unread && !self.is_damaged
     }
 }
 
@@ -94,8 +122,38 @@ impl Plan {
         let small_bytes = repository.container_bytes() / SMALL_PART;
         let mut plan = Self { usage, candidates: Vec::new(), small_bytes, outcome };
         plan.choose(options.max_waste_percent);
+        // Only of what would be read or removed: each question is a request.
+        while plan.ask_for_cold(repository)? {
+            plan.choose(options.max_waste_percent);
+        }
         plan.summarize(counted.live, counted.dead);
         Ok(plan)
+    }
+
+    /// Asks which of the candidates are cold; whether one of them stays because of that.
+    fn ask_for_cold(&mut self, repository: &Repository) -> Result<bool> {
+        let is_new =
+            |number: &ContainerNo| self.usage.get(number).is_some_and(|it| it.cold.is_none());
+        let asked: Vec<_> = self.candidates.iter().copied().filter(is_new).collect();
+        let mut has_left = false;
+        for (number, coldness) in asked.iter().zip(coldness(repository, &asked)?) {
+            if let Some(usage) = self.usage.get_mut(number) {
+                usage.cold = Some(coldness);
+                has_left |= usage.is_left_cold();
+            }
+        }
+        Ok(has_left)
+    }
+
+    /// The candidates that go without being read.
+    pub(super) fn cold(&self) -> FxHashSet<ContainerNo> {
+        let is_unread = |number: &&ContainerNo| {
+            let usage = self.usage.get(number);
+            usage.is_some_and(|it| {
+                it.cold == Some(Coldness::Content) && it.is_all_dead() && !it.is_damaged
+            })
+        };
+        self.candidates.iter().filter(is_unread).copied().collect()
     }
 
     /// Containers to be rewritten or removed.
@@ -136,6 +194,7 @@ impl Plan {
     }
 
     fn choose(&mut self, max_waste_percent: f64) {
+        self.candidates.clear();
         let all = self.usage.iter().map(|(number, usage)| (*number, *usage));
         let (kept, mut order): (Vec<_>, Vec<_>) = all.partition(|(_, usage)| usage.stays());
         // What stays in any case is no reason to rewrite more of the rest.
@@ -145,8 +204,8 @@ impl Plan {
         let share = |usage: &Usage| usage.dead_bytes() as f64 / usage.bytes.max(1) as f64;
         order.sort_by(|(a, of_a), (b, of_b)| share(of_b).total_cmp(&share(of_a)).then(a.cmp(b)));
         for (number, usage) in &order {
-            let all_dead = usage.is_orphan || usage.objects > 0 && usage.live == 0;
-            if all_dead || usage.is_damaged || waste > allowed && usage.dead_bytes() > 0 {
+            if usage.is_all_dead() || usage.is_damaged || waste > allowed && usage.dead_bytes() > 0
+            {
                 waste -= usage.dead_bytes();
                 self.candidates.push(*number);
             }
@@ -167,9 +226,16 @@ impl Plan {
     }
 
     fn summarize(&mut self, live_objects: u64, dead_objects: u64) {
-        let (mut interrupted, mut secured) = (0, 0);
+        let (mut interrupted, mut secured, mut cold, mut cold_left) = (0, 0, 0, 0);
         for usage in self.usage.values().filter(|usage| usage.stays()) {
-            let of = if usage.is_kept { &mut interrupted } else { &mut secured };
+            let of = match usage {
+                usage if usage.is_kept => &mut interrupted,
+                usage if usage.is_secured => &mut secured,
+                _ => {
+                    cold_left += 1;
+                    &mut cold
+                }
+            };
             *of += usage.dead_bytes();
         }
         self.outcome = ReclaimOutcome {
@@ -177,6 +243,8 @@ impl Plan {
             bytes: self.usage.values().map(|usage| usage.bytes).sum(),
             bytes_interrupted: interrupted,
             bytes_secured: secured,
+            bytes_cold: cold,
+            containers_cold: cold_left,
             live_objects,
             dead_objects,
             ..self.outcome
@@ -222,11 +290,31 @@ fn containers(repository: &Repository, settled: &Settled) -> Result<FxHashMap<Co
 /// Looks into the containers of which the index knows nothing.
 fn find_orphans(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usage>) -> Result<()> {
     let unknown = |usage: &Usage| usage.objects == 0 && !usage.is_damaged;
-    for (number, usage) in usage.iter_mut().filter(|(_, usage)| unknown(usage)) {
-        let rows = repository.container(*number)?.rows()?;
-        usage.is_orphan = rows.iter().any(has_objects);
+    let numbers = usage.iter().filter(|(_, usage)| unknown(usage)).map(|(number, _)| *number);
+    let numbers: Vec<_> = numbers.collect();
+    for (number, cold) in numbers.iter().zip(coldness(repository, &numbers)?) {
+        let Some(usage) = usage.get_mut(number) else { continue };
+        usage.cold = Some(cold);
+        usage.is_orphan = match cold {
+            Coldness::Content => true,
+            Coldness::Other => false,
+            Coldness::Warm => repository.container(*number)?.rows()?.iter().any(has_objects),
+        };
     }
     Ok(())
+}
+
+/// What is known of the storage classes of `numbers`, in their order.
+fn coldness(repository: &Repository, numbers: &[ContainerNo]) -> Result<Vec<Coldness>> {
+    let names: Vec<_> = numbers.iter().map(|number| container::name(*number)).collect();
+    let cold = repository.storage.cold(&names)?.into_iter();
+    Ok(cold
+        .map(|cold| match cold {
+            None => Coldness::Warm,
+            Some(cold) if cold.is_content => Coldness::Content,
+            Some(_) => Coldness::Other,
+        })
+        .collect())
 }
 
 /// Looks for records that nobody needs in the containers that are in use, which no count of the index shows. Reads all
@@ -236,9 +324,14 @@ fn find_unknown(repository: &Repository, usage: &mut FxHashMap<ContainerNo, Usag
     let numbers = usage.iter().filter(|(_, usage)| in_use(usage)).map(|(number, _)| *number);
     let numbers: Vec<_> = numbers.collect();
     let known = Known::of(repository, &numbers)?;
-    for number in numbers {
+    let cold = repository.cold_content(&numbers)?;
+    for number in numbers.into_iter().filter(|number| !cold.contains(number)) {
         if let Some(usage) = usage.get_mut(&number) {
-            usage.unknown = known.lacks(repository, number)?;
+            // In an archive nobody can look.
+            usage.unknown = match known.lacks(repository, number) {
+                Err(error) if error.is_archived() => 0,
+                lacks => lacks?,
+            };
         }
     }
     Ok(())
@@ -346,5 +439,23 @@ mod tests {
         kept.summarize(0, 0);
         assert_eq!((kept.outcome.bytes_secured, kept.outcome.bytes_interrupted), (1700, 0));
         assert_eq!(plan(&[secured(30, true)]).candidates, [ContainerNo(1)]);
+    }
+
+    /// To read it would cost money, or has to wait for hours.
+    #[test]
+    fn what_is_cold_stays_unless_nothing_in_it_lives_and_its_writer_says_what_it_holds() {
+        let cold = |live, cold| Usage { cold: Some(cold), ..usage(live, false) };
+        let all = [
+            cold(30, Coldness::Content),
+            cold(0, Coldness::Content),
+            cold(0, Coldness::Other),
+            cold(30, Coldness::Warm),
+        ];
+        let mut left = plan(&all);
+        assert_eq!(left.candidates, [ContainerNo(2), ContainerNo(4)]);
+        assert_eq!(left.cold().into_iter().collect::<Vec<_>>(), [ContainerNo(2)]);
+        left.summarize(0, 0);
+        let outcome = left.outcome;
+        assert_eq!((outcome.containers_cold, outcome.bytes_cold), (2, 1700));
     }
 }

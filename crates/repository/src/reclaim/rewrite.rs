@@ -5,12 +5,15 @@ use super::copied::Copied;
 use super::copy::Copier;
 use super::live::LiveSet;
 use super::{Repacker, mark};
+use crate::check::IdPrefix;
 use crate::container_numbers::ContainerNumbers;
 use crate::lease::Lease;
 use crate::pins::Covered;
+use crate::sorted_ids::Beside;
 use crate::watch::Watch;
 use crate::{Repository, Result, container, reserve};
 use ids::ContainerNo;
+use rustc_hash::FxHashSet;
 
 /// Rewrites containers that are condemned.
 pub(super) struct Rewriter<'a, 'r> {
@@ -21,6 +24,8 @@ pub(super) struct Rewriter<'a, 'r> {
     /// Damaged records are left out.
     accept_damage: bool,
     pub(super) watch: &'a dyn Watch,
+    /// Containers that go without being read.
+    pub(super) cold: FxHashSet<ContainerNo>,
     /// Whether the last one that failed changed nothing.
     pub(super) is_as_before: bool,
 }
@@ -34,7 +39,8 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         accept_damage: bool,
         watch: &'a dyn Watch,
     ) -> Self {
-        Self { repository, lease, live, repacker, accept_damage, watch, is_as_before: true }
+        let cold = FxHashSet::default();
+        Self { repository, lease, live, repacker, accept_damage, watch, cold, is_as_before: true }
     }
 
     /// Condemns those of `containers` that no session has pinned; the others drain. What sessions commit from now on
@@ -55,6 +61,27 @@ impl<'a, 'r> Rewriter<'a, 'r> {
     /// Of what drains, only `containers` still do.
     pub(super) fn drain_only(&self, containers: &[ContainerNo]) {
         self.repository.pins.lock().drain_only(containers);
+    }
+
+    /// Those of `condemned` that were to go without being read, and in which something lives now: a session was told of it
+    /// before they were condemned.
+    pub(super) fn revived(&self, condemned: &[ContainerNo]) -> Result<Vec<ContainerNo>> {
+        let unread = condemned.iter().copied().filter(|number| self.cold.contains(number));
+        let unread: FxHashSet<_> = unread.collect();
+        if unread.is_empty() {
+            return Ok(Vec::new());
+        }
+        let pages = self.live.sorted_pages();
+        let mut marks = Beside::new(self.live.in_order(&pages))?;
+        let mut revived = FxHashSet::default();
+        self.repository.index().visit(|row| {
+            let lives = marks.has(&IdPrefix(row.prefix), |_| Ok(()))?;
+            if lives && unread.contains(&row.location.container) {
+                revived.insert(row.location.container);
+            }
+            Ok(())
+        })?;
+        Ok(revived.into_iter().collect())
     }
 
     /// Rewrites `condemned`, together. Returns the bytes that were copied.
@@ -113,7 +140,12 @@ impl<'a, 'r> Rewriter<'a, 'r> {
         let mut copier =
             Copier::new(self.repository, self.lease, &self.live, numbers, repacker, copied);
         copier.watch = self.watch;
+        copier.separates = self.repository.storage.separates_content()?;
         for number in condemned {
+            // Nothing lives in it, nothing but content was ever there, and reading it costs.
+            if self.cold.contains(number) {
+                continue;
+            }
             if self.accept_damage {
                 copier.good_records(*number)?;
             } else {

@@ -40,13 +40,18 @@ struct Stages {
 /// Rewrites what is planned, as far as there is room and no session relies on it.
 pub(super) fn run(rewriter: &mut Rewriter<'_, '_>, plan: &Plan) -> Result<ReclaimOutcome> {
     let candidates = plan.candidates();
+    rewriter.cold = plan.cold();
     rewriter.drain_only(&candidates);
     let mut stages = Stages::new(rewriter, plan.by_life(&candidates))?;
     let (mut done, mut copied) = (Vec::new(), 0);
     while stages.goes_on(rewriter, plan) {
         let stage = stages.next(rewriter.room()?);
-        let condemned = rewriter.condemn(&stage)?;
+        let mut condemned = rewriter.condemn(&stage)?;
         stages.set_aside(&stage, &condemned);
+        let revived = rewriter.revived(&condemned)?;
+        rewriter.pardon(&revived);
+        stages.remove(&revived);
+        condemned.retain(|number| !revived.contains(number));
         if condemned.is_empty() {
             continue;
         }

@@ -180,7 +180,7 @@ impl Session {
     /// The session ends without a commit: what it stored is there for the next one, unless the disk is full.
     pub(super) fn end_without_commit(&self) {
         if self.is_full() {
-            drop(self.current.lock().take());
+            self.current.lock().take().for_each(drop);
         }
         let finished = self.finish_containers();
         if self.is_full() {
