@@ -32,7 +32,18 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look into snapshots", &["snapshots", "ls", "find", "diff", "cat", "dump", "map"]),
     (
         "Maintain a repository",
-        &["check", "forget", "reclaim", "rebuild", "stats", "key", "tag", "pool", "object-lock"],
+        &[
+            "check",
+            "forget",
+            "reclaim",
+            "rebuild",
+            "stats",
+            "key",
+            "tag",
+            "pool",
+            "object-lock",
+            "storage-class",
+        ],
     ),
     ("Servers and nodes", &["server", "agent", "storage", "net", "lock-helper"]),
     (
@@ -41,7 +52,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
 ];
 /// Columns of the names.
-const NAME_WIDTH: usize = 13;
+const NAME_WIDTH: usize = 15;
 
 impl Cli {
     /// Reads a command line; also the client options in it.

@@ -23,12 +23,13 @@ pub(crate) enum Code {
     HookFailed = 18,
     Unprotected = 19,
     AtRisk = 20,
+    Archived = 21,
     Cancelled = 130,
 }
 
 impl Code {
     /// All of them, by number.
-    pub(crate) const ALL: [Code; 16] = [
+    pub(crate) const ALL: [Code; 17] = [
         Code::Complete,
         Code::Failed,
         Code::Usage,
@@ -44,6 +45,7 @@ impl Code {
         Code::HookFailed,
         Code::Unprotected,
         Code::AtRisk,
+        Code::Archived,
         Code::Cancelled,
     ];
 
@@ -70,6 +72,7 @@ impl Code {
             Code::HookFailed => "hook-failed",
             Code::Unprotected => "unprotected",
             Code::AtRisk => "at-risk",
+            Code::Archived => "archived",
             Code::Cancelled => "cancelled",
         }
     }
@@ -92,6 +95,7 @@ impl Code {
             Code::HookFailed => "a hook failed; before the backup: nothing was backed up",
             Code::Unprotected => "something has no complete backup, or an older one than promised",
             Code::AtRisk => "something is at risk, or nobody promises how old its backup may be",
+            Code::Archived => "data lies in a cold storage class and has to be brought back first",
             Code::Cancelled => "stopped by a signal; the next run continues with what was stored",
         }
     }

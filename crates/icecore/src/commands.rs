@@ -33,6 +33,7 @@ pub(crate) mod server;
 pub(crate) mod snapshots;
 pub(crate) mod stats;
 pub(crate) mod storage;
+pub(crate) mod storage_class;
 pub(crate) mod tag;
 mod token_given;
 pub(crate) mod version;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     LockHelper(lock_helper::LockHelper),
     #[command(name = "object-lock")]
     ObjectLock(object_lock::ObjectLock),
+    #[command(name = "storage-class")]
+    StorageClass(storage_class::StorageClass),
     Version(version::Version),
     #[command(hide = true)]
     Mount(words::Mount),
@@ -142,6 +145,7 @@ pub(crate) fn run(
         Command::Dump(dump) => dump.run(context),
         Command::Map(map) => map.run(context),
         Command::Restore(restore) => restore.run(context),
+        Command::StorageClass(class) => class.run(context),
         Command::Run(run) => run.run(context),
         Command::Copy(copy) => copy.run(context),
         Command::Check(check) => check.run(context),

@@ -17,6 +17,7 @@ use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
 use crate::signals::Signalled;
 use api::options::OptionReport;
+use object_storage::Patience;
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
 use pipeline::manifest::{ManifestReader, Snapshot};
@@ -27,8 +28,9 @@ use repository::storage::Storage;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use store::SnapshotRef;
 
 /// What every command works with.
@@ -50,6 +52,8 @@ pub(crate) struct Context {
     /// What the server shows that is older or other than what this machine remembers; for a command that tells it in
     /// its own way.
     doubts: OnceLock<Mutex<Vec<String>>>,
+    /// How often a bucket is asked whether something was brought back, for who waits for that.
+    patience: OnceLock<Duration>,
 }
 
 /// The flag that a signal sets.
@@ -80,7 +84,7 @@ impl Context {
         let resolved = Resolved::new(given.clone());
         resolved.apply_to(&mut global)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
-        let (remote, with_copies, streams, doubts) = Default::default();
+        let (remote, with_copies, streams, doubts, patience) = Default::default();
         let out = out.clone();
         let mut context = Self {
             global,
@@ -95,6 +99,7 @@ impl Context {
             with_copies,
             streams,
             doubts,
+            patience,
         };
         // The options of a server are for what is stored on it.
         if context.named_repo().is_none() {
@@ -277,10 +282,30 @@ impl Context {
         self.storage_with(Reads::Fresh)
     }
 
+    /// From now on, whoever reads from a bucket waits for what is being brought back, and asks `every` so often.
+    pub(crate) fn wait_for_archived(&self, every: Duration) {
+        let _ = self.patience.set(every); // one command waits in one way
+    }
+
+    fn patience_of(&self, every: Duration) -> Patience {
+        let (progress, out, told) =
+            (self.progress.clone(), self.out.clone(), AtomicBool::default());
+        let goes_on = move |name: Option<&str>| {
+            if let Some(name) = name
+                && !told.swap(true, Ordering::Relaxed)
+            {
+                out.note(&format!("waiting for {name}, which is being brought back; what was restored until now stays, and the same command goes on after an interruption"));
+            }
+            !progress.cancel.load(Ordering::Relaxed)
+        };
+        Patience { every, goes_on: Box::new(goes_on) }
+    }
+
     pub(crate) fn storage_with(&self, reads: Reads) -> Result<Arc<dyn Storage>> {
         crate::descriptors::make_room()?;
         let repo = self.repo()?;
-        crate::place::open(&repo, reads, &self.out)
+        let patience = self.patience.get().map(|every| self.patience_of(*every));
+        crate::place::open_patiently(&repo, reads, &self.out, patience)
     }
 
     /// The password; a person is asked `ask`.

@@ -323,6 +323,9 @@ fn of_repository(error: &store::Error) -> Failure {
 fn of_storage(error: &StorageError) -> Failure {
     let message = error.to_string();
     match error.source.kind() {
+        _ if error.is_archived() => Failure::new(Code::Archived, message).hint(
+            "Nothing is lost. What a restore needs, how long that takes and what it costs: icecore restore SNAPSHOT --plan. To bring it back: icecore restore SNAPSHOT --bring-back",
+        ),
         _ if error.name == remote::SERVERS_STORAGE => Failure::new(Code::Unreachable, message)
             .hint("The message names the pool. What is wrong with it, on the server: icecore server pool list. If the domain lies on a storage server, on that: icecore storage pool list"),
         _ if error.operation == object_storage::TEMPORARY => of_temporary(&error.source, message),
@@ -414,12 +417,17 @@ mod tests {
             let error = StorageError::new("open", "x", Io::from(kind));
             Error::Repository(store::Error::Storage(error))
         };
+        let archived = || {
+            let error = StorageError::new("read", "x", store::Archived { class: "GLACIER".into() });
+            Error::Repository(store::Error::Storage(error))
+        };
         let table = [
             (storage(ErrorKind::StorageFull), Code::NoSpace),
             (storage(ErrorKind::QuotaExceeded), Code::NoSpace),
             (storage(ErrorKind::PermissionDenied), Code::NotAllowed),
             (storage(ErrorKind::StaleNetworkFileHandle), Code::Unreachable),
             (storage(ErrorKind::NotConnected), Code::Unreachable),
+            (archived(), Code::Archived),
             (Error::WrongKey, Code::WrongKey),
             (Error::KeysMissing(Vec::new()), Code::WrongKey),
             (Error::WriteOnly, Code::NotAllowed),

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result, quoted};
 use crate::out::Out;
-use object_storage::{Access, Credentials, Location, ObjectStorage, connect};
+use object_storage::{Access, Credentials, Location, ObjectStorage, Patience, connect};
 use repository::lease::LOCK;
 use repository::local::LocalStorage;
 use repository::storage::{PUT_SUFFIX, Storage, StorageError};
@@ -24,9 +24,22 @@ pub(crate) enum Reads {
 
 /// The storage at `place`, which should exist. What is asked of a bucket is told by `out`.
 pub(crate) fn open(place: &Path, reads: Reads, out: &Arc<Out>) -> Result<Arc<dyn Storage>> {
+    open_patiently(place, reads, out, None)
+}
+
+/// The same; in a bucket, readers wait for what is being brought back if there is a `patience`.
+pub(crate) fn open_patiently(
+    place: &Path,
+    reads: Reads,
+    out: &Arc<Out>,
+    patience: Option<Patience>,
+) -> Result<Arc<dyn Storage>> {
     match bucket(place)? {
         Some(location) => {
             let mut storage = open_bucket(&location, out)?;
+            if let Some(patience) = patience {
+                storage.wait_with(patience);
+            }
             if let (Reads::Cached, Some(directory)) = (reads, cache_directory()) {
                 storage.keep_in(&directory);
             }
@@ -44,6 +57,15 @@ pub(crate) fn lies_in(path: &Path, folder: &Path) -> bool {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = absolute.ancestors().find_map(|above| above.canonicalize().ok());
     real.is_some_and(|real| real.starts_with(folder))
+}
+
+/// Only a bucket has storage classes, and what else is asked with one.
+pub(crate) fn refuse_directories(place: &Path) -> Result<()> {
+    if bucket(place)?.is_some() {
+        return Ok(());
+    }
+    let failure = Failure::usage(format!("{} is in no bucket", place.display()));
+    Err(failure.hint("Name a repository in a bucket: --repo s3://BUCKET/PREFIX"))
 }
 
 /// The storage of the bucket at `place`.

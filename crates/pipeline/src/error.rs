@@ -192,6 +192,11 @@ impl From<repository::Error> for Error {
 }
 
 impl Error {
+    /// Whether it has to be brought back from a cold storage class before it can be read.
+    pub fn is_archived(&self) -> bool {
+        matches!(self, Self::Repository(error) if error.is_archived())
+    }
+
     /// Whether the error concerns one snapshot only, so that others can still be read.
     pub fn concerns_one_snapshot(&self) -> bool {
         matches!(

@@ -36,6 +36,8 @@ pub struct ScrubReport {
     pub records: u64,
     /// Bytes of these records.
     pub bytes: u64,
+    /// Containers in archives, which nobody can read now.
+    pub archived: u64,
     /// How many things are damaged or missing.
     pub damaged: u64,
     /// The first of them, for people.
@@ -212,7 +214,14 @@ fn container(
 ) -> Result<bool> {
     let before = report.damaged;
     let mut damages: Vec<ContainerDamage> = Vec::new();
-    let opened = open_container(repository, number, &mut damages)?;
+    let opened = match open_container(repository, number, &mut damages) {
+        // It is there, and nothing is known of what it holds.
+        Err(error) if error.is_archived() => {
+            report.archived += 1;
+            return Ok(false);
+        }
+        opened => opened?,
+    };
     for damage in damages {
         report.damage(format!("container {}: {}", number.0, damage.reason));
     }

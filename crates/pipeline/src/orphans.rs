@@ -124,13 +124,18 @@ pub(crate) fn scan_containers(
 ) -> Result<SnapshotRecords> {
     let storage = &**repository.storage();
     let mut records = SnapshotRecords::default();
-    for file in repository.current_containers()?.iter().filter(|file| file.finished) {
+    let mut files = repository.current_containers()?;
+    files.retain(|file| file.finished);
+    let numbers: Vec<_> = files.iter().map(|file| file.number).collect();
+    let without = repository.cold_content(&numbers)?;
+    for file in files.iter().filter(|file| !without.contains(&file.number)) {
         let before = records.manifests.len();
         let scanned = ContainerReader::open(storage, file.number)
             .map_err(Error::from)
             .and_then(|reader| scan_container(&reader, &mut records));
         match scanned {
             Err(error) if accept_damage && error.is_damage() => {}
+            Err(error) if error.is_archived() && repository.is_archived_content(file.number)? => {}
             scanned => scanned?,
         }
         if !settled(file.number) {

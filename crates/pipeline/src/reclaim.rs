@@ -70,6 +70,10 @@ pub struct ReclaimReport {
     pub bytes_interrupted: u64,
     /// Those of them that stay because the lock helper of a server keeps their containers.
     pub bytes_secured: u64,
+    /// Those of them that stay because their containers lie in cold storage classes, where a read costs more.
+    pub bytes_cold: u64,
+    /// How many containers that are.
+    pub containers_cold: u64,
     /// Containers that were not rewritten because the disk was too full.
     pub containers_left: u64,
     /// Lost pages and chunks that snapshots need and that were given up.
@@ -126,6 +130,8 @@ pub fn run(repository: &UnlockedRepository, options: &ReclaimOptions) -> Result<
         bytes_wasted: done.bytes_wasted,
         bytes_interrupted: done.bytes_interrupted,
         bytes_secured: done.bytes_secured,
+        bytes_cold: done.bytes_cold,
+        containers_cold: done.containers_cold,
         containers_left: done.containers_left,
         lost_objects: done.lost_objects,
         damaged_containers: done.damaged_containers,

@@ -81,7 +81,7 @@ impl Check {
             .and_then(|()| report.notes.iter().try_for_each(|note| tell_note(context, note)));
         Failure::ignore_broken_pipe(printed)?;
         summary(&report).iter().try_for_each(|line| context.out.line(line))?;
-        let code = if report.damages.is_empty() { Code::Complete } else { Code::Damage };
+        let code = ended(&report, read_data_percent.is_some());
         let advice = match context.remote() {
             None => advice(&report, lead(self.repair && !copies.is_empty(), are_named)),
             Some(remote) => {
@@ -94,6 +94,27 @@ impl Check {
         }
         context.out.summary(code, &report)
     }
+}
+
+/// Who asked for the data to be read is told when not all of it could be.
+fn ended(report: &CheckReport, is_data_asked: bool) -> Code {
+    match report.damages.is_empty() {
+        false => Code::Damage,
+        true if is_data_asked && report.containers_archived > 0 => Code::Partial,
+        true => Code::Complete,
+    }
+}
+
+/// What could not be read, or was not because it costs.
+fn unread(report: &CheckReport) -> Vec<String> {
+    let many = |count| units::many(count, "container");
+    let archived = (report.containers_archived > 0).then(|| {
+        format!("  archived {}: not read, so nothing is known of what they hold; to read them: icecore restore SNAPSHOT --bring-back", many(report.containers_archived))
+    });
+    let cold = (report.containers_cold > 0).then(|| {
+        format!("  cold     {}: they are there, and were not read (reading costs more); to read them: icecore check --read-data", many(report.containers_cold))
+    });
+    archived.into_iter().chain(cold).collect()
 }
 
 impl Check {
@@ -299,7 +320,7 @@ fn summary(report: &CheckReport) -> Vec<String> {
         ),
         format!("  read     {read}"),
     ];
-    lines.into_iter().chain(expired).collect()
+    lines.into_iter().chain(unread(report)).chain(expired).collect()
 }
 
 #[cfg(test)]

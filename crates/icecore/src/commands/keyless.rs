@@ -40,6 +40,7 @@ struct Freed {
     dead_objects: u64,
     bytes_interrupted: u64,
     bytes_secured: u64,
+    bytes_cold: u64,
 }
 
 /// Checks the repository in `folder`.
@@ -61,6 +62,12 @@ pub(super) fn check(context: &Context, folder: &Path) -> Result<Code> {
         units::many(report.records, "record"),
         units::bytes(report.bytes),
     ))?;
+    if report.archived > 0 {
+        let archived = units::many(report.archived, "container");
+        context.out.line(&format!(
+            "  archived {archived}: not read, so nothing is known of what they hold"
+        ))?;
+    }
     let code = if report.damaged == 0 { Code::Complete } else { Code::Damage };
     context.out.summary(code, &report)
 }
@@ -89,6 +96,7 @@ impl Reclaiming {
         let left = [
             super::reclaim::interrupted(done.bytes_interrupted),
             super::reclaim::secured(done.bytes_secured),
+            super::reclaim::cold(done.containers_cold, done.bytes_cold),
         ];
         left.iter().flatten().try_for_each(|line| context.out.line(line))?;
         let freed = Freed {
@@ -100,6 +108,7 @@ impl Reclaiming {
             dead_objects: done.dead_objects,
             bytes_interrupted: done.bytes_interrupted,
             bytes_secured: done.bytes_secured,
+            bytes_cold: done.bytes_cold,
         };
         context.out.summary(Code::Complete, &freed)
     }

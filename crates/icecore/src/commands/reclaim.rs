@@ -128,6 +128,17 @@ pub(super) fn secured(bytes: u64) -> Option<String> {
     })
 }
 
+/// What stays because it would have to be read where that costs more than usual.
+pub(super) fn cold(containers: u64, bytes: u64) -> Option<String> {
+    (bytes > 0).then(|| {
+        format!(
+            "  {} of unused data stays in {} of a cold storage class: to move the rest would cost a read",
+            units::bytes(bytes),
+            units::many(containers, "container")
+        )
+    })
+}
+
 /// The answer first; then what was done for it.
 fn lines(report: &ReclaimReport) -> Vec<String> {
     let verb = if report.dry_run { "Would free" } else { "Freed" };
@@ -162,7 +173,7 @@ fn lines(report: &ReclaimReport) -> Vec<String> {
             units::count(report.dead_objects + report.live_objects),
         ));
     }
-    let stays = report.bytes_interrupted + report.bytes_secured;
+    let stays = report.bytes_interrupted + report.bytes_secured + report.bytes_cold;
     let left = report.bytes_wasted.saturating_sub(stays);
     if left > 0 {
         lines.push(format!(
@@ -172,5 +183,6 @@ fn lines(report: &ReclaimReport) -> Vec<String> {
     }
     lines.extend(interrupted(report.bytes_interrupted));
     lines.extend(secured(report.bytes_secured));
+    lines.extend(cold(report.containers_cold, report.bytes_cold));
     lines
 }

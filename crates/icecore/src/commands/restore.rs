@@ -1,5 +1,7 @@
 //! `icecore restore`.
 
+mod cold;
+
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -11,6 +13,7 @@ use crate::progress::{Shown, Total};
 use crate::session_report::Failed;
 use crate::units;
 use ::restore::Overwrite;
+use cold::Cold;
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
 use pipeline::manifest::Snapshot;
@@ -20,7 +23,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "Examples:
   icecore restore latest --target /tmp/out
@@ -29,6 +32,9 @@ const EXAMPLES: &str = "Examples:
   icecore restore latest --target /tmp/out --include '*.pdf' --verify
   icecore restore latest:/srv/site --target ~/copy --no-owner
   icecore restore latest:/home/me --target /home/me --overwrite if-newer
+  icecore restore latest:/srv/site --plan --price-gb bulk=0.0025
+  icecore restore latest:/srv/site --bring-back --tier bulk
+  icecore restore latest:/srv/site --target /srv/site --bring-back --wait
 
 The content of a named directory is restored directly into the target, which gets the attributes of that directory \
 if it does not exist. Files that already exist and are \
@@ -42,7 +48,11 @@ and what is immutable are left alone. On a terminal it asks first; try it with -
 
 While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
 tells the next restore to compare contents. With --no-sync, restore does not wait until the data is on \
-the disk: if the power fails soon afterwards, restore again with --overwrite always.";
+the disk: if the power fails soon afterwards, restore again with --overwrite always.
+
+What lies in a cold storage class of a bucket (GLACIER, DEEP_ARCHIVE) has to be brought back before it is \
+restored. --plan counts all that is chosen, whatever is in the target already. --bring-back asks for what is \
+not there yet, each time it runs; with --wait, the restore goes on container by container as they come.";
 
 /// Restore a snapshot or a part of it.
 #[derive(clap::Args, Debug)]
@@ -54,8 +64,8 @@ pub(crate) struct Restore {
     #[command(flatten)]
     filter: Filter,
     /// Directory to restore to.
-    #[arg(short, long, value_name = "DIR")]
-    target: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["plan", "bring_back"])]
+    target: Option<PathBuf>,
     /// Restore only what matches this pattern, as in a .gitignore at the root of the snapshot: `*.pdf` matches
     /// anywhere, a pattern with a slash in it (`home/me/x`) from the root on, whatever PATH is.
     #[arg(short, long = "include", value_name = "PATTERN")]
@@ -97,6 +107,8 @@ pub(crate) struct Restore {
     /// Threads that read and write [default: one per CPU].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+    #[command(flatten)]
+    cold: Cold,
 }
 
 /// When something that is there is replaced.
@@ -127,10 +139,18 @@ impl Restore {
     }
 
     fn restore(&self, context: &Context) -> Result<Code> {
-        self.refuse_repositories(context)?;
+        let target = self.target()?;
+        self.refuse_repositories(context, target)?;
+        self.cold.prepare(context)?;
         let repository = context.open_to_restore()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
+        if self.cold.is_asked() {
+            let asked = self.look_ahead(context, &repository, (&snapshot, &path))?;
+            if self.cold.ends_early() || asked != Code::Complete {
+                return Ok(asked);
+            }
+        }
         let total = path
             .is_empty()
             .then_some(&snapshot.body.report)
@@ -151,7 +171,7 @@ impl Restore {
             &repository,
             &snapshot,
             &path,
-            &self.target,
+            target,
             &RestoreOptions { cache, ..self.options() },
             &context.progress,
             &reporter,
@@ -161,7 +181,7 @@ impl Restore {
         self.has_matched(&report)?;
         let wire = job.wire();
         let is_gone = report.damaged > 0 && pipeline::manifest::is_gone(&repository, &snapshot);
-        let mut lines = self.lines(&report, &reporter.failed);
+        let mut lines = self.lines(target, &report, &reporter.failed);
         lines.extend(advice(&report, is_gone).map(str::to_owned));
         lines.extend(
             wire.iter()
@@ -169,11 +189,9 @@ impl Restore {
                 .map(|network| row("network", &network)),
         );
         lines.iter().try_for_each(|line| context.out.line(line))?;
-        let target =
-            JsonPath::as_is(std::os::unix::ffi::OsStrExt::as_bytes(self.target.as_os_str()));
         let summary = Summary {
             snapshot_id: snapshot.id().to_string(),
-            target,
+            target: JsonPath::as_is(target.as_os_str().as_bytes()),
             dry_run: self.dry_run,
             report: &report,
         };
@@ -182,14 +200,45 @@ impl Restore {
         context.out.summary(code, &summary)
     }
 
+    /// Where to; nowhere if nothing is restored.
+    fn target(&self) -> Result<&Path> {
+        match &self.target {
+            Some(target) => Ok(target),
+            None if self.cold.ends_early() => Ok(Path::new("")),
+            None => Err(Failure::usage("--wait restores, and needs a directory for that")
+                .hint("Name it: --target DIR. To ask alone, leave out --wait.")),
+        }
+    }
+
+    /// Shows or asks for what the restore needs of cold storage classes.
+    fn look_ahead(
+        &self,
+        context: &Context,
+        repository: &UnlockedRepository,
+        (snapshot, path): (&Snapshot, &[u8]),
+    ) -> Result<Code> {
+        let shown = Shown::start(&context.progress, &context.out, None);
+        // Counters of its own: what is only looked at is no progress.
+        let progress = Progress::default();
+        let needs = restore::needs(repository, snapshot, path, &self.options(), &progress);
+        drop(shown);
+        let needs = needs.map_err(|error| context.failure(error))?;
+        let chosen = [("--include", &*self.includes), ("--exclude", &*self.excludes)];
+        let words = cold::words(&self.snapshot, chosen);
+        self.cold.run(context, (snapshot.id().to_string(), &words), &needs)
+    }
+
     /// Nothing is restored over what it is read from.
-    fn refuse_repositories(&self, context: &Context) -> Result<()> {
+    fn refuse_repositories(&self, context: &Context, target: &Path) -> Result<()> {
+        if target.as_os_str().is_empty() {
+            return Ok(());
+        }
         let copies =
             crate::copies::named(context)?.into_iter().map(|copy| PathBuf::from(copy.place));
         let read = context.repo().ok().into_iter().chain(copies);
-        let mut around = read.filter(|place| crate::place::lies_in(&self.target, place));
+        let mut around = read.filter(|place| crate::place::lies_in(target, place));
         let Some(place) = around.next() else { return Ok(()) };
-        let (target, place) = (self.target.display(), place.display());
+        let (target, place) = (target.display(), place.display());
         let message = format!("the target {target} lies in the repository {place}");
         Err(Failure::usage(message).hint("Restore to another directory: --target DIR"))
     }
@@ -209,8 +258,9 @@ impl Restore {
         let options = RestoreOptions { dry_run: true, verify: false, ..self.options() };
         // Counters of its own: what is only looked at is no progress.
         let (progress, reporter) = (Progress::default(), Reporter::new(&context.out, true));
+        let target = self.target()?;
         let would =
-            restore::run(repository, snapshot, path, &self.target, &options, &progress, &reporter);
+            restore::run(repository, snapshot, path, target, &options, &progress, &reporter);
         let would = would.map_err(|error| context.failure(error))?;
         if would.deleted == 0 {
             return Ok(());
@@ -218,7 +268,7 @@ impl Restore {
         context.out.flush()?;
         let objects = units::many(would.deleted, "object");
         let (bytes, target) =
-            (units::bytes(would.deleted_bytes), escape::escape(self.target.as_os_str().as_bytes()));
+            (units::bytes(would.deleted_bytes), escape::escape(target.as_os_str().as_bytes()));
         let question =
             format!("Delete {objects} ({bytes}) in {target} that the snapshot does not contain?");
         if crate::secret::confirm(&question)? {
@@ -239,7 +289,7 @@ impl Restore {
     }
 
     /// The answer first; then what else was done, and what was not.
-    fn lines(&self, report: &RestoreReport, failed: &Failed) -> Vec<String> {
+    fn lines(&self, target: &Path, report: &RestoreReport, failed: &Failed) -> Vec<String> {
         let objects = report.directories + report.links;
         let others = if objects > 0 {
             format!(" and {}", units::many(objects, "other object"))
@@ -258,7 +308,7 @@ impl Restore {
             "{verb} {} ({}){others} to {}{took}",
             units::many(report.files, "file"),
             units::bytes(report.bytes),
-            escape::escape(self.target.as_os_str().as_bytes()),
+            escape::escape(target.as_os_str().as_bytes()),
         )];
         let deleted =
             format!("not in the snapshot, {} (--delete)", units::bytes(report.deleted_bytes));

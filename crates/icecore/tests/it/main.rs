@@ -10,6 +10,7 @@ mod children;
 mod choosing;
 mod classes;
 mod client_options;
+mod cold_classes;
 mod copy_rules;
 mod copying;
 mod declaring;

@@ -37,6 +37,12 @@ pub(super) struct ContainerFindings {
     pub(super) tombstones: Vec<Vec<u8>>,
     /// The clear parts of the expiries.
     pub(super) expiries: Vec<Vec<u8>>,
+    /// Containers in archives, which nobody can read now.
+    pub(super) archived: u64,
+    /// Those of them that may hold more than content of files.
+    pub(super) archived_others: u64,
+    /// Cold containers that could be read, of which only the name was looked for.
+    pub(super) cold: u64,
 }
 
 impl ContainerFindings {
@@ -49,6 +55,9 @@ impl ContainerFindings {
         self.manifests.append(&mut other.manifests);
         self.tombstones.append(&mut other.tombstones);
         self.expiries.append(&mut other.expiries);
+        self.archived += other.archived;
+        self.archived_others += other.archived_others;
+        self.cold += other.cold;
     }
 
     /// Whether `id` cannot be read from `location`, its location in the index.
@@ -81,6 +90,7 @@ pub(super) fn check(
     let containers = containers(repository)?;
     let numbers: Vec<_> = containers.keys().copied().collect();
     report.containers = numbers.len() as u64;
+    let without = repository.local()?.cold_content(&numbers)?;
     let chosen = choose(&numbers, options.read_data_percent, repository.now_secs());
     let (next, total) = (AtomicUsize::new(0), Mutex::new(Total::default()));
     let threads = match options.threads {
@@ -88,13 +98,15 @@ pub(super) fn check(
         threads => threads,
     };
     std::thread::scope(|scope| {
-        let work = || work(repository, &containers, &chosen, progress, &next, &total);
+        let work = || work(repository, (&containers, &without), &chosen, progress, &next, &total);
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or(Err(Error::WorkerPanicked)))
     })?;
     let total = total.into_inner();
+    report.containers_archived = total.seen.archived;
+    report.containers_cold = total.seen.cold;
     (report.containers_read, report.bytes_read) = (total.containers_read, total.bytes_read);
     Ok(total.seen)
 }
@@ -124,7 +136,7 @@ pub(super) fn choose(numbers: &[ContainerNo], percent: Option<f64>, now_secs: i6
 
 fn work(
     repository: &UnlockedRepository,
-    containers: &BTreeMap<ContainerNo, bool>,
+    (containers, without): (&BTreeMap<ContainerNo, bool>, &FxHashSet<ContainerNo>),
     chosen: &[bool],
     progress: &Progress,
     next: &AtomicUsize,
@@ -136,7 +148,11 @@ fn work(
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some((number, is_named)) = containers.get(at) else { return Ok(()) };
         progress.check()?;
-        let (seen, bytes) = look.container(*number, *is_named, chosen[at], progress)?;
+        let (seen, bytes) = match without.contains(number) && !chosen[at] {
+            // It is there, holds no manifest, and a look into it costs.
+            true => (ContainerFindings { cold: 1, ..ContainerFindings::default() }, 0),
+            false => look.unless_archived(*number, *is_named, chosen[at], progress)?,
+        };
         let mut total = total.lock();
         total.containers_read += u64::from(bytes > 0);
         total.bytes_read += bytes;
@@ -152,6 +168,24 @@ struct ContainerChecker<'a> {
 }
 
 impl ContainerChecker<'_> {
+    /// The same; one that is archived is not read, and nothing is said of what it holds.
+    fn unless_archived(
+        &mut self,
+        number: ContainerNo,
+        is_named: bool,
+        chosen: bool,
+        progress: &Progress,
+    ) -> Result<(ContainerFindings, u64)> {
+        match self.container(number, is_named, chosen, progress) {
+            Err(error) if error.is_archived() => {
+                let is_content = self.repository.local()?.is_archived_content(number)?;
+                let archived_others = u64::from(!is_content);
+                Ok((ContainerFindings { archived: 1, archived_others, ..Default::default() }, 0))
+            }
+            checked => checked,
+        }
+    }
+
     /// Checks one container, completely if it was `chosen`; returns the bytes read then.
     fn container(
         &mut self,

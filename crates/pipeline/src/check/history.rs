@@ -73,6 +73,14 @@ pub(super) fn check(
     Ok(())
 }
 
+/// So many containers that may hold manifests and tombstones are archived.
+pub(super) fn tell_unread(containers: u64, report: &mut CheckReport) {
+    let what = format!(
+        "{containers} containers that are archived may hold records of snapshots: whether one is missing was not checked"
+    );
+    report.notes.push(Damage { what, ..Damage::default() });
+}
+
 /// A snapshot that is whole and not in the list. Nobody was told of it, or else it lost its file.
 fn tell_orphan(id: SnapshotId, is_new: bool, report: &mut CheckReport) {
     let what = match is_new {

@@ -24,7 +24,12 @@ pub(super) fn run(
     let has_parity = local.config().parity_percent() > 0;
     for file in files.iter().filter(|file| file.finished && has_parity) {
         progress.check()?;
-        if let RepairOutcome::Repaired(damage) = repair(local, &lease, file.number)? {
+        let repaired = match repair(local, &lease, file.number) {
+            // The check that follows counts it.
+            Err(error) if error.is_archived() => continue,
+            repaired => repaired?,
+        };
+        if let RepairOutcome::Repaired(damage) = repaired {
             report.repaired.push(format!("container {}: {damage}", file.number));
         }
     }
