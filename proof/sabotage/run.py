@@ -73,6 +73,36 @@ SABOTAGES = {
     "what is forgotten is pending in no earlier state": (
         "crates/repository/src/repository.rs", "            return Ok(self.storage.sync_directory(\"index\")?);\n", "            return Ok(());\n",
         test("simulation", "a_forget_behind_a_state_of_a_killed_writer")),
+    "what is archived is no lack of permission": (
+        "crates/object-storage/src/errors.rs", "let is_archived = part(text, \"Code\") == Some(ARCHIVED);", "let is_archived = false && part(text, \"Code\") == Some(ARCHIVED);",
+        test("object-storage", "what_is_archived_is_told_asked_for_and_read")),
+    "an upload whose answer was lost is known by its mark": (
+        "crates/object-storage/src/client/writing.rs", "&& there.content == Some(sum(bytes))", "&& (true || there.content == Some(sum(bytes)))",
+        test("object-storage", "a_container_whose_answer_was_lost_is_known_by_its_mark")),
+    "reclaim rewrites nothing that is cold": (
+        "crates/repository/src/reclaim/plan.rs", "Some(Coldness::Content) => !self.is_all_dead(),", "Some(Coldness::Content) => false,",
+        test("repository", "what_is_cold_stays_unless_nothing_in_it_lives")),
+    "reclaim removes nothing cold of which nobody knows what it holds": (
+        "crates/repository/src/reclaim/plan.rs", "Some(Coldness::Other) => true,", "Some(Coldness::Other) => false,",
+        test("repository", "what_is_cold_stays_unless_nothing_in_it_lives")),
+    "what is dead in an archive goes without being read": (
+        "crates/repository/src/reclaim/rewrite.rs", "if self.cold.contains(number) {", "if false && self.cold.contains(number) {",
+        test("object-storage", "what_lives_again_before_it_goes_unread_stays")),
+    "what lives again does not go unread": (
+        "crates/repository/src/reclaim/stages.rs", "let revived = rewriter.revived(&condemned)?;", "let revived: Vec<ContainerNo> = Vec::new();\n        let _ = Rewriter::revived;",
+        test("object-storage", "what_lives_again_before_it_goes_unread_stays")),
+    "a writer gives up no archive that may hold manifests": (
+        "crates/repository/src/recover.rs", "Err(error) if error.is_archived() && self.is_given_up(file)? => {}", "Err(error) if error.is_archived() && (true || self.is_given_up(file)?) => {}",
+        test("object-storage", "an_archive_that_nobody_knows_keeps_a_writer_from_guessing")),
+    "a check calls nothing lost that is archived": (
+        "crates/pipeline/src/check.rs", "if seen.archived_others == 0 {", "if seen.archived_others < u64::MAX {",
+        test("icecore", "a_check_misses_no_snapshot_where_tombstones_are_archived")),
+    "a class that a storage does not keep is refused": (
+        "crates/object-storage/src/class_setting.rs", "if kept == class {", "if kept == class || true {",
+        test("icecore", "a_storage_that_keeps_no_class_is_found_out")),
+    "nothing that is under way is paid for twice": (
+        "crates/icecore/src/commands/restore/cold.rs", ".partition(|(_, it)| it.readable == Readable::No);", ".partition(|(_, it)| !it.is_readable());",
+        test("icecore", "content_goes_into_the_cold_class_and_comes_back")),
     "an archive has ACLs as tar reads them": (
         "crates/icecore/src/tarball.rs", "            pax.add(key, text.as_bytes());\n", "            let _ = (key, text);\n",
         test("icecore", "acls_of_a_dump_come_back")),
@@ -155,7 +185,7 @@ SABOTAGES = {
         "crates/pipeline/src/restore/removal.rs", "if is_in_repository(target) {", "if is_in_repository(target) && false {",
         test("icecore", "restore_delete_leaves_repositories_alone")),
     "nothing is restored into the repository that is read": (
-        "crates/icecore/src/commands/restore.rs", "self.refuse_repositories(context)?;", "",
+        "crates/icecore/src/commands/restore.rs", "self.refuse_repositories(context, target)?;", "",
         test("icecore", "nothing_is_restored_over_what_it_is_read_from")),
     "a pool of a storage server that is read-only takes no writes of the control server": (
         "crates/server-data/src/upkeep.rs", "permitted(asked.read_only.cloned(), work)", "permitted({ let _ = asked.read_only; None }, work)",
@@ -559,8 +589,8 @@ SABOTAGES = {
         "None => Ok(sum),",
         test("server-contract", "an_unknown_use")),
     "and where reclaim copies it": (
-        "crates/repository/src/reclaim/copy.rs", "if self.is_full() && kind != RecordKind::Receipt {",
-        "if self.is_full() {",
+        "crates/repository/src/reclaim/copy.rs", "if self.is_full(at) && kind != RecordKind::Receipt {",
+        "if self.is_full(at) {",
         test("simulation", "a_receipt_that_reclaim_copies")),
     "reclaim leaves what a copy of another process reads": (
         "crates/repository/src/reclaim/mark.rs", "still_there(repository, repository.roots_of_readers()?)?",
