@@ -40,6 +40,9 @@ pub struct Status {
     /// servers that cannot use a pool (see their `pool_faults`).
     #[serde(default)]
     pub alarms: u64,
+    /// Why its catalog, or what the server knows beside it, may lack changes; see `POST /catalog/confirm`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub catalog_faults: Vec<String>,
     /// What keeps the server from using its own pools, of those that are not offline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pool_faults: Vec<String>,
@@ -52,6 +55,15 @@ pub struct Status {
     /// The same of storage servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storage_kept_locks: Vec<StorageKeptLocks>,
+}
+
+/// The catalog counts as it is, because an administrator has said so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConfirmedCatalog {
+    /// Number of entries in its audit log.
+    pub entries: u64,
+    /// The faults that this has ended.
+    pub ended: Vec<String>,
 }
 
 /// What is kept of the domains of a storage server, as of its last heartbeat.

@@ -41,6 +41,17 @@ fn chained(before: &[u8; 32], id: i64, time: i64, texts: [&str; 4]) -> Hash {
     hasher.finalize()
 }
 
+/// An entry, as whoever has seen it recognizes it: its hash covers all entries before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditMark {
+    /// Its number.
+    pub id: u64,
+    /// Its time, seconds since 1970.
+    pub time: i64,
+    /// Its hash, hex.
+    pub hash: String,
+}
+
 /// Result of verifying the whole log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -77,6 +88,19 @@ impl Catalog {
         })
     }
 
+    /// The newest entry, and the entry `id`: the same one as ever, if the catalog goes on from where it was.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn audit_marks(&self, id: u64) -> Result<[Option<AuditMark>; 2]> {
+        let id = i64::try_from(id).unwrap_or(i64::MAX);
+        self.look(|look| {
+            let newest = "SELECT id, time, hash FROM audit ORDER BY id DESC LIMIT 1";
+            let one = "SELECT id, time, hash FROM audit WHERE id = $1";
+            Ok([look.row(newest, &[], mark)?, look.row(one, values![id], mark)?])
+        })
+    }
+
     /// Verifies the whole hash chain.
     ///
     /// # Errors
@@ -96,6 +120,11 @@ fn entry(row: &Row) -> Result<AuditEntry> {
         detail: row.get(5)?,
         hash: Hash::from_bytes(row.get(6)?).to_hex().to_string(),
     })
+}
+
+fn mark(row: &Row) -> Result<AuditMark> {
+    let hash = Hash::from_bytes(row.get(2)?).to_hex().to_string();
+    Ok(AuditMark { id: row.get(0)?, time: row.get(1)?, hash })
 }
 
 fn verify(look: &Sql<'_>) -> Result<Verdict> {
@@ -163,7 +192,23 @@ mod tests {
         }
     }
 
+    /// Two logs of the same length are not the same log.
+    fn an_entry_is_recognized_until_the_log_before_it_is_another(on: On) {
+        let (_folder, catalog) = with_entries(on);
+        assert_eq!(on.catalog().1.audit_marks(0).unwrap(), [None, None]);
+        let [newest, second] = catalog.audit_marks(2).unwrap();
+        assert_eq!(newest.map(|it| it.id), Some(3));
+        let (_other_folder, other) = on.catalog();
+        for subject in ["x", "b"] {
+            other.audit_note(BY, "test", subject, "").unwrap();
+        }
+        let [newest, found] = other.audit_marks(2).unwrap();
+        assert!(newest == found && found.is_some() && found != second);
+        assert_eq!(other.audit_marks(3).unwrap()[1], None);
+    }
+
     on_both![
+        an_entry_is_recognized_until_the_log_before_it_is_another,
         a_log_that_nobody_touched_is_whole,
         an_entry_with_a_good_hash_of_its_own_does_not_fit_the_next,
         a_changed_or_removed_entry_is_found,

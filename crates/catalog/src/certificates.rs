@@ -3,7 +3,7 @@
 use crate::audit::note;
 use crate::error::found;
 use crate::nodes::{self, Leaving};
-use crate::sql::{Sql, Word, values};
+use crate::sql::{Sql, ToValue, Word, values};
 use crate::{By, Catalog, Result};
 use api::Name;
 
@@ -19,7 +19,7 @@ pub struct Certificate {
 }
 
 /// Kind of the holder of a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
     /// A node.
     Node,
@@ -125,7 +125,52 @@ struct Link {
     is_used: bool,
 }
 
+/// A certificate that was issued and not yet deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuedCertificate {
+    /// Kind of its holder.
+    pub of: Holder,
+    /// Its holder.
+    pub holder: Name,
+    /// Its serial number, lower-case hex.
+    pub serial: String,
+    /// Valid until.
+    pub not_after: i64,
+    /// Whether it or its holder was revoked.
+    pub revoked: bool,
+}
+
+/// The certificates of a kind of holders, or of one of them.
+pub(crate) fn issued(
+    look: &Sql<'_>,
+    of: Holder,
+    holder: Option<&Name>,
+) -> Result<Vec<IssuedCertificate>> {
+    let Table { name, holder: column, holders, .. } = of.table();
+    let only = if holder.is_some() { "WHERE holders.name = $1" } else { "" };
+    let select = format!(
+        "SELECT it.{column}, it.serial, it.not_after, it.revoked + holders.revoked
+         FROM {name} it JOIN {holders} holders ON holders.name = it.{column} {only}"
+    );
+    let values = holder.map(|holder| Word(holder).to_value()).transpose()?;
+    look.rows(&select, values.as_slice(), |row| {
+        let (holder, serial) = (row.get::<Word<_>>(0)?.0, row.get(1)?);
+        Ok(IssuedCertificate { of, holder, serial, not_after: row.get(2)?, revoked: row.get(3)? })
+    })
+}
+
 impl Catalog {
+    /// All certificates of nodes and storage servers.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn certificates(&self) -> Result<Vec<IssuedCertificate>> {
+        self.look_long(|look| {
+            let storage_servers = issued(look, Holder::StorageServer, None)?;
+            Ok([issued(look, Holder::Node, None)?, storage_servers].concat())
+        })
+    }
+
     /// Status of the certificate `serial` of a node or storage server; `None` for one that was not issued here.
     ///
     /// # Errors

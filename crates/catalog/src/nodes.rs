@@ -1,6 +1,7 @@
 //! Nodes.
 
 use crate::audit::note;
+use crate::certificates::{Holder, IssuedCertificate, issued};
 use crate::error::found;
 use crate::schedules::end_of_removed;
 use crate::sql::{Row, Sql, ToValue, Word, values};
@@ -136,17 +137,20 @@ impl Catalog {
         })
     }
 
-    /// Removes a node with its certificates and grants. Its domain and what is stored there stay.
+    /// Removes a node with its grants and its certificates, which are returned. Its domain and what is stored there
+    /// stay.
     ///
     /// # Errors
     /// [`crate::Error::Missing`], [`crate::Error::Database`].
-    pub fn remove_node(&self, by: By<'_>, name: &Name) -> Result<()> {
+    pub fn remove_node(&self, by: By<'_>, name: &Name) -> Result<Vec<IssuedCertificate>> {
         self.change(|change| {
+            let certificates = issued(change, Holder::Node, Some(name))?;
             keep_old_key(change, name, Leaving::Removed)?;
             let remove = "DELETE FROM nodes WHERE name = $1";
             found(change.execute(remove, values![Word(name)])?, "node", name)?;
             end_of_removed(change, by, name.as_str())?;
-            note(change, by, "node.remove", name.as_str(), "")
+            note(change, by, "node.remove", name.as_str(), "")?;
+            Ok(certificates)
         })
     }
 }

@@ -123,6 +123,22 @@ impl Catalog {
             note(change, by, "node.enroll", new.answer.node.as_str(), &detail)
         })
     }
+    /// Removes the tokens of nodes and storage servers with which nobody has enrolled: in a catalog that is older than
+    /// it says, somebody may have. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn void_tokens(&self, by: By<'_>) -> Result<u64> {
+        self.change(|change| {
+            let nodes = change.execute("DELETE FROM tokens WHERE used_at IS NULL", &[])?;
+            let storage = "DELETE FROM storage_tokens WHERE used_at IS NULL";
+            let total = nodes + change.execute(storage, &[])?;
+            if total > 0 {
+                note(change, by, "token.void", "", &total.to_string())?;
+            }
+            Ok(total)
+        })
+    }
 }
 
 fn token(look: &Sql<'_>, hash: &TokenHash, request: &[u8; 32], now_secs: i64) -> Result<TokenUse> {

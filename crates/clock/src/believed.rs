@@ -40,7 +40,7 @@ pub struct Tick {
 pub struct Reading {
     /// The time, which is never before that of an earlier reading.
     pub secs: i64,
-    /// Why it is not what the wall clock shows.
+    /// Why nothing is deleted by it.
     pub doubt: Option<Doubt>,
 }
 
@@ -51,7 +51,7 @@ impl Reading {
     }
 }
 
-/// The wall clock is not believed.
+/// Why nothing is deleted by a reading: the wall clock is not believed, or what else decides is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
@@ -59,6 +59,8 @@ pub enum Doubt {
     Fast(i64),
     /// It is behind, by this many seconds.
     Slow(i64),
+    /// The rules are not believed: they come from a catalog that lacks changes.
+    Catalog,
 }
 
 impl std::fmt::Display for Doubt {
@@ -66,6 +68,9 @@ impl std::fmt::Display for Doubt {
         let (secs, side) = match self {
             Self::Fast(secs) => (secs, "ahead of"),
             Self::Slow(secs) => (secs, "behind"),
+            Self::Catalog => {
+                return formatter.write_str("the catalog is older than what the server has seen");
+            }
         };
         write!(formatter, "the clock of the machine is {secs} s {side} the time that can be")
     }

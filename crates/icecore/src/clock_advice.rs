@@ -1,8 +1,13 @@
 //! What to do where a clock is in doubt.
 
+use clock::Doubt;
+
 /// The `doubt` of a clock, with what to type: `confirm`, where that helps. Time does not go back, so it does not help
 /// where the clock was ahead once and is right now.
 pub(crate) fn advised(doubt: &str, confirm: &str) -> String {
+    if doubt == Doubt::Catalog.to_string() {
+        return format!("{doubt}. Since when, and what to do: icecore server status");
+    }
     if !doubt.contains("behind") && !confirm.is_empty() {
         return format!("{doubt}. If that clock is right: {confirm}");
     }
@@ -14,7 +19,6 @@ pub(crate) fn advised(doubt: &str, confirm: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock::Doubt;
 
     #[test]
     fn only_what_helps_is_advised() {
@@ -22,5 +26,7 @@ mod tests {
         assert!(ahead.ends_with("right: icecore server clock confirm"), "{ahead}");
         let behind = advised(&Doubt::Slow(7000).to_string(), "icecore server clock confirm");
         assert!(behind.contains("caught up") && !behind.contains("confirm"), "{behind}");
+        let older = advised(&Doubt::Catalog.to_string(), "icecore server clock confirm");
+        assert!(older.ends_with("icecore server status"), "{older}");
     }
 }

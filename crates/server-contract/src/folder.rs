@@ -7,6 +7,8 @@
 //! server.key          secret key of its own certificate, which is issued anew at every start
 //! master.key          opens managed domains, and seals their secrets in the catalog
 //! admin-token         who can read it is the administrator
+//! catalog-mark        the newest entry of the audit log that the server has seen
+//! revoked             certificates that are refused, whatever the catalog says
 //! address             where it is reached, for the commands on this machine
 //! lock                one server at a time
 //! pool-id             which pool belongs to it
@@ -334,6 +336,14 @@ impl Folder {
     /// [`Error::File`].
     pub fn text(&self, name: &str) -> Result<Option<String>> {
         read(&self.file(name))
+    }
+
+    /// The text of the file `name`, if it exists, up to `bytes_max`.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn text_up_to(&self, name: &str, bytes_max: u64) -> Result<Option<String>> {
+        read_up_to(&self.file(name), bytes_max)
     }
 }
 

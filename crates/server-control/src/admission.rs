@@ -2,6 +2,7 @@
 
 use crate::node_activity::NodeActivity;
 use crate::refusal_log::RefusalLog;
+use crate::revocations::Revocations;
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::Name;
 use catalog::Catalog;
@@ -64,19 +65,38 @@ pub(crate) struct Admission {
     activity: Arc<NodeActivity>,
     refusals: Arc<RefusalLog>,
     revocations: RevocationFlags,
+    revoked: Arc<Revocations>,
     /// Wakes the housekeeping task early.
     housekeeping: Arc<Notify>,
 }
 
 impl Admission {
-    /// Admits whom `catalog` has. A refusal is in the log, and an alarm wakes `housekeeping`.
+    /// Admits whom `catalog` has, but those who are `revoked`. A refusal is in the log, and an alarm wakes
+    /// `housekeeping`.
     pub(crate) fn new(
         catalog: Arc<Catalog>,
-        activity: Arc<NodeActivity>,
-        refusals: Arc<RefusalLog>,
+        revoked: Arc<Revocations>,
+        (activity, refusals): (Arc<NodeActivity>, Arc<RefusalLog>),
         housekeeping: Arc<Notify>,
     ) -> Self {
-        Self { catalog, activity, refusals, housekeeping, revocations: RevocationFlags::default() }
+        let revocations = RevocationFlags::default();
+        Self { catalog, activity, refusals, housekeeping, revocations, revoked }
+    }
+
+    /// The list of revoked certificates takes over what the catalog has revoked: of machines that were replaced or
+    /// stopped. A failure is logged, and the next housekeeping makes up for it.
+    pub(crate) fn list_revoked(&self) {
+        if let Err(error) = self.revoked.catch_up() {
+            tracing::error!(%error, "cannot write the list of revoked certificates");
+        }
+    }
+
+    /// Whether a certificate was revoked, whatever the catalog says of it.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] while nobody knows.
+    pub(crate) fn is_listed(&self, serial: &str) -> Result<bool> {
+        Ok(self.revoked.holder_of(serial)?.is_some())
     }
 
     /// Closes the sessions of `holder`, a node or a storage server, whose revocation the catalog already has.
@@ -133,6 +153,9 @@ impl Admission {
         let status = self.catalog.certificate(Holder::Node, &facts.serial)?;
         let status = status.filter(|known| known.holder.as_str() == facts.common_name);
         let now_secs = now_secs();
+        if let Some(holder) = self.revoked.holder_of(&facts.serial)? {
+            return Err(self.is_revoked(&holder)?);
+        }
         match status {
             None => Err(refuse("this certificate was not issued here, or its node was removed")),
             Some(known) if known.revoked || revoked.load(Ordering::Relaxed) => {
@@ -179,6 +202,7 @@ impl Admission {
     /// alarm.
     pub(crate) fn has_forked(&self, node: &Name, serial: &str) -> Error {
         self.revocations.revoke(node.as_str());
+        self.list_revoked();
         tracing::error!(%node, serial, "ALARM: two machines show certificates of one node; both were stopped");
         // Its slot goes now, and who is refused here does not wait for that.
         self.housekeeping.notify_one();

@@ -151,6 +151,7 @@ impl Enrollment {
         self.catalog.enroll(by, new)?;
         // A node of this name that had a session is another machine now.
         self.admission.revoke(terms.node.as_str());
+        self.admission.list_revoked();
         tracing::info!(node = %terms.node, domain = %terms.domain, "enrolled");
         Ok(answer)
     }

@@ -1,6 +1,7 @@
 //! Forget permissions: which node may forget which snapshots. None may unless the administrator permits it, and only
 //! with client-held keys: in a managed domain the administrator forgets with the server's own key.
 
+use crate::catalog_mark::CatalogMark;
 use crate::error::{missing, parse_name, refused};
 use crate::{Error, Result, by};
 use api::Name;
@@ -15,12 +16,13 @@ use std::sync::Arc;
 /// Which nodes may forget.
 pub(crate) struct ForgetPermissions {
     catalog: Arc<Catalog>,
+    mark: Arc<CatalogMark>,
 }
 
 impl ForgetPermissions {
-    /// As `catalog` has them.
-    pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        Self { catalog }
+    /// As `catalog` has them, while `mark` says that it is as new as what the server has seen.
+    pub(crate) fn new(catalog: Arc<Catalog>, mark: Arc<CatalogMark>) -> Self {
+        Self { catalog, mark }
     }
 
     /// Sets which snapshots a node may forget from now on.
@@ -75,6 +77,7 @@ impl ForgetPermissions {
     /// # Errors
     /// [`Error::Refused`]; [`Error::Usage`] for what is no snapshot id.
     pub(crate) fn note(&self, asked: &ForgetRequest) -> Result<()> {
+        self.mark.allows_forget()?;
         let ForgetRequest { node: name, domain, count, ids, .. } = asked;
         let node = self.catalog.node(name)?.filter(|node| !node.revoked);
         let node = node.ok_or_else(|| refused(format!("there is no node '{name}'"), ""))?;

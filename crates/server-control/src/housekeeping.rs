@@ -102,6 +102,7 @@ impl Housekeeping {
         self.storage_servers.lose_silent();
         self.activity.write_to(&self.catalog);
         self.admission.tidy();
+        self.admission.list_revoked();
     }
 
     /// At the start, and from time to time: a domain may be brought back from a copy at any time.

@@ -14,7 +14,9 @@ mod admission;
 mod agents;
 mod attempt_limiter;
 pub mod catalog_location;
+mod catalog_mark;
 mod certificate_issuer;
+mod checked_file;
 mod commands;
 mod copies;
 mod domain_keys;
@@ -49,6 +51,7 @@ mod remote_domain;
 mod reports;
 mod repositories;
 mod retention;
+mod revocations;
 mod scheduler;
 mod sealing;
 mod server_identity;
@@ -66,6 +69,7 @@ use admission::Admission;
 use agents::Agents;
 use api::enroll::{EnrollReply, EnrollRequest, IssuedToken, NewToken};
 use catalog::{By, Catalog};
+use catalog_mark::CatalogMark;
 use commands::Commands;
 use domain_repository::DomainRepositories;
 use domains::Domains;
@@ -110,6 +114,7 @@ const SERVER: &str = "server";
 pub struct Control {
     folder: Arc<Folder>,
     catalog: Arc<Catalog>,
+    mark: Arc<CatalogMark>,
     identity: Arc<ServerIdentity>,
     repositories: Arc<DomainRepositories>,
     administrator: Arc<Administrator>,
@@ -198,6 +203,7 @@ impl Control {
             retention,
             folder: parts.folder,
             catalog: parts.catalog,
+            mark: parts.mark,
             identity: parts.identity,
             repositories: parts.repositories,
             admission: parts.admission,
@@ -334,9 +340,11 @@ impl Control {
         self.retention.expire(by(SERVER), &Default::default(), clock::Reading::certain(now_secs))
     }
 
-    /// Writes when nodes were last seen. A failure is retried the next time. Blocks.
+    /// Writes when nodes were last seen, and up to where the server has seen the catalog. A failure is retried the next
+    /// time. Blocks.
     pub fn note_seen(&self) {
         self.activity.write_to(&self.catalog);
+        self.mark.note();
     }
 }
 

@@ -1,8 +1,9 @@
 //! The time by which runs start: what the clocks of this machine say, believed within bounds.
 
+use crate::catalog_mark::CatalogMark;
 use crate::now_secs;
 use catalog::{By, Catalog};
-use clock::{Clock, Reading, Tick};
+use clock::{Clock, Doubt, Reading, Tick};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ const STORED_SECS: i64 = 600;
 /// The clocks of this machine.
 pub(crate) struct MachineClock {
     catalog: Arc<Catalog>,
+    mark: Option<Arc<CatalogMark>>,
     state: Mutex<Option<State>>,
 }
 
@@ -26,7 +28,13 @@ struct State {
 
 impl MachineClock {
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        Self { catalog, state: Mutex::default() }
+        Self { catalog, mark: None, state: Mutex::default() }
+    }
+
+    /// Each reading is in doubt while `mark` says that the catalog is older than what the server has seen: what deletes
+    /// by a time deletes by rules, too.
+    pub(crate) fn held_back_by(self, mark: Arc<CatalogMark>) -> Self {
+        Self { mark: Some(mark), ..self }
     }
 
     /// The time now. What is stored of it lets the next start of the server go on from there.
@@ -41,7 +49,9 @@ impl MachineClock {
         let reading = known.clock.read(tick);
         self.told(known, tick, reading);
         self.store_if_due(known, tick)?;
-        Ok(reading)
+        let is_older = self.mark.as_ref().map_or(Ok(false), |mark| mark.is_older())?;
+        let doubt = if is_older { Some(Doubt::Catalog) } else { reading.doubt };
+        Ok(Reading { doubt, ..reading })
     }
 
     /// An administrator says that the wall clock is right: it is believed from now on.

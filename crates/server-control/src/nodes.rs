@@ -5,6 +5,7 @@ use crate::issued_keys::IssuedKeys;
 use crate::jobs::Jobs;
 use crate::node_activity::NodeActivity;
 use crate::open::Parts;
+use crate::revocations::Revocations;
 use crate::storage_servers::StorageServerTable;
 use crate::{Result, by, now_secs};
 use api::Name;
@@ -21,6 +22,7 @@ pub(crate) struct Nodes {
     catalog: Arc<Catalog>,
     activity: Arc<NodeActivity>,
     admission: Arc<Admission>,
+    revoked: Arc<Revocations>,
     issued: Arc<IssuedKeys>,
     jobs: Arc<Jobs>,
     on_storage_servers: Arc<StorageServerTable>,
@@ -33,6 +35,7 @@ impl Nodes {
             catalog: parts.catalog.clone(),
             activity: parts.activity.clone(),
             admission: parts.admission.clone(),
+            revoked: parts.mark.revocations(),
             issued: parts.issued.clone(),
             jobs: parts.jobs.clone(),
             on_storage_servers: parts.table.clone(),
@@ -74,21 +77,23 @@ impl Nodes {
     /// Revokes a node: access is denied, its sessions are closed, and keys granted to it are removed.
     ///
     /// # Errors
-    /// [`crate::Error::Catalog`] when there is none.
+    /// [`crate::Error::Catalog`] when there is none; [`crate::Error::System`] when an older catalog would let it in.
     pub(crate) fn revoke(&self, who: &str, name: &Name) -> Result<()> {
         self.catalog.revoke_node(by(who), name)?;
+        let listed = self.revoked.catch_up();
         self.close_sessions(name, "revoked");
-        Ok(())
+        listed
     }
 
     /// Removes a node; what it stored stays.
     ///
     /// # Errors
-    /// [`crate::Error::Catalog`] when there is none.
+    /// As [`Nodes::revoke`].
     pub(crate) fn remove(&self, who: &str, name: &Name) -> Result<()> {
-        self.catalog.remove_node(by(who), name)?;
+        let certificates = self.catalog.remove_node(by(who), name)?;
+        let listed = self.revoked.add(&certificates);
         self.close_sessions(name, "removed");
-        Ok(())
+        listed
     }
 
     fn close_sessions(&self, name: &Name, why: &str) {

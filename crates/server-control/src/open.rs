@@ -4,6 +4,7 @@ use crate::admission::Admission;
 use crate::agents::Agents;
 use crate::attempt_limiter::AttemptLimiter;
 use crate::catalog_location::stored;
+use crate::catalog_mark::CatalogMark;
 use crate::certificate_issuer::CertificateIssuer;
 use crate::domain_keys::DomainKeys;
 use crate::domain_locks::DomainLocks;
@@ -32,6 +33,8 @@ use tokio::sync::Notify;
 pub(crate) struct Parts {
     pub(crate) folder: Arc<Folder>,
     pub(crate) catalog: Arc<Catalog>,
+    /// Whether that is as new as what the server has seen.
+    pub(crate) mark: Arc<CatalogMark>,
     pub(crate) issuer: Arc<CertificateIssuer>,
     pub(crate) identity: Arc<ServerIdentity>,
     pub(crate) repositories: Arc<DomainRepositories>,
@@ -95,26 +98,28 @@ impl Parts {
         let (locks, attempts): (Arc<DomainLocks>, Arc<AttemptLimiter>) = Default::default();
         let (activity, refusals): (Arc<NodeActivity>, Arc<RefusalLog>) = Default::default();
         let wake = Arc::new(Notify::new());
+        let mark = Arc::new(CatalogMark::open(folder.clone(), catalog.clone())?);
         let (of_catalog, of_folder) = (|| catalog.clone(), || folder.clone());
         let repositories = DomainRepositories::new(of_catalog(), of_folder(), issuer.clone());
         let repositories = Arc::new(repositories);
         let pools = Pools::new(of_catalog(), of_folder());
         let keys = Arc::new(DomainKeys::new(of_catalog(), repositories.clone(), pools, master));
         let issued = Arc::new(IssuedKeys::new(of_catalog(), keys.clone(), locks.clone()));
-        let admission =
-            Admission::new(of_catalog(), activity.clone(), refusals.clone(), wake.clone());
+        let of_nodes = (activity.clone(), refusals.clone());
+        let admission = Admission::new(of_catalog(), mark.revocations(), of_nodes, wake.clone());
         let jobs = Arc::new(Jobs::new(of_catalog()));
         Ok(Self {
             permissions: Arc::new(Permissions::new(of_catalog(), repositories.clone())),
-            forget_permissions: Arc::new(ForgetPermissions::new(of_catalog())),
+            forget_permissions: Arc::new(ForgetPermissions::new(of_catalog(), mark.clone())),
             admission: Arc::new(admission),
             limits: Arc::new(Limits::open(of_catalog())?),
             table: Arc::new(StorageServerTable::new(jobs.clone())),
-            clock: Arc::new(MachineClock::new(catalog.clone())),
+            clock: Arc::new(MachineClock::new(catalog.clone()).held_back_by(mark.clone())),
             snapshots: Arc::new(SnapshotTable::new(catalog.clone())),
             gate: Arc::default(),
             folder,
             catalog,
+            mark,
             issuer,
             identity,
             repositories,

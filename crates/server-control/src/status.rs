@@ -1,5 +1,6 @@
 //! The server as an administrator sees it: status and audit log.
 
+use crate::catalog_mark::CatalogMark;
 use crate::certificate_issuer::CertificateIssuer;
 use crate::jobs::Jobs;
 use crate::open::Parts;
@@ -21,6 +22,7 @@ const FAULTS_MAX: usize = 100;
 /// The status of the server.
 pub(crate) struct ServerStatus {
     catalog: Arc<Catalog>,
+    mark: Arc<CatalogMark>,
     folder: Arc<Folder>,
     issuer: Arc<CertificateIssuer>,
     identity: Arc<ServerIdentity>,
@@ -36,6 +38,7 @@ impl ServerStatus {
     pub(crate) fn new(parts: &Parts) -> Self {
         Self {
             catalog: parts.catalog.clone(),
+            mark: parts.mark.clone(),
             folder: parts.folder.clone(),
             issuer: parts.issuer.clone(),
             identity: parts.identity.clone(),
@@ -75,6 +78,7 @@ impl ServerStatus {
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
+            catalog_faults: self.mark.faults(),
             pool_faults: self.pools.faults()?,
             domain_faults: self.pools.domain_faults()?.into_iter().take(FAULTS_MAX).collect(),
             kept_locks: self.kept_locks.lock().clone(),

@@ -20,6 +20,7 @@ use crate::domain_locks::DomainLocks;
 use crate::enroll::{certificate, checked_version, renew_reply, token_hash};
 use crate::error::{missing, refused};
 use crate::open::Parts;
+use crate::revocations::Revocations;
 use crate::server_identity::ServerIdentity;
 use crate::tokens::{VALID_SECS_DEFAULT, VALID_SECS_MAX};
 use crate::{Error, Result, SERVER, by, now_secs, random};
@@ -56,6 +57,7 @@ pub(crate) struct StorageServers {
     issuer: Arc<CertificateIssuer>,
     identity: Arc<ServerIdentity>,
     admission: Arc<Admission>,
+    revoked: Arc<Revocations>,
     attempts: Arc<AttemptLimiter>,
     locks: Arc<DomainLocks>,
     table: Arc<StorageServerTable>,
@@ -69,6 +71,7 @@ impl StorageServers {
             issuer: parts.issuer.clone(),
             identity: parts.identity.clone(),
             admission: parts.admission.clone(),
+            revoked: parts.mark.revocations(),
             attempts: parts.attempts.clone(),
             locks: parts.locks.clone(),
             table: parts.table.clone(),
@@ -153,6 +156,7 @@ impl StorageServers {
             version,
         };
         self.catalog.enroll_storage_server(by(SERVER), new)?;
+        self.admission.list_revoked();
         Ok(answer)
     }
 
@@ -175,7 +179,7 @@ impl StorageServers {
             refused("this certificate does not belong to a storage server".to_owned(), "")
         })?;
         let (name, now_secs) = (known.holder.clone(), now_secs());
-        if known.revoked {
+        if known.revoked || self.admission.is_listed(&facts.serial)? {
             let message = format!("the storage server '{name}' is revoked");
             return Err(refused(message, &enroll_again(&name)));
         }
@@ -199,6 +203,7 @@ impl StorageServers {
     fn has_forked(&self, storage: &Name, serial: &str) -> Error {
         self.admission.revoke(&format!("{PREFIX}{storage}"));
         self.table.remove(storage);
+        self.admission.list_revoked();
         tracing::error!(%storage, serial, "ALARM: two machines show certificates of one storage server; both were stopped");
         let message = format!(
             "another machine has shown the certificates of the storage server '{storage}': both were stopped"
@@ -256,9 +261,10 @@ impl StorageServers {
     /// [`crate::Error::Catalog`] if it does not exist.
     pub(crate) fn revoke(&self, who: &str, storage: &Name) -> Result<()> {
         self.catalog.revoke_storage_server(by(who), storage)?;
+        let listed = self.revoked.catch_up();
         self.admission.revoke(&format!("{PREFIX}{storage}"));
         self.table.remove(storage);
-        Ok(())
+        listed
     }
 
     /// All storage servers.

@@ -145,7 +145,51 @@ fn a_node_that_is_stopped_as_a_fork_loses_its_key_slot(on: On) {
     assert_eq!(old_keys(&catalog), [("web".to_owned(), "of web".to_owned())]);
 }
 
+fn every_certificate_is_told_with_whether_it_is_revoked(on: On) {
+    let (_folder, catalog) = with_nodes(on);
+    let told = || {
+        let mut all: Vec<_> = catalog.certificates().unwrap();
+        all.sort_by(|one, other| one.serial.cmp(&other.serial));
+        all.into_iter().map(|one| (one.serial, one.revoked)).collect::<Vec<_>>()
+    };
+    let one = |serial: &str, revoked| (serial.to_owned(), revoked);
+    assert_eq!(told(), [one("db", false), one("web", false)]);
+    run(&catalog, "UPDATE nodes SET revoked = 1 WHERE name = 'web'");
+    assert_eq!(told(), [one("db", false), one("web", true)], "with its node");
+    catalog.add_token(BY, &[4; 32], &terms("db")).unwrap();
+    enroll(&catalog, 4, "db", "db2").unwrap();
+    assert_eq!(told(), [one("db", true), one("db2", false), one("web", true)], "when replaced");
+    let removed = catalog.remove_node(BY, &name("db")).unwrap();
+    let removed: Vec<_> = removed.iter().map(|one| (&*one.serial, one.holder.as_str())).collect();
+    assert!(removed.contains(&("db", "db")) && removed.contains(&("db2", "db")), "{removed:?}");
+    assert_eq!((removed.len(), told()), (2, vec![one("web", true)]));
+}
+
+fn tokens_that_are_void_enroll_nobody(on: On) {
+    let (_folder, catalog) = with_nodes(on);
+    catalog.add_token(BY, &[4; 32], &terms("web")).unwrap();
+    catalog.add_storage_server_token(BY, &[5; 32], &name("disk"), 2_000).unwrap();
+    assert_eq!(catalog.void_tokens(BY).unwrap(), 2);
+    assert_eq!(refusal(catalog.token(&[4; 32], &[9; 32], 1_000)), TokenRefusal::Unknown);
+    assert!(catalog.storage_server_token(&[5; 32], &[9; 32], 1_000).is_err());
+    let again = catalog.token(&[1; 32], &[9; 32], 1_000).unwrap();
+    assert!(matches!(again, TokenUse::Answered(_)), "who has enrolled gets the same reply");
+    assert_eq!(catalog.audit_entries(None, 1).unwrap()[0].action, "token.void");
+    assert_eq!(catalog.void_tokens(BY).unwrap(), 0);
+}
+
+fn that_a_catalog_has_a_mark_is_told_by_it(on: On) {
+    let (_folder, catalog) = with_nodes(on);
+    assert!(!catalog.has_mark().unwrap());
+    catalog.set_has_mark().unwrap();
+    catalog.set_has_mark().unwrap();
+    assert!(catalog.has_mark().unwrap());
+}
+
 on_both![
+    every_certificate_is_told_with_whether_it_is_revoked,
+    tokens_that_are_void_enroll_nobody,
+    that_a_catalog_has_a_mark_is_told_by_it,
     entries_of_many_writers_are_one_chain,
     a_text_of_a_node_may_hold_anything,
     a_change_that_panics_changes_nothing,

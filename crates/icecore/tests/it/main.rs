@@ -40,6 +40,7 @@ mod names;
 mod node_commands;
 mod object_locking;
 mod object_storage;
+mod older_catalog;
 mod output;
 mod parity;
 mod passwords;

@@ -48,7 +48,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         storage_servers::forget, storage_servers::labels, storage_servers::heartbeat,
         upkeep::status, upkeep::start, upkeep::move_domain, quotas::quotas,
         pools::pools, pools::add, pools::set_state, pools::remove,
-        server::status, server::audit
+        server::status, server::audit, server::confirm_catalog
     ),
     modifiers(&Security)
 )]

@@ -10,8 +10,11 @@ use super::topics::Server;
 use crate::Control;
 use api::Code;
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{delete, get, post};
 use std::sync::Arc;
 
@@ -35,7 +38,24 @@ pub fn router(control: Arc<Control>) -> Router {
             Failed::new(status, Code::Usage, "method not allowed for this path")
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(Server(control.clone()), note_change))
         .with_state(Server(control))
+}
+
+/// What an administrator has changed is noted beside the catalog before the answer: a catalog that was restored from
+/// an older copy is recognized by it.
+async fn note_change(
+    State(Server(control)): State<Server>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_administrator = request.headers().contains_key(AUTHORIZATION);
+    let may_change = is_administrator && request.method() != Method::GET;
+    let answer = next.run(request).await;
+    if may_change {
+        let _ = tokio::task::spawn_blocking(move || control.mark.note()).await; // a bug is in the log
+    }
+    answer
 }
 
 fn routes() -> Router<Server> {
@@ -43,7 +63,8 @@ fn routes() -> Router<Server> {
     let own = Router::new()
         .route("/openapi.json", get(openapi::answer))
         .route("/status", get(server::status))
-        .route("/audit", get(server::audit));
+        .route("/audit", get(server::audit))
+        .route("/catalog/confirm", post(server::confirm_catalog));
     all.into_iter().fold(own, Router::merge)
 }
 

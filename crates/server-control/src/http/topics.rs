@@ -1,6 +1,7 @@
 //! What the handlers of the API get: the topic that each needs.
 
 use crate::Control;
+use crate::catalog_mark::CatalogMark;
 use crate::commands::Commands;
 use crate::domains::Domains;
 use crate::enroll::Enrollment;
@@ -54,6 +55,7 @@ topics! {
     grants: Grants,
     jobs: Jobs,
     limits: Limits,
+    mark: CatalogMark,
     nodes: Nodes,
     permissions: Permissions,
     placing: Placing,

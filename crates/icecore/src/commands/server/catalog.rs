@@ -1,17 +1,20 @@
-//! `icecore server catalog`: where the catalog lies, and its move to another database.
+//! `icecore server catalog`: where the catalog lies, its move to another database, and that it counts as it is.
 
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
 use crate::{escape, units};
+use api::status::ConfirmedCatalog;
 use serde::Serialize;
 use server_control::catalog_location;
 
-/// Show where the catalog lies, or move it to another database. Needs access to the server's files.
+/// Show where the catalog lies, move it to another database, or say that it counts as it is.
+///
+/// `show` and `move` need access to the server's files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server catalog show\n  icecore server catalog move 'host=/run/postgresql user=icecore dbname=icecore'\n  icecore server catalog move 'postgres://icecore@db.example.com/icecore?sslrootcert=/etc/icecore/db-ca.pem'\n  icecore server catalog move /srv/icecore/new-catalog.sqlite\n\nThe server must be stopped for a move, and the new database must be empty. The old catalog stays as it was, marked as moved. Put a password into PGPASSWORD, for the move and for the server: then no file and no list of processes shows it."
+    after_help = "Examples:\n  icecore server catalog show\n  icecore server catalog move 'host=/run/postgresql user=icecore dbname=icecore'\n  icecore server catalog move 'postgres://icecore@db.example.com/icecore?sslrootcert=/etc/icecore/db-ca.pem'\n  icecore server catalog move /srv/icecore/new-catalog.sqlite\n  icecore server catalog confirm\n\nThe server must be stopped for a move, and the new database must be empty. The old catalog stays as it was, marked as moved. Put a password into PGPASSWORD, for the move and for the server: then no file and no list of processes shows it."
 )]
 pub(crate) struct CatalogArgs {
     #[command(subcommand)]
@@ -30,6 +33,14 @@ enum Action {
         #[arg(value_name = "TO")]
         to: String,
     },
+    /// Say that the catalog counts as it is, when it was restored from an older copy or began anew.
+    ///
+    /// Until then nothing expires: the catalog may lack holds, policies and grants. Look at them first. What the server
+    /// has revoked stays revoked.
+    #[command(
+        after_help = "Example:\n  icecore server status\n  icecore server hold list\n  icecore server catalog confirm"
+    )]
+    Confirm,
 }
 
 #[derive(Serialize)]
@@ -50,6 +61,7 @@ impl CatalogArgs {
         match &self.action {
             Action::Show => show(reach, context),
             Action::Move { to } => move_to(reach, context, to),
+            Action::Confirm => confirm(reach, context),
         }
     }
 }
@@ -75,4 +87,16 @@ fn move_to(reach: &Reach, context: &Context, to: &str) -> Result<Code> {
     context.out.line(&format!("{} is out of date from now on", escape::text(&from)))?;
     context.out.line("Start the server again: icecore server")?;
     context.out.summary(Code::Complete, &Moved { from, to, rows })
+}
+
+fn confirm(reach: &Reach, context: &Context) -> Result<Code> {
+    let done: ConfirmedCatalog = reach.post("/catalog/confirm", &serde_json::json!({}))?;
+    for fault in &done.ended {
+        context.out.line(&escape::text(&format!("was: {fault}")))?;
+    }
+    let entries = units::many(done.entries, "entry");
+    context.out.line(&format!(
+        "The server goes on with its catalog as it is: {entries} in its audit log."
+    ))?;
+    context.out.summary(Code::Complete, &done)
 }

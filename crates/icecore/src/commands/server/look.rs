@@ -46,6 +46,7 @@ impl Status {
                 "ALARM        {machines}: icecore server nodes, and icecore server storage-servers"
             ));
         }
+        lines.extend(status.catalog_faults.iter().map(|why| format!("ALARM        {why}")));
         let fault = |why: &String| format!("ALARM        the pool {why}: icecore server pool list");
         lines.extend(status.pool_faults.iter().map(fault));
         let missing = |why: &String| {

@@ -1,11 +1,13 @@
 //! The server itself.
 
+use crate::by;
+use crate::catalog_mark::CatalogMark;
 use crate::http::answer::{Answer, Asked, work};
 use crate::http::topics::Topic;
 use crate::http::who::Admin;
 use crate::status::ServerStatus;
 use api::Failure;
-use api::status::{Audit, Status};
+use api::status::{Audit, ConfirmedCatalog, Status};
 use axum::extract::State;
 use serde::Deserialize;
 
@@ -37,4 +39,14 @@ pub(crate) async fn audit(
     Asked(which): Asked<Entries>,
 ) -> Answer<Audit> {
     work(server, move |server| server.audit(which.before, which.limit)).await
+}
+
+/// Says that the catalog counts as it is, when it may lack changes that the server has seen.
+#[utoipa::path(post, path = "/api/v1/catalog/confirm", tag = "server", security(("admin" = [])),
+    responses((status = 200, body = ConfirmedCatalog), (status = "4XX", body = Failure)))]
+pub(crate) async fn confirm_catalog(
+    State(mark): Topic<CatalogMark>,
+    _: Admin,
+) -> Answer<ConfirmedCatalog> {
+    work(mark, |mark| mark.confirm(by(Admin::WHO))).await
 }

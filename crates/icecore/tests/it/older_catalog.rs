@@ -1,0 +1,220 @@
+//! A server whose catalog was restored from an older copy: what it has revoked stays revoked, and nothing expires until
+//! somebody has looked.
+
+use crate::storage_servers::{Running, Site};
+use serde_json::Value;
+use std::fs;
+use testkit::postgres::Server;
+
+const SITE: &str = r#"
+[retention.short.class.standard]
+keep_last = 1
+trash = "0 days"
+
+[policy.pa]
+nodes = ["a"]
+paths = ["{}"]
+retention = "short"
+"#;
+
+struct Older {
+    site: Site,
+    _agent: Running,
+}
+
+impl Older {
+    /// A server with the stolen machine `d`, which has its own keys, and the node `a`, whose policy has three runs of
+    /// which one is kept. Its catalog lies in its directory, or where `move_to` says.
+    fn new(move_to: Option<&str>) -> Self {
+        let mut site = Site::alone(Vec::new());
+        site.start_server();
+        if let Some(to) = move_to {
+            site.server = None;
+            site.govern(&["catalog", "move", to]).ends(0);
+            site.start_server();
+        }
+        site.enroll_in("d", &["--keys", "client"]);
+        site.enroll_in("a", &[]);
+        site.node("d", &["backup", &site.folder("source")]).ends(0);
+        let file = site.folder("site.toml");
+        fs::write(&file, SITE.replace("{}", &site.folder("source"))).unwrap();
+        site.govern(&["apply", &file]).ends(0);
+        let older = Self { _agent: site.start_agent("a"), site };
+        (1..=3).for_each(|number| older.back_up(number));
+        older
+    }
+
+    fn back_up(&self, number: usize) {
+        self.site.machine.write("file", format!("content {number}").as_bytes());
+        self.site.govern(&["start", "pa"]).ends(0);
+        self.site.wait_for("the backup", |site| {
+            let jobs = site.govern(&["jobs", "--state", "complete", "--json"]).ends(0).lines();
+            jobs.iter().filter(|job| job["plan"]["policy"] == "pa").count() >= number
+        });
+    }
+
+    /// What the catalog is not to forget.
+    fn change(&self) {
+        self.hold("case-17");
+        self.site.govern(&["revoke", "d"]).ends(0);
+        self.is_out();
+        self.expires(0, 0);
+    }
+
+    fn hold(&self, name: &str) {
+        self.site.govern(&["hold", "create", name, "--set", "node=a"]).ends(0);
+    }
+
+    /// The stolen machine reads nothing, and adds nothing.
+    fn is_out(&self) {
+        let (source, target) = (self.site.folder("source"), self.site.folder("target"));
+        for words in
+            [&["snapshots"][..], &["restore", "latest", "--target", &target], &["backup", &source]]
+        {
+            let refused = self.site.node("d", words).ends(13);
+            assert!(refused.stderr.contains("the node 'd' is revoked"), "{}", refused.stderr);
+        }
+    }
+
+    /// Lets expire twice, what goes into the trash goes with the second one: how that ends, and what is left of three.
+    fn expires(&self, code: i32, gone: usize) {
+        for _ in 0..2 {
+            self.site.govern(&["expire"]).ends(code);
+        }
+        let list = self.site.govern(&["snapshots", "a", "--json"]).ends(0).lines();
+        assert_eq!(list.len(), 3 - gone + 1, "with a sum: {list:?}");
+    }
+
+    fn alarms(&self) -> Vec<String> {
+        let text = self.site.govern(&["status"]).ends(0).text();
+        text.lines().filter(|line| line.contains("ALARM")).map(str::to_owned).collect()
+    }
+
+    /// The catalog is an older one now.
+    fn is_held_back(&self) {
+        self.is_out();
+        self.expires(3, 0);
+        let told = self.site.govern(&["expire"]).ends(3);
+        assert!(
+            told.stderr.contains("nothing expires while the catalog is older"),
+            "{}",
+            told.stderr
+        );
+        let [alarm] = &self.alarms()[..] else { panic!("{:?}", self.alarms()) };
+        assert!(alarm.contains("it lacks all changes from 2"), "{alarm}");
+        assert!(alarm.contains("icecore server catalog confirm"), "{alarm}");
+        assert_eq!(self.site.govern(&["hold", "list", "--json"]).ends(0).lines().len(), 1, "a sum");
+    }
+
+    fn confirm(&self) -> Value {
+        let done = self.site.govern(&["catalog", "confirm", "--json"]).ends(0).last();
+        assert_eq!(self.alarms(), [""; 0]);
+        done
+    }
+}
+
+#[test]
+fn an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go() {
+    let mut older = Older::new(None);
+    older.site.server = None;
+    let data = older.site.machine.path("data");
+    let files = || {
+        let names = fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path());
+        let is_it = |path: &std::path::PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("catalog.sqlite") && !name.ends_with("lock")
+        };
+        names.filter(is_it).collect::<Vec<_>>()
+    };
+    let copy = older.site.machine.path("copy");
+    fs::create_dir(&copy).unwrap();
+    for file in files() {
+        fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+    }
+    older.site.start_server();
+    older.change();
+    older.site.server = None;
+    files().iter().for_each(|file| fs::remove_file(file).unwrap());
+    for entry in fs::read_dir(&copy).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
+    }
+    older.site.start_server();
+    older.is_held_back();
+    // The same after another start, when the catalog has more entries.
+    older.site.server = None;
+    older.site.start_server();
+    older.is_held_back();
+    let nodes = older.site.govern(&["nodes", "--json"]).ends(0).lines();
+    assert!(nodes.iter().any(|node| node["name"] == "d" && node["revoked"] == true), "{nodes:?}");
+
+    // The hold is made again, and holds. Without it, expiry goes on.
+    older.hold("case-17");
+    let done = older.confirm();
+    assert_eq!(done["ended"].as_array().unwrap().len(), 1, "{done}");
+    older.expires(0, 0);
+    older.site.govern(&["hold", "remove", "case-17", "--yes"]).ends(0);
+    older.expires(0, 2);
+    older.is_out();
+    let audit = older.site.govern(&["audit", "--json"]).ends(0).lines();
+    assert!(audit.iter().any(|entry| entry["action"] == "catalog.confirm"));
+    // The machine comes back by a token alone.
+    let [url, token] = older.site.token(&["d", "--keys", "client"]);
+    older.site.node("d", &["agent", "enroll", "--replace", &url, &token]).ends(0);
+    older.site.node("d", &["snapshots"]).ends(0);
+}
+
+/// A database is restored under a running server, too.
+#[test]
+fn a_database_that_is_restored_lets_nobody_in_and_nothing_go() {
+    let postgres = Server::start("older", &[]);
+    let to = postgres.database("icecore");
+    let mut older = Older::new(Some(&to));
+    let restore = |from: &str, to: &str| {
+        let drop = format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)");
+        postgres.client().batch_execute(&drop).unwrap();
+        postgres.client().batch_execute(&format!("CREATE DATABASE {to} TEMPLATE {from}")).unwrap();
+    };
+    older.site.server = None;
+    restore("icecore", "dump");
+    older.site.start_server();
+    older.change();
+    restore("dump", "icecore");
+    older.site.wait_for("the alarm", |site| {
+        let status = site.govern(&["status"]);
+        status.code == 0 && status.text().contains("ALARM")
+    });
+    older.is_held_back();
+    older.site.server = None;
+    restore("dump", "icecore");
+    older.site.start_server();
+    older.is_held_back();
+    older.confirm();
+    older.expires(0, 2);
+    older.is_out();
+}
+
+/// A list of the revoked that is damaged lets nobody in, and says what ends that.
+#[test]
+fn without_the_list_of_the_revoked_nobody_comes_in() {
+    let mut site = Site::alone(Vec::new());
+    site.start_server();
+    for node in ["d", "good"] {
+        site.enroll_in(node, &["--keys", "client"]);
+        site.node(node, &["backup", &site.folder("source")]).ends(0);
+    }
+    site.govern(&["revoke", "d"]).ends(0);
+    site.server = None;
+    let list = site.machine.path("data/revoked");
+    let text = fs::read_to_string(&list).unwrap();
+    fs::write(&list, &text[..text.len() - 9]).unwrap();
+    site.start_server();
+    let refused = site.node("good", &["snapshots"]).ends(13);
+    assert!(refused.stderr.contains("the server admits nobody"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("icecore server status"), "{}", refused.stderr);
+    let status = site.govern(&["status"]).ends(0).text();
+    assert!(status.contains("revoked is damaged") && status.contains("ALARM"), "{status}");
+    site.govern(&["catalog", "confirm"]).ends(0);
+    site.node("good", &["snapshots"]).ends(0);
+    site.node("d", &["snapshots"]).ends(13);
+}
