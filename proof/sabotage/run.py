@@ -745,6 +745,41 @@ SABOTAGES = {
         "crates/server-control/src/protection/decide.rs", "Some(until) if is_new && now <= until => {",
         "Some(_) if is_new => {",
         test("server-control", "what_was_never_backed_up_is_new")),
+    "nothing expires by an older catalog": (
+        "crates/server-control/src/machine_clock.rs", "let doubt = if is_older {", "let doubt = if is_older && false {",
+        test("server-control", "a_catalog_from_an_older_copy_counts_only")),
+    "an older catalog is recognized by the entry that was seen": (
+        "crates/server-control/src/catalog_mark.rs", "if state.mark.is_some() && same != state.mark {",
+        "if same.is_none() && newest.as_ref().map(|it| it.id) < state.mark.as_ref().map(|it| it.id) {",
+        test("server-control", "an_older_copy_that_went_on_elsewhere")),
+    "a mark that is missing is a doubt": (
+        "crates/server-control/src/catalog_mark.rs", "Found::Missing if is_expected => Err(Lost::Missing),", "Found::Missing if false && is_expected => Err(Lost::Missing),",
+        test("server-control", "a_mark_that_is_lost_or_damaged")),
+    "tokens of an older catalog are void": (
+        "crates/server-control/src/catalog_mark.rs", "        self.catalog.void_tokens(by(SERVER))?;\n", "",
+        test("server-control", "tokens_of_an_older_catalog_enroll_nobody")),
+    "nodes forget nothing by an older catalog": (
+        "crates/server-control/src/catalog_mark.rs", "if !self.is_older()? {", "if !self.is_older()? || true {",
+        test("server-control", "a_catalog_from_an_older_copy_counts_only")),
+    "what was revoked is refused whatever the catalog says": (
+        "crates/server-control/src/admission.rs", "if let Some(holder) = self.revoked.holder_of(&facts.serial)? {",
+        "if let Some(holder) = self.revoked.holder_of(&facts.serial)?.filter(|_| false) {",
+        test("server-control", "a_listed_certificate_is_refused")),
+    "a revocation is in the list when it returns": (
+        "crates/server-control/src/nodes.rs", "let listed = self.revoked.catch_up();", "let listed = Ok(());",
+        test("server-control", "what_was_revoked_removed_or_replaced")),
+    "a node that was removed is in the list": (
+        "crates/server-control/src/nodes.rs", "let listed = self.revoked.add(&certificates);",
+        "let listed = self.revoked.add(&certificates[..0]);",
+        test("server-control", "what_was_revoked_removed_or_replaced")),
+    "without its list of revoked certificates a server admits nobody": (
+        "crates/server-control/src/revocations.rs", "        if list.fault.is_some() {\n            let message =",
+        "        if false {\n            let message =",
+        test("server-control", "without_its_list_a_server_admits_nobody")),
+    "a damaged file beside the catalog is recognized": (
+        "crates/server-control/src/checked_file.rs", "let is_whole = |body: &&str| text == with_end(body);",
+        "let is_whole = |_: &&str| true;",
+        test("server-control", "a_file_with_one_changed_or_missing_byte")),
     "nothing expires while the clock is in doubt": (
         "crates/retention/src/evaluate.rs", "let Some(doubt) = now.doubt else {",
         "let Some(doubt) = now.doubt.filter(|_| false) else {",

@@ -116,11 +116,11 @@ impl CatalogMark {
     /// From now on nothing expires. What the catalog gives and the server has taken since is taken again: from nodes
     /// that were revoked, and tokens, which may have been used.
     fn doubt(&self, state: &mut State, older: Older) -> Result<()> {
+        self.catalog.void_tokens(by(SERVER))?;
         self.tell(&older, state.mark.as_ref());
         state.older = Some(older);
-        self.revocations.catch_up()?;
-        self.catalog.void_tokens(by(SERVER))?;
-        self.write(state)
+        let listed = self.revocations.catch_up();
+        self.write(state).and(listed)
     }
 
     /// The list of revoked certificates, which is opened with the mark.

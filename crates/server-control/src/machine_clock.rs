@@ -49,6 +49,10 @@ impl MachineClock {
         let reading = known.clock.read(tick);
         self.told(known, tick, reading);
         self.store_if_due(known, tick)?;
+        self.held_back(reading)
+    }
+
+    fn held_back(&self, reading: Reading) -> catalog::Result<Reading> {
         let is_older = self.mark.as_ref().map_or(Ok(false), |mark| mark.is_older())?;
         let doubt = if is_older { Some(Doubt::Catalog) } else { reading.doubt };
         Ok(Reading { doubt, ..reading })
@@ -66,7 +70,7 @@ impl MachineClock {
         let text = serde_json::to_string(&known.clock).unwrap_or_default();
         self.catalog.confirm_clock(by, &text)?;
         *state = Some(known);
-        Ok(reading)
+        self.held_back(reading)
     }
 
     fn stored(&self, tick: Tick) -> catalog::Result<State> {

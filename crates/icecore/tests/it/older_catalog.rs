@@ -62,7 +62,8 @@ impl Older {
     }
 
     fn hold(&self, name: &str) {
-        self.site.govern(&["hold", "create", name, "--set", "node=a"]).ends(0);
+        let words = ["hold", "create", name, "--set", "node=a", "--set", "reason=court"];
+        self.site.govern(&words).ends(0);
     }
 
     /// The stolen machine reads nothing, and adds nothing.

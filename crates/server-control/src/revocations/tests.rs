@@ -3,6 +3,7 @@ use crate::Control;
 use crate::catalog_mark::tests::{copied, replace};
 use api::Token;
 use api::enroll::{EnrollRequest, KeyMode, NewToken};
+use api::storage_servers::{EnrollStorageServerRequest, NewStorageServerToken};
 use catalog::certificates::Holder;
 use pki::NodeKey;
 use server_contract::access_control::{AccessControl, Node, Peer, Refusal};
@@ -19,7 +20,11 @@ fn open(place: &TempDir) -> Arc<Control> {
 
 /// The certificate with which a machine that enrolls now shows itself.
 fn enroll(control: &Control, node: &str) -> Peer {
-    let new = NewToken { keys: KeyMode::Client, ..NewToken::of(node.parse().unwrap()) };
+    enroll_with(control, node, KeyMode::Client)
+}
+
+fn enroll_with(control: &Control, node: &str, keys: KeyMode) -> Peer {
+    let new = NewToken { keys, ..NewToken::of(node.parse().unwrap()) };
     let token = control.make_token("admin", &new).unwrap().token;
     let request = EnrollRequest {
         secret: Token::parse(&token).unwrap().secret_text(),
@@ -83,6 +88,58 @@ fn what_was_revoked_removed_or_replaced_stays_so_in_an_older_catalog() {
     is_refused(&control, &stolen, "is revoked");
     drop(control);
     assert!(admitted(&open(&place), &again).is_ok());
+}
+
+/// Its key is gone from the repository since, and the catalog does not know it.
+#[test]
+fn the_key_of_a_revoked_node_is_not_looked_for_for_ever() {
+    let place = tempfile::tempdir().unwrap();
+    let control = open(&place);
+    let stolen = enroll_with(&control, "stolen", KeyMode::Managed);
+    drop(control);
+    let copy = copied(&place);
+    let control = open(&place);
+    control.nodes.revoke("admin", &"stolen".parse().unwrap()).unwrap();
+    assert!(control.catalog.old_keys().unwrap().is_empty());
+    drop(control);
+    replace(&place, Some(&copy));
+    let control = open(&place);
+    assert_eq!(control.catalog.old_keys().unwrap().len(), 1);
+    control.housekeeping();
+    assert!(control.catalog.old_keys().unwrap().is_empty());
+    is_refused(&control, &stolen, "is revoked");
+}
+
+#[test]
+fn a_storage_server_that_was_revoked_stays_so_in_an_older_catalog() {
+    let place = tempfile::tempdir().unwrap();
+    let control = open(&place);
+    let (storage, valid_secs) = ("disk".parse().unwrap(), None);
+    let new = NewStorageServerToken { storage, valid_secs };
+    let token = control.storage_servers.make_token("admin", &new).unwrap().token;
+    let request = EnrollStorageServerRequest {
+        secret: Token::parse(&token).unwrap().secret_text(),
+        request: NodeKey::generate().unwrap().request_pem,
+        names: vec!["disk.example.com".to_owned()],
+        version: "1.0".to_owned(),
+        pool_of: None,
+    };
+    let reply = control.storage_servers.enroll(FROM, &request).unwrap();
+    let certificate = pki::client::certificate_of(&reply.certificate).unwrap().to_vec();
+    let peer = Peer { certificate, address: FROM };
+    assert!(control.storage_servers.admit(&peer).is_ok());
+    drop(control);
+    let copy = copied(&place);
+    let control = open(&place);
+    control.storage_servers.revoke("admin", &new.storage).unwrap();
+    drop(control);
+    replace(&place, Some(&copy));
+    let control = open(&place);
+    let refused = control.storage_servers.admit(&peer).unwrap_err().to_string();
+    assert!(refused.contains("is revoked"), "{refused}");
+    assert!(control.storage_servers.all().unwrap().storage_servers[0].revoked);
+    let all = control.catalog.certificates().unwrap();
+    assert!(all.iter().all(|one| one.revoked && one.of == Holder::StorageServer), "{all:?}");
 }
 
 /// What the catalog says for itself is not enough: it may be changed past the program.
