@@ -33,7 +33,7 @@ impl MachineClock {
 
     /// Each reading is in doubt while `mark` says that the catalog is older than what the server has seen: what deletes
     /// by a time deletes by rules, too.
-    pub(crate) fn held_back_by(self, mark: Arc<CatalogMark>) -> Self {
+    pub(crate) fn doubted_by(self, mark: Arc<CatalogMark>) -> Self {
         Self { mark: Some(mark), ..self }
     }
 
@@ -49,10 +49,10 @@ impl MachineClock {
         let reading = known.clock.read(tick);
         self.told(known, tick, reading);
         self.store_if_due(known, tick)?;
-        self.held_back(reading)
+        self.doubted(reading)
     }
 
-    fn held_back(&self, reading: Reading) -> catalog::Result<Reading> {
+    fn doubted(&self, reading: Reading) -> catalog::Result<Reading> {
         let is_older = self.mark.as_ref().map_or(Ok(false), |mark| mark.is_older())?;
         let doubt = if is_older { Some(Doubt::Catalog) } else { reading.doubt };
         Ok(Reading { doubt, ..reading })
@@ -70,7 +70,7 @@ impl MachineClock {
         let text = serde_json::to_string(&known.clock).unwrap_or_default();
         self.catalog.confirm_clock(by, &text)?;
         *state = Some(known);
-        self.held_back(reading)
+        self.doubted(reading)
     }
 
     fn stored(&self, tick: Tick) -> catalog::Result<State> {

@@ -114,7 +114,7 @@ impl Parts {
             admission: Arc::new(admission),
             limits: Arc::new(Limits::open(of_catalog())?),
             table: Arc::new(StorageServerTable::new(jobs.clone())),
-            clock: Arc::new(MachineClock::new(catalog.clone()).held_back_by(mark.clone())),
+            clock: Arc::new(MachineClock::new(catalog.clone()).doubted_by(mark.clone())),
             snapshots: Arc::new(SnapshotTable::new(catalog.clone())),
             gate: Arc::default(),
             folder,

@@ -92,7 +92,7 @@ impl Older {
     }
 
     /// The catalog is an older one now.
-    fn is_held_back(&self) {
+    fn is_in_doubt(&self) {
         self.is_out();
         self.expires(3, 0);
         let told = self.site.govern(&["expire"]).ends(3);
@@ -141,11 +141,11 @@ fn an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go() {
         fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
     }
     older.site.start_server();
-    older.is_held_back();
+    older.is_in_doubt();
     // The same after another start, when the catalog has more entries.
     older.site.server = None;
     older.site.start_server();
-    older.is_held_back();
+    older.is_in_doubt();
     let nodes = older.site.govern(&["nodes", "--json"]).ends(0).lines();
     assert!(nodes.iter().any(|node| node["name"] == "d" && node["revoked"] == true), "{nodes:?}");
 
@@ -185,11 +185,11 @@ fn a_database_that_is_restored_lets_nobody_in_and_nothing_go() {
         let status = site.govern(&["status"]);
         status.code == 0 && status.text().contains("ALARM")
     });
-    older.is_held_back();
+    older.is_in_doubt();
     older.site.server = None;
     restore("dump", "icecore");
     older.site.start_server();
-    older.is_held_back();
+    older.is_in_doubt();
     older.confirm();
     older.expires(0, 2);
     older.is_out();

@@ -42,6 +42,12 @@ fn admitted(control: &Control, peer: &Peer) -> Result<Node, Refusal> {
     control.admit(peer)
 }
 
+/// Whoever acknowledges a revocation has written it.
+fn is_in_file(place: &TempDir, peer: &Peer) {
+    let text = fs::read_to_string(place.path().join(super::FILE)).unwrap();
+    assert!(text.contains(&pki::inspect(&peer.certificate).unwrap().serial), "{text}");
+}
+
 fn is_refused(control: &Control, peer: &Peer, why: &str) {
     let refusal = control.admit(peer).unwrap_err();
     assert!(refusal.message.contains(why), "{}", refusal.message);
@@ -58,8 +64,11 @@ fn what_was_revoked_removed_or_replaced_stays_so_in_an_older_catalog() {
 
     let control = open(&place);
     control.nodes.revoke("admin", &"stolen".parse().unwrap()).unwrap();
+    is_in_file(&place, &stolen);
     control.nodes.remove("admin", &"removed".parse().unwrap()).unwrap();
+    is_in_file(&place, &removed);
     let new = enroll(&control, "replaced");
+    is_in_file(&place, &replaced);
     for (peer, why) in
         [(&stolen, "is revoked"), (&removed, "not issued"), (&replaced, "is revoked")]
     {
