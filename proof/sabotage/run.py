@@ -383,6 +383,18 @@ SABOTAGES = {
     "what came later than the time goes": (
         "crates/object-storage/src/versions.rs", "(None, Some(_)) => Some(Step::Remove),", "(None, Some(_)) => None,",
         test("object-storage", "an_object_becomes_what_it_was")),
+    "a mark that an object was removed is no object": (
+        "crates/object-storage/src/client/marks.rs", "=> Ok(replacing(tag)),", "=> Ok(PutMode::Create),",
+        test("object-storage", "of_writers_that_race_for_a_name_that_was_removed")),
+    "nothing is created by its tag where tags are not compared": (
+        "crates/object-storage/src/client/marks.rs", "Some(tag) if self.compares()? =>", "Some(tag) if self.compares()? || true =>",
+        test("object-storage", "where_the_storage_takes_no_notice_of_tags")),
+    "marks of which nobody knows the tag go": (
+        "crates/object-storage/src/versions.rs", "if how.frees && object.came_and_went(how.moment) {", "if false {",
+        test("object-storage", "names_below_marks_of_which_nobody_knows")),
+    "no lease is given twice when all is put back": (
+        "crates/object-storage/src/versions.rs", "is_later.then(|| self.highest + 1)", "is_later.then(|| self.highest + 1).filter(|_| false)",
+        test("object-storage", "a_writer_that_slept_while_all_was_put_back")),
     "all pages of versions are read": (
         "crates/object-storage/src/versions.rs", "next = Some((page.next_key.clone(), page.next_version));", "",
         test("object-storage", "more_objects_than_a_page")),

@@ -86,6 +86,15 @@ impl Gateway {
         bucket
     }
 
+    /// A new bucket that keeps versions of its objects, and cannot lock them.
+    pub fn versioned_bucket(&self) -> String {
+        let bucket = self.bucket();
+        let said = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+        let set = self.ask("PUT", &format!("{bucket}?versioning="), &["--data-raw", said]);
+        assert_eq!(set.0, 200, "{}", set.1);
+        bucket
+    }
+
     fn make(&self, bucket: &str, more: &[&str]) {
         let made = self.ask("PUT", bucket, more);
         assert_eq!(made.0, 200, "{}", made.1);

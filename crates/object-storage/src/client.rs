@@ -1,5 +1,6 @@
 //! Requests to an object storage, one at a time for who calls.
 
+mod marks;
 mod reading;
 mod writing;
 
@@ -43,6 +44,8 @@ pub struct Client {
     signed: Option<Signed>,
     /// How readers wait for what is in an archive; they do not if nobody says so.
     patience: OnceLock<Patience>,
+    /// Whether the storage compares tags, once that was tried.
+    compares: OnceLock<bool>,
 }
 
 impl Drop for Client {
@@ -81,6 +84,7 @@ impl Client {
             times: OnceLock::new(),
             signed: None,
             patience: OnceLock::new(),
+            compares: OnceLock::new(),
         })
     }
 

@@ -109,6 +109,14 @@ pub(crate) fn create(client: &Client, lease: u64, in_use: &InUse) -> StorageResu
     Ok(client.create(&numbered(LEASE, lease), &object)?.is_some())
 }
 
+/// Takes `lease` and ends it: nobody has a lower one any more.
+pub(crate) fn pass(client: &Client, lease: u64) -> StorageResult<()> {
+    if create(client, lease, &InUse::new())? {
+        end(client, lease)?;
+    }
+    Ok(())
+}
+
 /// Says that the holder of `lease` writes no more.
 fn end(client: &Client, lease: u64) -> StorageResult<()> {
     client.put(&end_name(lease), Bytes::new())

@@ -31,7 +31,7 @@ pub(crate) const STATE: &str = "index/state";
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 pub(crate) const LEASE: &str = "lease";
 /// More objects than a row will ever have.
-const NUMBER_MAX: u64 = 1 << 48;
+pub(crate) const NUMBER_MAX: u64 = 1 << 48;
 
 /// Whether a repository can have an object of this name: other things can lie in the same bucket.
 pub(crate) fn is_ours(name: &str) -> bool {

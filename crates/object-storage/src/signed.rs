@@ -50,6 +50,10 @@ impl Request {
         Self { method: Method::PUT, body: body.into(), ..Self::get(path, query) }
     }
 
+    pub(crate) fn delete(path: Path, query: &[(&str, &str)]) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path, query) }
+    }
+
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self

@@ -5,7 +5,8 @@
 //! a row of numbered objects (`docs/FORMAT.md`, chapter 17) would else go on where a stranger left it.
 
 use crate::client::Client;
-use crate::names::is_ours;
+use crate::lease;
+use crate::names::{LEASE, NUMBER_MAX, is_ours, number, numbered};
 use crate::signed::{Request, parsed, unreadable};
 use crate::storage::ObjectStorage;
 use jiff::Timestamp;
@@ -96,6 +97,12 @@ impl Object {
         Ok(())
     }
 
+    /// Whether it was not there at that time, and is not now, but was removed since.
+    fn came_and_went(&self, moment: Timestamp) -> bool {
+        let mark = self.latest.as_ref().filter(|latest| latest.is_mark);
+        self.step().is_none() && mark.is_some_and(|mark| written(mark).is_ok_and(|at| at > moment))
+    }
+
     /// `None` when it is as it was.
     fn step(&self) -> Option<Step> {
         let there = self.latest.as_ref().filter(|latest| !latest.is_mark);
@@ -150,7 +157,9 @@ impl ObjectStorage {
         let client = self.client();
         keeps_versions(client)?;
         let moment = Timestamp::from_second(moment_secs).unwrap_or(Timestamp::MIN);
-        let mut done = PutBack::default();
+        let frees = !dry_run && client.takes_marks_for_objects()?;
+        let how = How { client, moment, dry_run, frees };
+        let (mut done, mut leases) = (PutBack::default(), Leases::default());
         let mut seen: BTreeMap<String, Object> = BTreeMap::new();
         let mut next = Some((String::new(), String::new()));
         while let Some(behind) = next.take() {
@@ -170,47 +179,141 @@ impl ObjectStorage {
                 BTreeMap::new()
             };
             for (key, object) in std::mem::replace(&mut seen, open) {
-                done.carry_out(client, &key, &object, dry_run, told);
+                let Some(name) = ours(client, &key) else { continue };
+                leases.note(&name, &object);
+                done.carry_out(&how, &name, &object, told);
             }
+        }
+        if let (false, Some(passed)) = (dry_run, leases.to_pass()) {
+            let outcome = lease::pass(client, passed);
+            outcome.unwrap_or_else(|error| {
+                done.note_failure(&numbered(LEASE, passed), &said(error));
+            });
         }
         Ok(done)
     }
 }
 
+/// The name of the object with this key, if a repository can have it.
+fn ours(client: &Client, key: &str) -> Option<String> {
+    let name = client.relative(&Path::from(key));
+    (client.path(&name).as_ref() == key && is_ours(&name)).then_some(name)
+}
+
+/// Numbers of leases, whatever became of them.
+#[derive(Default)]
+struct Leases {
+    highest: u64,
+    /// The highest that is put back.
+    at_moment: u64,
+}
+
+impl Leases {
+    fn note(&mut self, name: &str, object: &Object) {
+        let lease = name.strip_prefix(LEASE).and_then(|rest| number(rest.strip_prefix('/')?));
+        let Some(lease) = lease else { return };
+        self.highest = self.highest.max(lease);
+        if object.at_moment.as_ref().is_some_and(|(_, version)| !version.is_mark) {
+            self.at_moment = self.at_moment.max(lease);
+        }
+    }
+
+    /// The lease that is taken for nobody, so that none is given twice: who has one of those that are removed, and
+    /// slept meanwhile, would take another writer's for its own. A stranger's number may be so high that hardly any
+    /// would be left.
+    fn to_pass(&self) -> Option<u64> {
+        let is_later = self.highest > self.at_moment && self.highest < NUMBER_MAX / 2;
+        is_later.then(|| self.highest + 1)
+    }
+}
+
+/// How objects are put back.
+struct How<'a> {
+    client: &'a Client,
+    moment: Timestamp,
+    dry_run: bool,
+    /// Whether names have to be freed under which something was removed.
+    frees: bool,
+}
+
 impl PutBack {
     fn carry_out(
         &mut self,
-        client: &Client,
-        key: &str,
+        how: &How,
+        name: &str,
         object: &Object,
-        dry_run: bool,
         told: &mut dyn FnMut(&str, &Step),
     ) {
-        let name = client.relative(&Path::from(key));
-        if client.path(&name).as_ref() != key || !is_ours(&name) {
-            return;
-        }
+        let client = how.client;
         let Some(step) = object.step() else {
             self.unchanged += 1;
+            if how.frees && object.came_and_went(how.moment) {
+                free(client, name).unwrap_or_else(|error| self.note_failure(name, &said(error)));
+            }
             return;
         };
-        told(&name, &step);
+        told(name, &step);
         let outcome = match &step {
-            _ if dry_run => Ok(()),
-            Step::Restore(version) => client.restore(&name, version).map_err(said),
-            Step::Remove => client.delete(std::slice::from_ref(&name)).map_err(said),
+            _ if how.dry_run => Ok(()),
+            Step::Restore(version) => client.restore(name, version).map_err(said),
+            Step::Remove => client.delete(&[name.to_owned()]).map_err(said),
         };
         match (outcome, step) {
             (Ok(()), Step::Restore(_)) => self.restored += 1,
             (Ok(()), Step::Remove) => self.removed += 1,
-            (Err(why), _) => {
-                self.failed += 1;
-                if self.reasons.len() < NAMED_MAX {
-                    self.reasons.push(format!("{name}: {why}"));
-                }
-            }
+            (Err(why), _) => self.note_failure(name, &why),
         }
     }
+
+    fn note_failure(&mut self, name: &str, why: &str) {
+        self.failed += 1;
+        if self.reasons.len() < NAMED_MAX {
+            self.reasons.push(format!("{name}: {why}"));
+        }
+    }
+}
+
+/// The versions of the object `name` and the marks that it was removed, in the order of the storage.
+fn versions_of(client: &Client, name: &str) -> StorageResult<Vec<Version>> {
+    let key = client.path(name);
+    // Longer names that begin like this one come behind it.
+    let request = Request::get("".into(), &[("versions", ""), ("prefix", key.as_ref())]);
+    let answer = client.ask("list", request)?;
+    let page: Page = parsed(&answer).ok_or_else(|| unreadable("list", client.location()))?;
+    let marks = page.marks.into_iter().map(|mark| Version { is_mark: true, ..mark });
+    let all = page.versions.into_iter().chain(marks);
+    Ok(all.filter(|version| version.key == key.as_ref()).collect())
+}
+
+/// The tags of the versions of the object `name`, the newest first, if the last that is known of it is the mark that it
+/// was removed; else none.
+pub(crate) fn tags_below_mark(client: &Client, name: &str) -> StorageResult<Vec<String>> {
+    let all = versions_of(client, name)?;
+    if !all.iter().any(|version| version.is_latest && version.is_mark) {
+        return Ok(Vec::new());
+    }
+    let objects = all.into_iter().filter(|version| !version.is_mark);
+    let dated: StorageResult<Vec<_>> =
+        objects.map(|object| written(&object).map(|at| (at, object.tag))).collect();
+    let mut dated = dated?;
+    // Of one second, as the storage has them: the newest first.
+    dated.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    Ok(dated.into_iter().filter_map(|(_, tag)| tag).collect())
+}
+
+/// Makes it possible to create the object `name` once more where the storage takes the mark over it for an object: a
+/// mark remembers the tag of what was removed, and that version may be gone. So the marks go, which nobody misses, and
+/// what they hid gets a new one. Whoever is killed in between leaves an object that came later, and goes on with that.
+fn free(client: &Client, name: &str) -> StorageResult<()> {
+    let mut marks: Vec<_> =
+        versions_of(client, name)?.into_iter().filter(|version| version.is_mark).collect();
+    // With the last one, what was before it comes back: that is to be no mark.
+    marks.sort_by_key(|mark| mark.is_latest);
+    for mark in marks {
+        let request = Request::delete(client.path(name), &[("versionId", &mark.id)]);
+        client.ask("remove a mark of", request)?;
+    }
+    client.delete(&[name.to_owned()])
 }
 
 fn said(error: StorageError) -> String {

@@ -217,10 +217,7 @@ fn a_domain_whose_objects_are_locked_moves_away_and_is_locked_anew_elsewhere() {
     let stays = gateway.versions(&pools.bucket).into_iter();
     let stays = stays.filter(|(key, _)| key.starts_with(prefix)).count() as u64;
     assert!(stays >= locked, "{stays} versions of {locked} locked objects");
-    // versitygw creates no object over a version that was removed; others do. Either way nothing is lost.
-    let back = ended_job(&pools.site.machine, pools.site.start_move("web", &["cloud"]));
-    let error = back["error"].as_str().unwrap_or_default();
-    assert!(back["state"] == "complete" || error.contains("cannot create lease/"), "{back}");
+    pools.site.moves("web", "cloud");
     pools.is_well("web", 1);
     pools.add_bucket("other");
     pools.site.moves("web", "other");

@@ -39,6 +39,7 @@ mod moving;
 mod names;
 mod node_commands;
 mod object_locking;
+mod object_recovery;
 mod object_storage;
 mod older_catalog;
 mod output;

@@ -12,14 +12,14 @@ use serde_json::Value;
 use std::time::Duration;
 use testkit::s3::Gateway;
 
-fn icecore(machine: &Machine, address: &str, words: &[&str]) -> Ran {
+pub(crate) fn icecore(machine: &Machine, address: &str, words: &[&str]) -> Ran {
     let mut command = machine.command([words, &["--repo", address]].concat());
     ended(command.env_remove("ICECORE_REPO").envs(Gateway::shared().variables()))
 }
 
 /// Every object below `prefix` gets another content, and is then removed with each version that can be removed. How
 /// many cannot.
-fn destroy(bucket: &str, prefix: &str) -> u64 {
+pub(crate) fn destroy(bucket: &str, prefix: &str) -> u64 {
     let gateway = Gateway::shared();
     let versions = || {
         let all = gateway.versions(bucket).into_iter();
@@ -37,7 +37,7 @@ fn destroy(bucket: &str, prefix: &str) -> u64 {
 }
 
 /// A time, and some more until everything is later than it: storages tell seconds.
-fn moment() -> String {
+pub(crate) fn moment() -> String {
     std::thread::sleep(Duration::from_millis(1100));
     let now = jiff::Timestamp::now();
     std::thread::sleep(Duration::from_millis(1100));

@@ -70,7 +70,7 @@ impl Client {
         put.map_err(|error| self.note(failed("write", name, &error), &error))
     }
 
-    fn try_put(
+    pub(super) fn try_put(
         &self,
         name: &str,
         bytes: Bytes,
@@ -96,14 +96,14 @@ impl Client {
 
     /// The same of an object of such a `kind`.
     fn create_as(&self, name: &str, bytes: &Bytes, kind: &Kind) -> StorageResult<Option<Written>> {
-        let mut wait = CREATE_WAIT;
-        let mut last = None;
+        let (mut wait, mut mode, mut over_marks) = (CREATE_WAIT, PutMode::Create, 0);
+        let (mut last, mut unseen) = (None, None);
         for _ in 0..CREATE_TRIES {
-            let error = match self.try_put(name, bytes.clone(), PutMode::Create, kind) {
+            let error = match self.try_put(name, bytes.clone(), mode.clone(), kind) {
                 Ok(written) => return Ok(Some(written)),
                 Err(error) => error,
             };
-            let exists = matches!(error, object_store::Error::AlreadyExists { .. });
+            let exists = is_refused_as_there(&error);
             if !exists && is_final(&error) {
                 // What was sent before may still be under way, whatever is said of this one.
                 return Err(match last {
@@ -117,11 +117,25 @@ impl Client {
                 Err(absent) if absent.is_not_found() => std::thread::sleep(wait),
                 Err(_) => return Err(self.unknown(name, &error)),
             }
+            // Refused twice, and twice not there: that one was removed there before may be why.
+            let was_create =
+                matches!(std::mem::replace(&mut mode, PutMode::Create), PutMode::Create);
+            if was_create && exists && last.as_ref().is_some_and(is_refused_as_there) {
+                match self.mode_over_mark(name, over_marks) {
+                    Ok(over_mark) => mode = over_mark,
+                    Err(why) => unseen = Some(why),
+                }
+                over_marks += 1;
+            }
             wait *= 2;
             last = Some(error);
         }
         let error = last.map(|error| self.unknown(name, &error));
-        Err(error.unwrap_or_else(|| StorageError::new("create", name, ErrorKind::TimedOut)))
+        let error = error.unwrap_or_else(|| StorageError::new("create", name, ErrorKind::TimedOut));
+        Err(match unseen {
+            Some(why) => with_unseen(error, &why),
+            None => error,
+        })
     }
 
     /// Whether the object `name` is these bytes, however many.
@@ -290,4 +304,19 @@ impl Client {
         self.requests.note_received(bytes.len() as u64);
         self.put(name, bytes)
     }
+}
+
+/// Whether the storage says that the object is there, or is not the one that was to be replaced.
+fn is_refused_as_there(error: &object_store::Error) -> bool {
+    use object_store::Error::{AlreadyExists, Precondition};
+    matches!(error, AlreadyExists { .. } | Precondition { .. })
+}
+
+/// The error of an object that is refused and not there, of which earlier versions could not be looked for.
+fn with_unseen(error: StorageError, why: &StorageError) -> StorageError {
+    let text = format!(
+        "{}; whether one was removed there before (s3:ListBucketVersions) cannot be seen: {}",
+        error.source, why.source
+    );
+    StorageError { source: std::io::Error::new(error.source.kind(), text), ..error }
 }

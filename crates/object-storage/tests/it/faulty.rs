@@ -6,6 +6,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService, ReqwestConnector,
 };
+use object_store::signer::HeaderValue;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
@@ -55,6 +56,7 @@ pub(crate) struct Plan {
     /// What happens to the next requests that create something.
     next_creates: Mutex<VecDeque<Fault>>,
     is_expired: AtomicBool,
+    ignores_tags: AtomicBool,
 }
 
 impl Plan {
@@ -72,6 +74,11 @@ impl Plan {
     /// The next requests that create something fail so.
     pub(crate) fn fail_creates(&self, faults: impl IntoIterator<Item = Fault>) {
         self.next_creates.lock().extend(faults);
+    }
+
+    /// From now on, the storage says that it has replaced what has another tag than that of `If-Match`.
+    pub(crate) fn ignore_tags(&self) {
+        self.ignores_tags.store(true, Ordering::Relaxed);
     }
 
     /// From now on, the session has ended.
@@ -142,6 +149,8 @@ impl Service {
         let what = format!("{} {}", request.method(), request.uri());
         let is_create = request.headers().contains_key("if-none-match");
         let fault = self.plan.next(what, is_create);
+        let is_replaced = request.headers().contains_key("if-match")
+            && self.plan.ignores_tags.load(Ordering::Relaxed);
         let response = match fault {
             Some(Fault::Conflict) => return Ok(refusal(409, "")),
             Some(Fault::Unavailable) => return Ok(refusal(503, "")),
@@ -149,6 +158,11 @@ impl Service {
             Some(Fault::Expired) => return Ok(refusal(400, EXPIRED)),
             _ => self.inner.execute(request).await?,
         };
+        if is_replaced && response.status() == 412 {
+            let mut replaced = refusal(200, "");
+            replaced.headers_mut().insert("etag", HeaderValue::from_static("\"replaced\""));
+            return Ok(replaced);
+        }
         match fault {
             Some(Fault::DoneAndUnavailable) => Ok(with(response, 503, Bytes::new())),
             Some(Fault::DoneAndReset) => {

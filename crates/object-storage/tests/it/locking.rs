@@ -300,3 +300,138 @@ fn more_objects_than_a_page_has_are_all_put_back() {
         assert_eq!(Gateway::shared().ask("GET", &format!("{bucket}/{name}"), &[]).0, 200, "{name}");
     }
 }
+
+/// Of versitygw, which takes the mark of a removal for an object, as of storages that create what is absent.
+#[test]
+fn of_writers_that_race_for_a_name_that_was_removed_one_creates_it() {
+    let bucket = Gateway::shared().versioned_bucket();
+    if Server::chosen() == Server::Ceph {
+        return; // takes no notice of conditions there
+    }
+    let writers: Vec<_> = (0..6).map(|_| reached(&bucket)).collect();
+    for round in 0..5 {
+        let created: Vec<_> = std::thread::scope(|scope| {
+            let create = |(number, writer): (usize, &Arc<ObjectStorage>)| {
+                let (writer, bytes) = (writer.clone(), format!("{number} of {round}"));
+                scope.spawn(move || writer.put_new("keys/one", bytes.as_bytes()).map(|()| bytes))
+            };
+            let racing: Vec<_> = writers.iter().enumerate().map(create).collect();
+            racing.into_iter().map(|racer| racer.join().unwrap()).collect()
+        });
+        let refused = created.iter().filter_map(|created| created.as_ref().err());
+        assert!(refused.clone().all(|error| error.already_exists()), "{created:?}");
+        let [won] = &created.iter().flatten().collect::<Vec<_>>()[..] else {
+            panic!("round {round}: {created:?}");
+        };
+        let what = format!("{bucket}/{PREFIX}/keys/one");
+        assert_eq!(Gateway::shared().ask("GET", &what, &[]), (200, (*won).clone()));
+        writers[0].remove("keys/one").unwrap();
+    }
+}
+
+#[test]
+fn a_name_that_was_removed_is_used_again_although_answers_get_lost() {
+    let (gateway, bucket) = (Gateway::shared(), Gateway::shared().versioned_bucket());
+    if Server::chosen() == Server::Ceph {
+        return; // takes no notice of conditions there
+    }
+    let location = Location { bucket: bucket.clone(), prefix: PREFIX.into() };
+    for seed in 0..12 {
+        let name = format!("keys/{seed}");
+        reached(&bucket).put(&name, b"before").unwrap();
+        reached(&bucket).remove(&name).unwrap();
+        let plan = Plan::random(seed);
+        let client = connect_through(&location, &access(gateway), &|| Faulty::new(&plan)).unwrap();
+        let created = ObjectStorage::open(client).unwrap().put_new(&name, b"after");
+        let what = format!("{bucket}/{PREFIX}/{name}");
+        let there = gateway.ask("GET", &what, &[]);
+        match created {
+            Ok(()) => assert_eq!(there, (200, "after".into()), "seed {seed}"),
+            Err(error) => assert!(error.is_unreachable(), "seed {seed}: {error}"),
+        }
+        if there.0 == 404 {
+            reached(&bucket).put_new(&name, b"after").unwrap();
+        }
+        let refused = reached(&bucket).put_new(&name, b"too late").unwrap_err();
+        assert!(refused.already_exists(), "seed {seed}: {refused}");
+    }
+}
+
+/// Two would have the lease of one number else.
+#[test]
+fn a_writer_that_slept_while_all_was_put_back_has_no_lease_any_more() {
+    let bucket = Gateway::shared().versioned_bucket();
+    if Server::chosen() == Server::Ceph {
+        return; // takes no notice of conditions there
+    }
+    let first = reached(&bucket);
+    let lock = first.try_lock("lock").unwrap();
+    first.put("index/state", b"first").unwrap();
+    drop(lock);
+    std::thread::sleep(Duration::from_millis(1100)); // storages tell seconds
+    let moment = now();
+    std::thread::sleep(Duration::from_millis(1100));
+    let location = Location { bucket: bucket.clone(), prefix: PREFIX.into() };
+    let client = connect(&location, &access(Gateway::shared())).unwrap();
+    let mut sleeper = ObjectStorage::open(client).unwrap();
+    sleeper.look_again_after(Duration::ZERO);
+    let _its = sleeper.try_lock("lock").unwrap().unwrap();
+    sleeper.put("index/state", b"second").unwrap();
+    let done = reached(&bucket).put_back(moment, false, &mut |_, _| {}).unwrap();
+    assert_eq!(done.failed, 0, "{done:?}");
+    let successor = reached(&bucket);
+    let _its = successor.try_lock("lock").unwrap().unwrap();
+    successor.put("index/state", b"third").unwrap();
+    let refused = sleeper.put("index/state", b"fourth").unwrap_err();
+    assert!(refused.already_exists(), "{refused}");
+}
+
+/// Such a mark remembers the tag of something that is gone: nobody knows it.
+#[test]
+fn names_below_marks_of_which_nobody_knows_the_tag_are_used_again() {
+    let (gateway, bucket) = (Gateway::shared(), Gateway::shared().versioned_bucket());
+    let moment = now();
+    std::thread::sleep(Duration::from_millis(1100)); // storages tell seconds
+    for (name, versions) in [("keys/none", 1), ("keys/older", 2)] {
+        let what = format!("{bucket}/{PREFIX}/{name}");
+        for number in 0..versions {
+            assert_eq!(gateway.ask("PUT", &what, &["-d", &format!("version {number}")]).0, 200);
+            let newest =
+                gateway.versions(&bucket).into_iter().filter(|(key, _)| what.ends_with(key));
+            let ids: Vec<_> = newest.map(|(_, id)| id).collect();
+            assert_eq!(ids.len(), number + 1);
+            if number + 1 == versions {
+                assert_eq!(gateway.ask("DELETE", &what, &[]).0, 204);
+                let newest = format!("{what}?versionId={}", ids[0]);
+                assert_eq!(gateway.ask("DELETE", &newest, &[]).0, 204);
+            }
+        }
+    }
+    for again in [false, true] {
+        let done = reached(&bucket).put_back(moment, false, &mut |_, _| {}).unwrap();
+        assert_eq!((done.restored, done.failed), (0, 0), "{again}: {done:?}");
+    }
+    assert_eq!(gateway.keys(&bucket, PREFIX), [""; 0]);
+    if Server::chosen() != Server::Ceph {
+        for name in ["keys/none", "keys/older"] {
+            reached(&bucket).put_new(name, b"new").unwrap();
+            assert!(reached(&bucket).put_new(name, b"newer").unwrap_err().already_exists());
+        }
+    }
+}
+
+/// Two writers would create the same object there.
+#[test]
+fn nothing_is_created_by_its_tag_where_the_storage_takes_no_notice_of_tags() {
+    let (gateway, bucket) = (Gateway::of_files(), Gateway::of_files().versioned_bucket());
+    let location = Location { bucket: bucket.clone(), prefix: PREFIX.into() };
+    let plan = Plan::quiet();
+    let client = connect_through(&location, &access(gateway), &|| Faulty::new(&plan)).unwrap();
+    let storage = ObjectStorage::open(client).unwrap();
+    storage.put("keys/one", b"before").unwrap();
+    storage.remove("keys/one").unwrap();
+    plan.ignore_tags();
+    let refused = storage.put_new("keys/one", b"after").unwrap_err();
+    assert!(refused.to_string().contains("PreconditionFailed"), "{refused}");
+    assert_eq!(gateway.ask("GET", &format!("{bucket}/{PREFIX}/keys/one"), &[]).0, 404);
+}

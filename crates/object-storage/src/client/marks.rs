@@ -1,0 +1,75 @@
+//! Creating objects where one was removed before, in a bucket that keeps versions: there, a mark says that it is gone.
+//! versitygw 1.8 takes the mark for the object, as far as conditions go: what is to be created only if it is absent, it
+//! refuses for ever, though nothing is there.
+//!
+//! But it compares. What is to take the place of an object with a tag (`If-Match`) takes that of the mark over the
+//! version with this tag, and gets a tag of its own: of several writers who try, one does. So each name is still
+//! created once, as where a storage creates what is absent.
+
+use super::{Client, Kind};
+use crate::roots::nonce;
+use crate::versions;
+use bytes::Bytes;
+use object_store::{Error, PutMode, UpdateVersion};
+use repository::storage::{StorageError, StorageResult};
+
+/// No content has this tag.
+const NO_TAG: &str = "\"00000000000000000000000000000000\"";
+
+fn replacing(tag: &str) -> PutMode {
+    PutMode::Update(UpdateVersion { e_tag: Some(tag.to_owned()), version: None })
+}
+
+impl Client {
+    /// How to create the object `name`, which is not there and which the storage refuses to create: as it was until now,
+    /// unless the last that is known of it is that it was removed. Of several versions, each of `tries` takes another one.
+    pub(super) fn mode_over_mark(&self, name: &str, tries: usize) -> StorageResult<PutMode> {
+        let tags = versions::tags_below_mark(self, name)?;
+        match tags.get(tries % tags.len().max(1)) {
+            Some(tag) if self.compares()? => Ok(replacing(tag)),
+            _ => Ok(PutMode::Create),
+        }
+    }
+
+    /// Whether the storage replaces no object that has another tag than it is told. Where it takes no notice, two
+    /// writers would create the same object.
+    fn compares(&self) -> StorageResult<bool> {
+        if let Some(compares) = self.compares.get() {
+            return Ok(*compares);
+        }
+        let name = probe_name();
+        self.put(&name, Bytes::from_static(b"compared"))?;
+        let replaced = self.try_put(
+            &name,
+            Bytes::from_static(b"replaced"),
+            replacing(NO_TAG),
+            &Kind::default(),
+        );
+        self.delete(std::slice::from_ref(&name))?;
+        let compares = match replaced {
+            Ok(_) | Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => false,
+            Err(Error::Precondition { .. }) => true,
+            Err(error) => return Err(crate::errors::failed("write", &name, &error)),
+        };
+        Ok(*self.compares.get_or_init(|| compares))
+    }
+
+    /// Whether the storage refuses to create an object where one was removed.
+    pub(crate) fn takes_marks_for_objects(&self) -> StorageResult<bool> {
+        let name = probe_name();
+        self.put(&name, Bytes::from_static(b"removed"))?;
+        self.delete(std::slice::from_ref(&name))?;
+        let created =
+            self.try_put(&name, Bytes::from_static(b"created"), PutMode::Create, &Kind::default());
+        let is_there = self.length(&name);
+        self.delete(std::slice::from_ref(&name))?;
+        let is_absent = is_there.is_err_and(|error: StorageError| error.is_not_found());
+        Ok(matches!(created, Err(Error::AlreadyExists { .. })) && is_absent)
+    }
+}
+
+/// A name that nobody else uses.
+fn probe_name() -> String {
+    let hex: String = nonce().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("probe-{hex}")
+}
