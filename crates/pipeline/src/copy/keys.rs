@@ -1,5 +1,5 @@
-//! The keys of a copy: they follow those of the first place. Where both were changed apart, nobody without a key can say
-//! what is to count, since each list is signed as a whole.
+//! The keys of a copy: they follow those of the first place. Where both were changed apart, nobody without a key can
+//! say what is to count, since each list is signed as a whole.
 
 use crate::{Error, Result};
 use crypto::{KeyEntry, KeyList, RootVerifyKey, SignedKeyList, verify_slot_certificate};
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(newer(&added, apart), Newer::Neither);
             assert_eq!(newer(apart, &added), Newer::Neither);
         }
-        // A list that was made anew from the files of keys has forgotten those that were removed.
+        // A list that a rebuild made of the files of keys has forgotten those that were removed.
         let again = with(KeyList::new(RepositoryId([1; 16])), 2, Role::Full);
         let again = again.continuing_from(9, removed.epoch());
         assert_eq!(newer(&again, &removed), Newer::Source);
