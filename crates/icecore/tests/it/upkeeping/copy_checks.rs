@@ -126,8 +126,10 @@ fn a_key_that_the_copy_lacks_is_an_alarm() {
     let site = Site::new();
     site.back_up(b"little");
     let keys = site.machine.path("data/pool/domains/web/keys");
-    let key = std::fs::read_dir(keys).unwrap().map(|file| file.unwrap().path());
-    let key = key.into_iter().find(|file| file.extension().is_none()).expect("a key");
+    let is_key = |name: &std::path::Path| !name.to_string_lossy().starts_with("list");
+    let names =
+        std::fs::read_dir(&keys).unwrap().map(|file| PathBuf::from(file.unwrap().file_name()));
+    let key = keys.join(names.into_iter().find(|name| is_key(name)).expect("a key"));
     let whole = std::fs::read(&key).unwrap();
     damage(&key);
     std::fs::create_dir(site.machine.path("second")).unwrap();
