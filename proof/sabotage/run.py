@@ -73,6 +73,18 @@ SABOTAGES = {
     "what is forgotten is pending in no earlier state": (
         "crates/repository/src/repository.rs", "            return Ok(self.storage.sync_directory(\"index\")?);\n", "            return Ok(());\n",
         test("simulation", "a_forget_behind_a_state_of_a_killed_writer")),
+    "a storage that is away is waited for": (
+        "crates/object-storage/src/requests.rs", ".filter(|_| self.requests.has_answered())", ".filter(|_| false)",
+        test("icecore", "a_storage_that_is_away_for_a_while_is_waited_for_and_the_backup_is_complete")),
+    "a storage that was waited for in vain is not waited for again": (
+        "crates/object-storage/src/requests.rs", "        self.has_answered.store(false, Ordering::Relaxed);\n", "",
+        test("icecore", "a_storage_that_goes_away_in_the_middle_of_a_backup_is_named_with_what_to_do")),
+    "a refusal behind a lost write leaves the lease to its end": (
+        "crates/object-storage/src/requests.rs", "is_lost && is_refusal(answer)", "false && is_lost && is_refusal(answer)",
+        test("object-storage", "a_refusal_after_a_lost_request_leaves_the_lease_to_its_end")),
+    "the time that answers take is no silence": (
+        "crates/object-storage/src/lease.rs", "        watched += pause;", "        watched += 4 * pause;",
+        test("object-storage", "the_time_that_answers_take_is_no_silence_of_a_holder")),
     "what is archived is no lack of permission": (
         "crates/object-storage/src/errors.rs", "let is_archived = part(text, \"Code\") == Some(ARCHIVED);", "let is_archived = false && part(text, \"Code\") == Some(ARCHIVED);",
         test("object-storage", "what_is_archived_is_told_asked_for_and_read")),

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result, quoted};
 use crate::out::Out;
-use object_storage::{Access, Credentials, Location, ObjectStorage, Patience, connect};
+use object_storage::{Access, Away, Credentials, Location, ObjectStorage, Patience, connect};
 use repository::lease::LOCK;
 use repository::local::LocalStorage;
 use repository::storage::{PUT_SUFFIX, Storage, StorageError};
@@ -184,9 +184,17 @@ fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
             "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write them to ~/.aws/credentials",
         )
     })?;
-    let client =
-        connect(location, &Access::new(credentials)).map_err(|error| failed(error, location))?;
+    let away = Away::OF_A_COMMAND.or_as_the_environment_says();
+    let access = Access { away, ..Access::new(credentials) };
+    let client = connect(location, &access).map_err(|error| failed(error, location))?;
     out.tell_requests_of(client.requests());
+    let (told, place) = (out.clone(), location.to_string());
+    client.requests().tell_away(Box::new(move |longest| {
+        told.note(&format!(
+            "{place} does not answer any more. Trying again for up to {} s",
+            longest.as_secs()
+        ));
+    }));
     let mut storage = ObjectStorage::open(client).map_err(|error| failed(error, location))?;
     let told = out.clone();
     storage.tell_waits(Box::new(move |longest| {

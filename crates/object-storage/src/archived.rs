@@ -149,11 +149,11 @@ pub(crate) fn states(client: &Client, names: &[String]) -> Vec<StorageResult<Obj
     let head =
         |name: &String| Request { method: Method::HEAD, ..Request::get(client.path(name), &[]) };
     let asked =
-        client.send_heads(("ask for the class of", "containers"), names.iter().map(head).collect());
+        client.send(("ask for the class of", "containers"), names.iter().map(head).collect());
     let named = asked.into_iter().zip(names);
     named
         .map(|(asked, name)| match asked {
-            Ok(headers) => Ok(ObjectState::of(&headers)),
+            Ok((headers, _)) => Ok(ObjectState::of(&headers)),
             Err(error) => Err(StorageError::new("ask for the class of", name, error.source)),
         })
         .collect()

@@ -98,7 +98,7 @@ impl Client {
         &self,
         what: (&'static str, &str),
         requests: Vec<Request>,
-    ) -> Vec<StorageResult<Bytes>> {
+    ) -> Vec<StorageResult<(HeaderMap, Bytes)>> {
         let Some(signed) = &self.signed else {
             let refused = || StorageError::new(what.0, what.1, ErrorKind::Unsupported);
             return requests.iter().map(|_| Err(refused())).collect();
@@ -108,28 +108,6 @@ impl Client {
             let send = |request| {
                 let (signed, name) = (&signed, &*name);
                 async move { signed.send((operation, name), &request).await }
-            };
-            futures_util::stream::iter(requests).map(send).buffered(AT_ONCE).collect().await
-        })
-    }
-
-    /// The headers of the answers to `requests`, likewise.
-    pub(crate) fn send_heads(
-        &self,
-        what: (&'static str, &str),
-        requests: Vec<Request>,
-    ) -> Vec<StorageResult<HeaderMap>> {
-        let Some(signed) = &self.signed else {
-            let refused = || StorageError::new(what.0, what.1, ErrorKind::Unsupported);
-            return requests.iter().map(|_| Err(refused())).collect();
-        };
-        let (signed, operation, name) = (signed.clone(), what.0, what.1.to_owned());
-        self.wait(async move {
-            let send = |request| {
-                let (signed, name) = (&signed, &*name);
-                async move {
-                    signed.send_whole((operation, name), &request).await.map(|(headers, _)| headers)
-                }
             };
             futures_util::stream::iter(requests).map(send).buffered(AT_ONCE).collect().await
         })
@@ -167,7 +145,7 @@ impl Client {
 
     /// Whether a write failed of which nobody can say whether it was done, or will be.
     pub(crate) fn is_uncertain(&self) -> bool {
-        self.is_uncertain.load(Ordering::Relaxed)
+        self.is_uncertain.load(Ordering::Relaxed) || self.requests.is_uncertain()
     }
 
     /// Does `work` on the threads for requests, and waits. Callers may be threads of any kind.
@@ -215,7 +193,7 @@ impl Client {
     /// The answer to one request about the whole bucket.
     pub(crate) fn ask(&self, operation: &'static str, request: Request) -> StorageResult<Bytes> {
         let answer = self.send((operation, &self.location), vec![request]).pop();
-        answer.unwrap_or_else(|| Ok(Bytes::new()))
+        answer.map_or_else(|| Ok(Bytes::new()), |answer| answer.map(|(_, body)| body))
     }
 
     /// A page of the list `what` of the whole bucket, below the prefix, behind what these parts of the query name.

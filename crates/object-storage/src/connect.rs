@@ -1,5 +1,6 @@
 //! Connections to a storage that speaks S3.
 
+use crate::away::Away;
 use crate::client::Client;
 use crate::credential_process::Renewed;
 use crate::credentials::Credentials;
@@ -33,12 +34,14 @@ pub struct Access {
     pub credentials: Credentials,
     /// Requests that fail are repeated this often.
     pub retries: usize,
+    /// How long it may be away once it has answered.
+    pub away: Away,
 }
 
 impl Access {
     /// With as much patience as a backup needs.
     pub fn new(credentials: Credentials) -> Self {
-        Self { credentials, retries: 6 }
+        Self { credentials, retries: 6, away: Away::OF_A_COMMAND }
     }
 }
 
@@ -50,14 +53,16 @@ pub fn connect(location: &Location, access: &Access) -> StorageResult<Client> {
     connect_through(location, access, &ReqwestConnector::default)
 }
 
-/// The storage of `location`, by the credentials of the environment.
+/// The storage of `location`, by the credentials of the environment; it may be `away` for so long.
 ///
 /// # Errors
 /// When there are none; those of the storage.
-pub fn from_environment(location: &Location) -> StorageResult<ObjectStorage> {
+pub fn from_environment(location: &Location, away: Away) -> StorageResult<ObjectStorage> {
     let found = Credentials::find(|name| std::env::var(name).ok());
     let credentials = found.map_err(|reason| no_credentials(location, reason))?;
-    let mut storage = ObjectStorage::open(connect(location, &Access::new(credentials))?)?;
+    let away = away.or_as_the_environment_says();
+    let access = Access { away, ..Access::new(credentials) };
+    let mut storage = ObjectStorage::open(connect(location, &access)?)?;
     storage.wait_as_the_environment_says();
     Ok(storage)
 }
@@ -79,12 +84,13 @@ pub fn connect_through<C: HttpConnector>(
     let requests = Arc::new(Requests::default());
     let renewed = access.credentials.renewed().map(Arc::new);
     let build = |timeout| {
-        let connector = Counted { inner: connector(), requests: requests.clone() };
+        let (requests, away) = (requests.clone(), access.away);
+        let connector = Counted { inner: connector(), requests, away };
         build(location, access, connector, timeout, renewed.clone())
             .map_err(|error| unusable(location, &error))
     };
     let (small, bulk) = (Arc::new(build(SMALL_TIMEOUT)?), Arc::new(build(BULK_TIMEOUT)?));
-    let counted = Counted { inner: connector(), requests: requests.clone() };
+    let counted = Counted { inner: connector(), requests: requests.clone(), away: access.away };
     let http = counted.connect(&options(&access.credentials, SMALL_TIMEOUT));
     let http = http.map_err(|error| unusable(location, &error))?;
     let signed = Signed { signer: small.clone(), http };

@@ -16,7 +16,7 @@ use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 const MAGIC: &[u8; 8] = b"ICEBEAT1";
@@ -136,14 +136,15 @@ pub(crate) fn read(client: &Client, lease: u64) -> StorageResult<Option<Bytes>> 
 }
 
 /// Whether the holder of `lease` is gone, as far as can be seen: it ran on this machine and does not run any more, it was
-/// this process, which has let it go without being able to end it, or it has done nothing for `quiet`. Waits for as long as it takes to know, and says so with `waits` before.
+/// this process, which has let it go without being able to end it, or it has done nothing for `quiet`. Waits for as long as
+/// it takes to know, and says so with `waits` before. The time that answers take does not count: while the storage is away,
+/// nobody can show that he works.
 pub(crate) fn is_gone(
     client: &Client,
     lease: u64,
     quiet: Duration,
     waits: &dyn Fn(Duration),
 ) -> StorageResult<bool> {
-    let begun = Instant::now();
     let look = || client.get(&beat_name(lease)).map_or_else(absent, |bytes| Ok(Some(bytes)));
     let first = look()?;
     let process = match first.as_ref().and_then(Beat::decode) {
@@ -156,8 +157,10 @@ pub(crate) fn is_gone(
         return Ok(true);
     }
     waits(quiet);
-    while begun.elapsed() < quiet {
-        std::thread::sleep(LOOK_EVERY.min(quiet));
+    let (mut watched, pause) = (Duration::ZERO, LOOK_EVERY.min(quiet));
+    while watched < quiet {
+        std::thread::sleep(pause);
+        watched += pause;
         if has_ended(client, lease)? {
             return Ok(true);
         }

@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod archived;
+mod away;
 mod cache;
 mod class_setting;
 mod classes;
@@ -45,6 +46,7 @@ mod uploads;
 mod versions;
 
 pub use archived::{ObjectState, Readable};
+pub use away::Away;
 pub use cache::trim_caches;
 pub use classes::{STANDARD, Tier};
 pub use client::Client;
@@ -54,7 +56,7 @@ pub use location::Location;
 pub use object_lock::{KnownLocks, LockMode, LockOptions, Locked};
 pub use patience::{GoesOn, Patience};
 pub use pool::BucketPool;
-pub use requests::{Asked, Requests};
+pub use requests::{Asked, Requests, TellsAway};
 pub use staging::TEMPORARY;
 pub use storage::{ObjectStorage, Waits};
 pub use versions::{PutBack, Step};

@@ -228,7 +228,7 @@ fn keep_some(
     let asked = client.send(("ask for the lock of", "objects"), objects.iter().map(get).collect());
     let mut late = Vec::new();
     for (Object { name, needed_secs, may_go }, answer) in objects.iter().zip(asked) {
-        match answer.map_or_else(no_lock, |answer| held(&answer)) {
+        match answer.map_or_else(no_lock, |(_, body)| held(&body)) {
             Err(error) if *may_go && error.is_not_found() => {}
             Ok(held) => match wanted(held, options, *needed_secs, now) {
                 Some(until_secs) => late.push((name, until_secs)),

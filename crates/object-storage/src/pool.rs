@@ -5,6 +5,7 @@
 //! domains/NAME/           the repository of a domain
 //! ```
 
+use crate::away::Away;
 use crate::client::Client;
 use crate::connect::{Access, connect, no_credentials};
 use crate::credentials::Credentials;
@@ -37,7 +38,10 @@ impl BucketPool {
     pub fn from_environment(location: &Location) -> StorageResult<Self> {
         let found = Credentials::find(|name| std::env::var(name).ok());
         let credentials = found.map_err(|reason| no_credentials(location, reason))?;
-        Ok(Self::new(connect(location, &Access { credentials, retries: RETRIES })?))
+        Ok(Self::new(connect(
+            location,
+            &Access { credentials, retries: RETRIES, away: Away::NONE },
+        )?))
     }
 
     /// The pool that `client` reaches.

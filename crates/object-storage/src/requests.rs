@@ -1,15 +1,20 @@
 //! What is asked of a storage: providers charge by the request. Counted where it is sent, so repeated ones count.
 
+use crate::away::{Away, Waits, is_away, is_refusal};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
 };
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Called when a storage that has answered does not answer any more, with how long it is waited for.
+pub type TellsAway = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// Counts of requests and bytes, of one process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Requests {
     writes: AtomicU64,
     lists: AtomicU64,
@@ -17,6 +22,12 @@ pub struct Requests {
     deletes: AtomicU64,
     sent_bytes: AtomicU64,
     received_bytes: AtomicU64,
+    /// Whether the storage has answered one.
+    has_answered: AtomicBool,
+    is_uncertain: AtomicBool,
+    /// Whether somebody was told that it does not answer now.
+    is_told: AtomicBool,
+    tells_away: OnceLock<TellsAway>,
 }
 
 /// What was asked until a moment.
@@ -43,7 +54,49 @@ impl Asked {
     }
 }
 
+impl std::fmt::Debug for Requests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.until_now().fmt(f)
+    }
+}
+
 impl Requests {
+    /// From now on, `tells` is called once for each time that the storage is away for more than a second.
+    pub fn tell_away(&self, tells: TellsAway) {
+        let _ = self.tells_away.set(tells); // the first one counts
+    }
+
+    /// Whether something was sent that changes the storage, of which nobody can say whether it was done, or will be.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.is_uncertain.load(Ordering::Relaxed)
+    }
+
+    fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
+    }
+
+    /// An answer to a request, of which an earlier try may be under way if it `is_lost`.
+    fn note(&self, answer: &Result<HttpResponse, HttpError>, is_lost: bool) {
+        if answer.is_ok() {
+            self.has_answered.store(true, Ordering::Relaxed);
+            self.is_told.store(false, Ordering::Relaxed);
+        }
+        self.is_uncertain.fetch_or(is_lost && is_refusal(answer), Ordering::Relaxed);
+    }
+
+    fn give_up(&self, is_lost: bool) {
+        self.has_answered.store(false, Ordering::Relaxed);
+        self.is_uncertain.fetch_or(is_lost, Ordering::Relaxed);
+    }
+
+    fn note_away(&self, away: Away) {
+        if let Some(tells) = self.tells_away.get()
+            && !self.is_told.swap(true, Ordering::Relaxed)
+        {
+            tells(away.0);
+        }
+    }
+
     /// What was asked until now.
     pub fn until_now(&self) -> Asked {
         let [writes, lists, reads, deletes, sent_bytes, received_bytes] = [
@@ -81,17 +134,18 @@ impl Requests {
     }
 }
 
-/// Makes clients whose requests are counted.
+/// Makes clients whose requests are counted, and repeated while the storage is away.
 #[derive(Debug)]
 pub(crate) struct Counted<C> {
     pub(crate) inner: C,
     pub(crate) requests: Arc<Requests>,
+    pub(crate) away: Away,
 }
 
 impl<C: HttpConnector> HttpConnector for Counted<C> {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let inner = self.inner.connect(options)?;
-        Ok(HttpClient::new(Service { inner, requests: self.requests.clone() }))
+        Ok(HttpClient::new(Service { inner, requests: self.requests.clone(), away: self.away }))
     }
 }
 
@@ -99,6 +153,32 @@ impl<C: HttpConnector> HttpConnector for Counted<C> {
 struct Service {
     inner: HttpClient,
     requests: Arc<Requests>,
+    away: Away,
+}
+
+impl Service {
+    /// A storage that never answered is not waited for: its address may be wrong. Nor one that was waited for in vain.
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (mut waits, mut is_lost) = (Waits::new(self.away), false);
+        loop {
+            self.requests.count(&request);
+            let answer = self.inner.execute(request.clone()).await;
+            if !is_away(&answer) {
+                self.requests.note(&answer, is_lost);
+                return answer;
+            }
+            is_lost |= answer.is_ok() && !request.method().is_safe();
+            let is_long = waits.is_long();
+            let Some(wait) = waits.next().filter(|_| self.requests.has_answered()) else {
+                self.requests.give_up(is_lost && self.away != Away::NONE);
+                return answer;
+            };
+            if is_long {
+                self.requests.note_away(self.away);
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
 }
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
@@ -109,7 +189,6 @@ impl HttpService for Service {
         'a: 'b,
         Self: 'b,
     {
-        self.requests.count(&request);
-        Box::pin(self.inner.execute(request))
+        Box::pin(self.send(request))
     }
 }

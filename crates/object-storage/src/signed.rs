@@ -17,8 +17,8 @@ use std::time::Duration;
 const TRIES: u32 = 6;
 /// Before the second of such tries; each further one waits twice as long.
 const WAIT: Duration = Duration::from_millis(200);
-/// So long a signature counts.
-const SIGNED_FOR: Duration = Duration::from_secs(300);
+/// So long a signature counts: longer than a storage is waited for.
+const SIGNED_FOR: Duration = Duration::from_secs(600);
 /// The most of an answer that is read: a page of a listing has 1,000 names of up to 1,024 bytes.
 const ANSWER_MAX: usize = 8 << 20;
 
@@ -61,17 +61,8 @@ impl Request {
 }
 
 impl Signed {
-    /// What the storage answers; `operation` is done to `name`, for messages.
+    /// The headers and the body of what the storage answers; `operation` is done to `name`, for messages.
     pub(crate) async fn send(
-        &self,
-        what: (&'static str, &str),
-        request: &Request,
-    ) -> StorageResult<Bytes> {
-        self.send_whole(what, request).await.map(|(_, body)| body)
-    }
-
-    /// The same with the headers of the answer.
-    pub(crate) async fn send_whole(
         &self,
         (operation, name): (&'static str, &str),
         request: &Request,

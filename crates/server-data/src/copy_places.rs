@@ -59,5 +59,6 @@ fn bucket(place: &str) -> StorageResult<Option<ObjectStorage>> {
     // Somebody may have written a key into it.
     let what = "the address of the copies";
     let wrong = |why| StorageError::new("use", what, Error::new(ErrorKind::InvalidInput, why));
-    object_storage::from_environment(&location.map_err(wrong)?).map(Some)
+    let away = object_storage::Away::OF_A_COMMAND;
+    object_storage::from_environment(&location.map_err(wrong)?, away).map(Some)
 }

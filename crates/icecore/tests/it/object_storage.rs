@@ -411,21 +411,30 @@ fn to_forget_many_snapshots_takes_few_requests_to_delete() {
     bucket.run(&["check", "--read-data"]).ends(0);
 }
 
-/// A way to the object storage that is cut for ever after so many bytes; its address.
-fn cut_after(bytes: usize) -> String {
+/// A way to the object storage that is cut after so many bytes, for ever or for as long as is said; its address.
+fn cut_after(bytes: usize, back_after: Option<Duration>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let sent = Arc::new(AtomicUsize::new(0));
     std::thread::spawn(move || {
-        while sent.load(Ordering::SeqCst) < bytes {
-            match listener.accept() {
-                Ok((client, _)) => pass_on(client, &sent, bytes),
-                Err(_) => std::thread::sleep(Duration::from_millis(5)),
-            }
+        pass_all_on(listener, bytes);
+        if let Some(away) = back_after {
+            std::thread::sleep(away);
+            pass_all_on(TcpListener::bind(address).unwrap(), usize::MAX);
         }
     });
     format!("http://{address}")
+}
+
+/// Until `most` bytes were sent.
+fn pass_all_on(listener: TcpListener, most: usize) {
+    listener.set_nonblocking(true).unwrap();
+    let sent = Arc::new(AtomicUsize::new(0));
+    while sent.load(Ordering::SeqCst) < most {
+        match listener.accept() {
+            Ok((client, _)) => pass_on(client, &sent, most),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 fn pass_on(client: TcpStream, sent: &Arc<AtomicUsize>, most: usize) {
@@ -453,8 +462,11 @@ fn a_storage_that_goes_away_in_the_middle_of_a_backup_is_named_with_what_to_do()
     bucket.machine.write("large", &random(140 << 20));
     let source = bucket.machine.source();
     let mut backup = bucket.command(&["backup", source.to_str().unwrap()]);
-    let ran = ended(backup.env("AWS_ENDPOINT_URL", cut_after(20 << 20)));
+    backup.env("ICECORE_S3_AWAY_SECS", "3");
+    let begun = Instant::now();
+    let ran = ended(backup.env("AWS_ENDPOINT_URL", cut_after(20 << 20, None)));
     assert_eq!(ran.code, 16, "{}", ran.stderr);
+    assert!(begun.elapsed() < Duration::from_secs(35), "each request was waited for");
     assert!(
         ran.stderr.contains("containers/") && ran.stderr.contains("Check that"),
         "{}",
@@ -462,4 +474,25 @@ fn a_storage_that_goes_away_in_the_middle_of_a_backup_is_named_with_what_to_do()
     );
     bucket.run(&["backup", source.to_str().unwrap()]).ends(0);
     bucket.run(&["check", "--read-data"]).ends(0);
+}
+
+/// A gateway that starts anew, or a gap of the network: longer than the tries of one request.
+#[test]
+fn a_storage_that_is_away_for_a_while_is_waited_for_and_the_backup_is_complete() {
+    let bucket = Bucket::new();
+    bucket.machine.write("large", &random(140 << 20));
+    let source = bucket.machine.source();
+    let mut backup = bucket.command(&["backup", source.to_str().unwrap()]);
+    let way = cut_after(20 << 20, Some(Duration::from_secs(25)));
+    let begun = Instant::now();
+    let ran = ended(backup.env("AWS_ENDPOINT_URL", way));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(begun.elapsed() > Duration::from_secs(25));
+    assert!(
+        ran.stderr.contains("does not answer any more. Trying again for up to 240 s"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(bucket.snapshots().len(), 1);
+    bucket.restores_as("latest", &source);
 }

@@ -12,7 +12,7 @@ use super::places::PoolPaths;
 use crate::folder::{make_directory, read, write};
 use crate::{Error, Result};
 use api::Name;
-use object_storage::{BucketPool, Location, ObjectStorage, from_environment, trim_caches};
+use object_storage::{Away, BucketPool, Location, ObjectStorage, from_environment, trim_caches};
 use parking_lot::Mutex;
 use repository::local::counters;
 use repository::local::superblock::Superblock;
@@ -169,7 +169,7 @@ pub(super) fn noted_address(pool: &Path) -> Result<Option<Location>> {
 /// Those of the storage.
 pub(crate) fn open(folder: &Path) -> StorageResult<Option<ObjectStorage>> {
     let Some((bucket, name)) = domain(folder)? else { return Ok(None) };
-    let mut storage = from_environment(&bucket.of_domain(name.as_str()))?;
+    let mut storage = from_environment(&bucket.of_domain(name.as_str()), Away::OF_A_SERVER)?;
     if let Some(pool) = folder.ancestors().nth(2) {
         let cache = cache_of(pool);
         trim(&cache);

@@ -15,7 +15,7 @@ use super::bucket::{self, of_folder};
 use crate::folder::{make_directory, read, write};
 use crate::moving::{domain_of, finished, leftover, unfinished};
 use ids::RepositoryId;
-use object_storage::{Location, ObjectStorage, from_environment};
+use object_storage::{Away, Location, ObjectStorage, from_environment};
 use repository::lease;
 use repository::local::LocalStorage;
 use repository::storage::{LockGuard, Storage, StorageError, StorageResult};
@@ -47,7 +47,7 @@ impl MoveTarget {
         if noted(unfinished)?.is_some_and(|noted| noted != id) {
             remove(unfinished)?;
         }
-        let mut storage = from_environment(&at)?;
+        let mut storage = from_environment(&at, Away::OF_A_SERVER)?;
         storage.read_no_runs();
         if !unfinished.exists() {
             is_free(&storage, &at)?;
@@ -96,7 +96,7 @@ impl MoveTarget {
 pub fn source(folder: &Path) -> StorageResult<Arc<dyn Storage>> {
     super::verify(folder)?;
     Ok(match address(folder)? {
-        Some(at) => Arc::new(from_environment(&at)?),
+        Some(at) => Arc::new(from_environment(&at, Away::OF_A_SERVER)?),
         None => Arc::new(LocalStorage::open(folder)?),
     })
 }
@@ -115,7 +115,7 @@ pub fn give_up(folder: &Path) -> StorageResult<()> {
     rename(folder, &leftover)?;
     match at {
         Some(at) => {
-            let storage = from_environment(&at)?;
+            let storage = from_environment(&at, Away::OF_A_SERVER)?;
             forget_cache(folder, &storage);
             storage.remove_config()
         }
@@ -186,7 +186,7 @@ fn remove_objects(path: &Path, at: &Location) -> StorageResult<()> {
         let why = format!("{} has the same objects: nothing was removed", domain.display());
         return Err(of("remove", path)(Error::new(ErrorKind::AlreadyExists, why)));
     }
-    let storage = from_environment(at)?;
+    let storage = from_environment(at, Away::OF_A_SERVER)?;
     forget_cache(path, &storage);
     storage.remove_objects().map_err(|error| {
         let name = format!("{at}/{}", error.name);

@@ -550,7 +550,8 @@ fn a_mover_that_is_overtaken_in_its_bucket_changes_no_catalog() {
     for pieces in 0.. {
         let taken = Mutex::new(None);
         let overtakes = After::new(pieces, || {
-            let mut other = object_storage::from_environment(&location).unwrap();
+            let mut other =
+                object_storage::from_environment(&location, object_storage::Away::NONE).unwrap();
             other.take_over_after(Duration::ZERO);
             let lock = other.try_lock(LOCK).unwrap().unwrap();
             *taken.lock() = Some((lock, other));
