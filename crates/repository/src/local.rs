@@ -6,6 +6,7 @@
 mod aligned;
 mod attached;
 mod current;
+mod failing;
 mod histogram;
 mod io;
 mod locking;
@@ -19,6 +20,7 @@ use crate::storage::{
     FileReader, FileWriter, LockGuard, PUT_SUFFIX, Storage, StorageError, StorageResult,
 };
 use attached::Identity;
+use failing::Root;
 pub use histogram::{Histogram, Latencies, Mark};
 use io::LocalIo;
 pub use io::{Counters, counters, listen};
@@ -27,7 +29,7 @@ use rustc_hash::FxHashSet;
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use writer::LocalWriter;
 
@@ -60,8 +62,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 
 /// A directory that holds a repository.
 pub struct LocalStorage {
-    root: OwnedFd,
-    path: PathBuf,
+    root: Arc<Root>,
     /// The kind of its file system (`statfs(2)`); 0 if unknown.
     kind: u32,
     /// Which directory it is; `None` if the system does not say.
@@ -82,9 +83,9 @@ impl LocalStorage {
             .map_err(|error| StorageError::new("open", &path.to_string_lossy(), error))?;
         let kind = fs::fstatfs(&root).map(|status| status.f_type as u32).unwrap_or_default();
         let owner = fs::fstat(&root).map(|status| status.st_uid).unwrap_or_default();
-        let (path, durable) = (path.to_owned(), Mutex::default());
-        let (identity, io) = (Identity::of(&root, kind), Arc::new(LocalIo::of(&root, &path)));
-        Ok(Self { kind, root, path, identity, owner, io, durable })
+        let (identity, io) = (Identity::of(&root, kind), Arc::new(LocalIo::of(&root, path)));
+        let root = Arc::new(Root { handle: root, path: path.to_owned() });
+        Ok(Self { kind, root, identity, owner, io, durable: Mutex::default() })
     }
 
     /// Opens the directory `path` to measure it with `settings`.
@@ -117,7 +118,7 @@ impl LocalStorage {
     /// # Errors
     /// One that is unreachable, and no damage.
     pub fn verify_attached(&self) -> StorageResult<()> {
-        self.identity.map_or(Ok(()), |identity| identity.verify(&self.path))
+        self.identity.map_or(Ok(()), |identity| identity.verify(&self.root.path))
     }
 
     fn open_file(
@@ -127,14 +128,14 @@ impl LocalStorage {
         flags: OFlags,
     ) -> StorageResult<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        fs::openat(&self.root, name, flags, Mode::from_raw_mode(FILE_MODE))
-            .map_err(|error| StorageError::new(operation, name, error))
+        fs::openat(&self.root.handle, name, flags, Mode::from_raw_mode(FILE_MODE))
+            .map_err(|error| self.root.error(operation, name, error))
     }
 
     /// Opens the file that has this name now.
     fn open_current(&self, name: &str) -> StorageResult<OwnedFd> {
         for _ in 0..REPLACED_MAX {
-            current::look(&self.root, name);
+            current::look(&self.root.handle, name);
             let file = self.open_file("open", name, OFlags::RDONLY)?;
             // Some clients look for the file only now. It may have been replaced in between.
             if !matches!(fs::fstat(&file), Err(Errno::STALE)) {
@@ -156,7 +157,7 @@ impl LocalStorage {
 
     /// Takes a name away; `false` when there was none.
     fn has_unlinked(&self, name: &str) -> StorageResult<bool> {
-        match fs::unlinkat(&self.root, name, AtFlags::empty()) {
+        match fs::unlinkat(&self.root.handle, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(StorageError::new("remove", name, error)),
@@ -187,6 +188,7 @@ impl Storage for LocalStorage {
         Ok(Box::new(LocalReader {
             file,
             name: name.to_owned(),
+            root: self.root.clone(),
             counters: self.io.counters.clone(),
             directory_owner: self.owner,
         }))
@@ -195,7 +197,7 @@ impl Storage for LocalStorage {
     fn publish(&self, from: &str, to: &str) -> StorageResult<()> {
         self.verify_attached()?;
         let flags = RenameFlags::NOREPLACE;
-        match fs::renameat_with(&self.root, from, &self.root, to, flags) {
+        match fs::renameat_with(&self.root.handle, from, &self.root.handle, to, flags) {
             Err(Errno::INVAL | Errno::NOSYS) => self.look_and_rename(from, to),
             Err(error) => Err(StorageError::new("rename", from, error)),
             Ok(()) => self.sync_parent(to),
@@ -204,7 +206,7 @@ impl Storage for LocalStorage {
 
     fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
         self.verify_attached()?;
-        fs::renameat(&self.root, from, &self.root, to)
+        fs::renameat(&self.root.handle, from, &self.root.handle, to)
             .map_err(|error| StorageError::new("rename", from, error))?;
         self.sync_parent(to)
     }
@@ -227,7 +229,7 @@ impl Storage for LocalStorage {
     }
 
     fn list(&self, directory: &str) -> StorageResult<Vec<String>> {
-        let failed = |error| StorageError::new("list", directory, error);
+        let failed = |error| self.root.error("list", directory, error);
         let handle = self.open_file("list", directory, OFlags::DIRECTORY | OFlags::RDONLY)?;
         if !self.is_local() {
             ask_the_server(&handle);
@@ -254,7 +256,7 @@ impl Storage for LocalStorage {
         }
         for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
             let part = name.get(..end).unwrap_or(name);
-            match fs::mkdirat(&self.root, part, Mode::from_raw_mode(DIRECTORY_MODE)) {
+            match fs::mkdirat(&self.root.handle, part, Mode::from_raw_mode(DIRECTORY_MODE)) {
                 Ok(()) | Err(Errno::EXIST) => self.sync_parent(part)?,
                 Err(error) => return Err(StorageError::new("create directory", part, error)),
             }
@@ -275,7 +277,7 @@ impl Storage for LocalStorage {
     }
 
     fn locks_are_shared(&self) -> bool {
-        self.is_local() || !crate::mount::keeps_locks(&self.root)
+        self.is_local() || !crate::mount::keeps_locks(&self.root.handle)
     }
 
     fn try_lock(&self, name: &str) -> StorageResult<Option<Box<dyn LockGuard>>> {
@@ -283,20 +285,20 @@ impl Storage for LocalStorage {
     }
 
     fn free_bytes(&self) -> StorageResult<u64> {
-        let status = fs::fstatvfs(&self.root)
+        let status = fs::fstatvfs(&self.root.handle)
             .map_err(|error| StorageError::new("ask for the free space of", ".", error))?;
         Ok(status.f_bavail.saturating_mul(status.f_frsize))
     }
 
     /// Btrfs and others that make inodes as they need them say that they have none at all.
     fn free_inodes(&self) -> StorageResult<Option<u64>> {
-        let status = fs::fstatvfs(&self.root)
+        let status = fs::fstatvfs(&self.root.handle)
             .map_err(|error| StorageError::new("ask for the free inodes of", ".", error))?;
         Ok(bounded(status.f_files, status.f_favail))
     }
 
     fn describe(&self) -> String {
-        self.path.display().to_string()
+        self.root.path.display().to_string()
     }
 }
 
@@ -315,6 +317,7 @@ fn ask_the_server(directory: &OwnedFd) {
 struct LocalReader {
     file: OwnedFd,
     name: String,
+    root: Arc<Root>,
     counters: Arc<Counters>,
     directory_owner: u32,
 }
@@ -351,7 +354,7 @@ impl FileReader for LocalReader {
                 }
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(StorageError::new("read", &self.name, error)),
+                Err(error) => return Err(self.root.error("read", &self.name, error)),
             }
         }
         Ok(())

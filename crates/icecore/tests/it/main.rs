@@ -17,6 +17,7 @@ mod declaring;
 mod domain_moves;
 mod domain_places;
 mod exit_codes;
+mod failing_disk;
 mod figures;
 mod forgetting;
 mod forgetting_from_afar;

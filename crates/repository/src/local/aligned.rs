@@ -30,6 +30,11 @@ impl AlignedBuffer {
         count
     }
 
+    /// All of its memory, to read into.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.capacity]
+    }
+
     /// Bytes in it.
     pub(super) fn length(&self) -> usize {
         self.length

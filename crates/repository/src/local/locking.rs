@@ -44,7 +44,7 @@ impl LocalStorage {
     fn has_name(&self, file: &OwnedFd, name: &str) -> StorageResult<bool> {
         let failed = |error| StorageError::new("lock", name, error);
         let own = fs::fstat(file).map_err(failed)?;
-        match fs::statat(&self.root, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match fs::statat(&self.root.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok((found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)),
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(failed(error)),
