@@ -214,6 +214,10 @@ impl From<Error> for Failure {
             Error::KeysApart { .. } => Self::new(Code::Failed, message).hint(
                 "Nothing was copied. To see the keys of each place: icecore key list --repo PLACE. To give the copy those of the first place, and to lose the others: icecore copy --replace-keys --to COPY. To keep both as they are: icecore copy --to OTHER-PLACE",
             ),
+            Error::KeysDisown { there, .. } => Self::new(Code::Failed, message).hint(format!(
+                "Nothing was copied, and the copy opens with the passwords that it had. Restore what you need of them, then remove them with such a password: icecore forget SNAPSHOT --repo {0}. Then copy again. To lose them without that: icecore copy --give-up --to {0}",
+                quoted(&there)
+            )),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can write. To list keys: icecore key list"),
             Error::BoundKey { bound, .. } => Self::new(Code::NotAllowed, message)

@@ -40,6 +40,8 @@ pub struct CopyOptions {
     pub accept_damage: bool,
     /// Where keys were changed in both places, those of the first one count.
     pub replace_keys: bool,
+    /// Also when nobody trusts snapshots of the copy any more then.
+    pub give_up: bool,
 }
 
 /// What a copy did, or would do.
@@ -59,6 +61,8 @@ pub struct CopyReport {
     pub forgotten_meanwhile: u64,
     /// Snapshots that were not copied, with the reason.
     pub left_out: Vec<NotCopied>,
+    /// Snapshots that were made in the copy and that nobody trusts any more, since its keys were replaced.
+    pub disowned: Vec<String>,
     /// Keys in use whose files are damaged or missing in both places: their passwords do not open the copy.
     pub lost_keys: Vec<String>,
     /// Pages that were walked.
@@ -196,7 +200,7 @@ fn plan(
 ) -> Result<CopyOutcome> {
     if let Some(target) = target {
         refuse_fork(source, target)?;
-        refuse_apart(source, target, options.replace_keys)?;
+        report.note_disowned(&refuse_apart(source, target, options)?);
     }
     let names = wanted(source, target.map(|target| &**target), options, report)?;
     let accept = options.accept_damage;
@@ -213,7 +217,7 @@ fn write(
     target.verify_with(crypto::is_signed);
     let lease = target.lease(&holder("copy"))?;
     refuse_fork(source, target)?;
-    refuse_apart(source, target, options.replace_keys)?;
+    report.note_disowned(&refuse_apart(source, target, options)?);
     mend_settings(target, &lease)?;
     take_keys(source, target, &lease)?;
     report.lost_keys = lost_keys(target)?;
@@ -313,6 +317,10 @@ fn wanted(
 }
 
 impl CopyReport {
+    fn note_disowned(&mut self, snapshots: &[SnapshotId]) {
+        self.disowned = snapshots.iter().map(SnapshotId::to_string).collect();
+    }
+
     fn note(&mut self, outcome: CopyOutcome) {
         self.snapshots = outcome.snapshots.iter().map(|name| name.id.to_string()).collect();
         self.forgotten_meanwhile = outcome.forgotten.len() as u64;

@@ -118,6 +118,19 @@ pub enum Error {
         /// The keys that open the copy alone, and the place.
         there: (Vec<String>, String),
     },
+    /// A copy has snapshots that nobody would trust with the keys of its first place.
+    #[error(
+        "with the keys of {here}, nobody would trust what was made in {there} with keys that were removed since, or were never keys of {here}: {}",
+        some_ids(.snapshots)
+    )]
+    KeysDisown {
+        /// The snapshots of the copy.
+        snapshots: Vec<SnapshotId>,
+        /// The first place.
+        here: String,
+        /// The copy.
+        there: String,
+    },
     /// The content of an object does not match its id.
     #[error("the content of object {0} does not match its id")]
     WrongContent(ObjectId),

@@ -52,6 +52,9 @@ pub(crate) struct Copy {
     /// Give the copy the keys of this repository, also where keys were changed in the copy: those no longer open it.
     #[arg(long)]
     replace_keys: bool,
+    /// Do so, too, when snapshots that were made in the copy are lost by that.
+    #[arg(long)]
+    give_up: bool,
     /// Show what would be copied, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -80,6 +83,7 @@ impl Copy {
             dry_run: self.dry_run,
             accept_damage: self.accept_damage,
             replace_keys: self.replace_keys,
+            give_up: self.give_up,
         };
         let source = Repository::open(storage).map_err(|error| context.failure(error.into()))?;
         let source = Arc::new(source);
@@ -187,6 +191,12 @@ impl Copy {
         if !report.left_out.is_empty() || report.lost_objects > 0 {
             context.out.note(&format!(
                 "to see what is affected: icecore check --read-data. To copy those snapshots without what is lost: icecore copy --accept-damage --to {}",
+                quoted(&self.place())
+            ));
+        }
+        for snapshot in &report.disowned {
+            context.out.note(&format!(
+                "snapshot {snapshot:.8} of the copy is not trusted any more: no key of this repository signed it. To remove it: icecore forget {snapshot:.8} --damaged --repo {}",
                 quoted(&self.place())
             ));
         }

@@ -1,8 +1,11 @@
 //! The keys of a copy: they follow those of the first place. Where both were changed apart, nobody without a key can
 //! say what is to count, since each list is signed as a whole.
 
+use super::CopyOptions;
 use crate::{Error, Result};
 use crypto::{KeyEntry, KeyList, RootVerifyKey, SignedKeyList, verify_slot_certificate};
+use format::manifest::Head;
+use ids::SnapshotId;
 use repository::Repository;
 use repository::lease::Lease;
 
@@ -37,23 +40,57 @@ fn has_all(list: &KeyList, before: &KeyList) -> bool {
 }
 
 /// Snapshots of keys that only one place knows would count for nothing in the other, and a password that was removed
-/// in one would go on opening the other.
-pub(super) fn refuse_apart(source: &Repository, target: &Repository, replace: bool) -> Result<()> {
-    let (Some((_, list)), Some((_, own))) = (signed_list(source)?, signed_list(target)?) else {
-        return Ok(());
+/// in one would go on opening the other. Returns the snapshots of the copy that nobody trusts with the keys of the first
+/// place, where they are given up.
+pub(super) fn refuse_apart(
+    source: &Repository,
+    target: &Repository,
+    options: &CopyOptions,
+) -> Result<Vec<SnapshotId>> {
+    let (Some((bytes, list)), Some((before, own))) = (signed_list(source)?, signed_list(target)?)
+    else {
+        return Ok(Vec::new());
     };
-    if replace || newer(&list, &own) != Newer::Neither {
-        return Ok(());
+    let newer = newer(&list, &own);
+    if bytes == before || newer == Newer::Target {
+        return Ok(Vec::new());
     }
-    let only = |one: &KeyList, other: &KeyList| {
-        let differs = |entry: &&KeyEntry| entry.is_live() && !other.is_live(entry.id);
-        let ids = one.entries().iter().filter(differs).map(|entry| entry.id.to_string());
-        ids.collect::<Vec<_>>()
+    let (here, there) = (source.storage().describe(), target.storage().describe());
+    if newer == Newer::Neither && !options.replace_keys {
+        let (here, there) = ((only(&list, &own), here), (only(&own, &list), there));
+        return Err(Error::KeysApart { here, there });
+    }
+    let disowned = disowned(target, &list, &own)?;
+    if disowned.is_empty() || options.give_up {
+        return Ok(disowned);
+    }
+    Err(Error::KeysDisown { snapshots: disowned, here, there })
+}
+
+/// The keys that are in use in `one` alone.
+fn only(one: &KeyList, other: &KeyList) -> Vec<String> {
+    let differs = |entry: &&KeyEntry| entry.is_live() && !other.is_live(entry.id);
+    one.entries().iter().filter(differs).map(|entry| entry.id.to_string()).collect()
+}
+
+/// The snapshots that were made in `target` by keys that may have made them by its list `own`, and not by `list`: such
+/// a key was removed in the first place meanwhile, or was never there.
+fn disowned(target: &Repository, list: &KeyList, own: &KeyList) -> Result<Vec<SnapshotId>> {
+    let may_sign = |list: &KeyList, head: &Head| {
+        list.find(head.writer).is_some_and(|entry| entry.may_sign(head.sequence))
     };
-    Err(Error::KeysApart {
-        here: (only(&list, &own), source.storage().describe()),
-        there: (only(&own, &list), target.storage().describe()),
-    })
+    let mut disowned = Vec::new();
+    for name in target.snapshots()? {
+        match target.snapshot(name).map_err(store::Error::from) {
+            Ok(it) if may_sign(own, &it.head) && !may_sign(list, &it.head) => {
+                disowned.push(name.id)
+            }
+            Err(error) if error.is_unreachable() => return Err(error.into()),
+            // What is damaged or forgotten counts for nothing here either.
+            _ => {}
+        }
+    }
+    Ok(disowned)
 }
 
 /// Gives `target` the keys of `source`, unless they were changed there: what only one place has lost, the other keeps.

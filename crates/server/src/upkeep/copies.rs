@@ -89,13 +89,17 @@ pub(super) fn copy(
 
 /// Why nothing was copied, and the command that helps where nobody else says it.
 fn not_copied(error: pipeline::Error, source: &Repository, place: &str) -> UpkeepError {
-    if !matches!(error, pipeline::Error::KeysApart { .. }) {
-        return failed(error);
-    }
+    let what = match &error {
+        pipeline::Error::KeysApart { .. } => {
+            "To give the copy those of the domain: icecore copy --replace-keys"
+        }
+        pipeline::Error::KeysDisown { .. } => {
+            "Restore what you need of them and forget them in the copy. To lose them without that: icecore copy --give-up"
+        }
+        _ => return failed(error),
+    };
     let from = source.storage().describe();
-    UpkeepError::Failed(format!(
-        "{error}. To give the copy those of the domain: icecore copy --replace-keys --repo '{from}' --to '{place}'"
-    ))
+    UpkeepError::Failed(format!("{error}. {what} --repo '{from}' --to '{place}'"))
 }
 
 /// The snapshots that are copied; `None` for all. One of which nobody knows what it is belongs to them.

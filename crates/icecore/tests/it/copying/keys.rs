@@ -97,3 +97,49 @@ fn keys_that_were_changed_in_the_copy_alone_stay() {
     two.with("of the copy", &["snapshots"]).ends(12);
     two.on_copy(&["check"]).ends(0);
 }
+
+/// What somebody tagged or backed up in the copy was unreadable for everybody once the password changed in the first
+/// place, and `check` said to forget it.
+#[test]
+fn a_copy_takes_no_keys_that_would_disown_what_was_made_in_it() {
+    let two = Two::new();
+    two.machine.backup();
+    two.copy(&[]).ends(0);
+    two.on_copy(&["tag", "--add", "keep", "latest"]).ends(0);
+    let tagged = two.snapshots();
+    two.change(&two.first(), PASSWORD, "the new one");
+    for flags in [&[][..], &["--dry-run"]] {
+        let refused = two.copy(flags).ends(1).stderr;
+        assert!(
+            refused.contains("nobody would trust") && refused.contains(&tagged[0][..8]),
+            "{refused}"
+        );
+    }
+    assert_eq!(two.snapshots(), tagged, "the password that the copy had opens it");
+    two.on_copy(&["check", "--read-data"]).ends(0);
+    two.restores("latest");
+    // As the message says.
+    two.on_copy(&["forget", &tagged[0]]).ends(0);
+    two.back_up_with("the new one");
+    two.copy(&[]).ends(0);
+    assert_eq!(two.reads("the new one"), 1);
+    two.with("the new one", &["check", "--read-data", "--repo", &two.second]).ends(0);
+}
+
+#[test]
+fn whoever_gives_up_snapshots_of_a_copy_for_its_keys_is_told_which() {
+    let two = Two::new();
+    two.machine.backup();
+    two.copy(&[]).ends(0);
+    two.on_copy(&["tag", "--add", "keep", "latest"]).ends(0);
+    let tagged = two.snapshots();
+    two.change(&two.first(), PASSWORD, "the new one");
+    let refused = two.copy(&["--replace-keys"]).ends(1).stderr;
+    assert!(refused.contains("icecore copy --give-up --to"), "{refused}");
+    let told = two.copy(&["--give-up"]).ends(0).stderr;
+    let command = format!("icecore forget {} --damaged --repo {}", &tagged[0][..8], two.second);
+    assert!(told.contains("not trusted any more") && told.contains(&command), "{told}");
+    let words = ["forget", &tagged[0][..8], "--damaged", "--repo", &two.second];
+    two.with("the new one", &words).ends(0);
+    two.with("the new one", &["check", "--repo", &two.second]).ends(0);
+}
