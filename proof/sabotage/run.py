@@ -85,6 +85,21 @@ SABOTAGES = {
     "the time that answers take is no silence": (
         "crates/object-storage/src/lease.rs", "        watched += pause;", "        watched += 4 * pause;",
         test("object-storage", "the_time_that_answers_take_is_no_silence_of_a_holder")),
+    "a copy takes no keys that disown what was made in it": (
+        "crates/pipeline/src/copy/keys.rs", "    if disowned.is_empty() || options.give_up {", "    if true || disowned.is_empty() || options.give_up {",
+        test("icecore", "a_copy_takes_no_keys_that_would_disown_what_was_made_in_it")),
+    "the server's own key forgets nothing that a hold keeps": (
+        "crates/icecore/src/commands/forget.rs", "        refuse_kept(&plan, kept)?;\n", "",
+        test("icecore", "what_a_hold_keeps_is_forgotten_by_no_command")),
+    "no node forgets what a hold keeps": (
+        "crates/server-control/src/forget.rs", "        if let Some((id, why)) = ids.iter().find_map(|id| kept.get_key_value(id)) {", "        if let Some((id, why)) = ids.iter().take(0).find_map(|id| kept.get_key_value(id)) {",
+        test("icecore", "what_a_hold_keeps_is_forgotten_by_no_node")),
+    "nothing is forgotten by an older catalog": (
+        "crates/server-control/src/offline.rs", "let doubt = if is_older { Some(Doubt::Catalog) }", "let doubt = if false && is_older { Some(Doubt::Catalog) }",
+        test("icecore", "an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go")),
+    "a disk that fails is no damage": (
+        "crates/repository/src/local/failing.rs", "        match error == Errno::IO", "        match false && error == Errno::IO",
+        test("icecore", "a_disk_that_fails_in_the_middle_of_a_restore_is_no_damage")),
     "what is archived is no lack of permission": (
         "crates/object-storage/src/errors.rs", "let is_archived = part(text, \"Code\") == Some(ARCHIVED);", "let is_archived = false && part(text, \"Code\") == Some(ARCHIVED);",
         test("object-storage", "what_is_archived_is_told_asked_for_and_read")),

@@ -102,6 +102,22 @@ impl CatalogMark {
         Ok(mark)
     }
 
+    /// Whether the mark in `folder` says that `catalog` lacks changes, or may; for who only looks, whether or not the
+    /// server runs.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`], [`crate::Error::Catalog`].
+    pub(crate) fn is_doubted(folder: &Folder, catalog: &Catalog) -> Result<bool> {
+        let state = match checked_file::read(folder, FILE)? {
+            Found::Whole(body) => parse(&body),
+            Found::Damaged(_) => None,
+            Found::Missing => return Ok(catalog.has_mark()?),
+        };
+        let Some(State { mark, older: None }) = state else { return Ok(true) };
+        let [_, same] = catalog.audit_marks(mark.as_ref().map_or(0, |mark| mark.id))?;
+        Ok(mark.is_some() && same != mark)
+    }
+
     fn begin(&self, lost: Option<Lost>) -> Result<()> {
         let mut state = self.state.lock();
         if let Some(lost) = lost {
@@ -237,11 +253,11 @@ impl CatalogMark {
             mark.map_or_else(String::new, |mark| format!(" until {}", entry(Entry::of(mark))));
         match older {
             Older::Behind(Some(found)) if mark.is_some_and(|mark| found.id < mark.id) => {
-                format!(
-                    "{}: it lacks all changes from {}{until}",
-                    clock::Doubt::Catalog,
-                    entry(*found)
-                )
+                // Its newest entry may be one that the server has made since the older catalog came.
+                let is_before = mark.is_some_and(|mark| found.time <= mark.time);
+                let from = format!("all changes from {}", entry(*found));
+                let lacked = if is_before { &from } else { "changes" };
+                format!("{}: it lacks {lacked}{until}", clock::Doubt::Catalog)
             }
             Older::Behind(_) => {
                 format!(

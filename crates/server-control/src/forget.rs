@@ -3,6 +3,8 @@
 
 use crate::catalog_mark::CatalogMark;
 use crate::error::{missing, parse_name, refused};
+use crate::machine_clock::MachineClock;
+use crate::retention::{SnapshotStore, kept};
 use crate::{Error, Result, by};
 use api::Name;
 use api::enroll::{KeyMode, Role};
@@ -15,16 +17,14 @@ use std::sync::Arc;
 
 /// Which nodes may forget.
 pub(crate) struct ForgetPermissions {
-    catalog: Arc<Catalog>,
-    mark: Arc<CatalogMark>,
+    pub(crate) catalog: Arc<Catalog>,
+    /// Nothing is forgotten while it says that the catalog is older than what the server has seen.
+    pub(crate) mark: Arc<CatalogMark>,
+    pub(crate) repositories: Arc<dyn SnapshotStore>,
+    pub(crate) clock: Arc<MachineClock>,
 }
 
 impl ForgetPermissions {
-    /// As `catalog` has them, while `mark` says that it is as new as what the server has seen.
-    pub(crate) fn new(catalog: Arc<Catalog>, mark: Arc<CatalogMark>) -> Self {
-        Self { catalog, mark }
-    }
-
     /// Sets which snapshots a node may forget from now on.
     ///
     /// # Errors
@@ -67,6 +67,7 @@ impl ForgetPermissions {
     pub(crate) fn check(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<()> {
         let ids = asked.snapshots.iter().take(FORGET_NAMED_MAX).map(ToString::to_string).collect();
         let (node, domain) = (parse_name(&node.name)?, parse_name(asked.domain)?);
+        self.refuse_kept(&domain, asked.snapshots, 0)?;
         let count = asked.snapshots.len() as u64;
         let (serial, are_own) = (String::new(), asked.are_own);
         self.note(&ForgetRequest { serial, node, domain, count, ids, are_own })
@@ -95,10 +96,29 @@ impl ForgetPermissions {
             return Err(Error::Usage("the ids of snapshots are 32 hex digits".to_owned()));
         }
         let more = count.saturating_sub(named.len() as u64);
+        let known: Vec<_> = named.iter().filter_map(|id| SnapshotId::from_hex(id)).collect();
+        self.refuse_kept(domain, &known, more)?;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let detail = format!("{count}: {}{more}", named.join(" "));
         let who = format!("node {name}");
         Ok(self.catalog.audit_note(by(&who), "snapshot.forget", domain.as_str(), &detail)?)
+    }
+}
+
+impl ForgetPermissions {
+    /// What a hold or a lock keeps stays, whoever may forget in `domain`. Of `more` snapshots nobody knows here which
+    /// they are.
+    fn refuse_kept(&self, domain: &Name, ids: &[SnapshotId], more: u64) -> Result<()> {
+        let kept = kept(&self.catalog, &*self.repositories, domain, self.clock.read()?)?;
+        if let Some((id, why)) = ids.iter().find_map(|id| kept.get_key_value(id)) {
+            return Err(refused(format!("the snapshot {id} stays: {why}"), ""));
+        }
+        if more > 0 && !kept.is_empty() {
+            let message = format!("some snapshots of the domain '{domain}' are held or locked");
+            let hint = format!("Forget at most {FORGET_NAMED_MAX} at once.");
+            return Err(refused(message, &hint));
+        }
+        Ok(())
     }
 }
 

@@ -2,15 +2,26 @@
 //! nobody could check, forget and reclaim there. Each step is noted in the audit log.
 
 use crate::catalog_location::stored;
+use crate::catalog_mark::CatalogMark;
+use crate::machine_clock::MachineClock;
 use crate::pools::{DomainFolder, place_of};
+use crate::retention::{SnapshotStore, kept, known};
 use crate::sealing::{MasterKey, open_master};
 use crate::{Error, Result, by};
+use ::retention::Facts;
 use api::Name;
 use catalog::Catalog;
 use catalog::domains::Domain;
-use ids::RepositoryId;
+use clock::{Doubt, Reading};
+use ids::{RepositoryId, SnapshotId};
+use repository::Repository;
+use repository::snapshots::SnapshotRef;
+use repository::storage::Storage;
+use server_contract::Expired;
 use server_contract::folder::Folder;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Looks without changing anything, as the audit log names it.
@@ -60,6 +71,42 @@ pub fn open_to_forget(folder: &Path, domain: &Name) -> Result<(PathBuf, Zeroizin
     let folder = files.place(&known, true)?;
     files.note("domain.forget", domain, "with the server's own key")?;
     Ok((folder, secret))
+}
+
+/// The snapshots of the repository of `domain`, in `storage`, that nobody may forget, and why: what a hold or a lock
+/// keeps; all of them while the time or the catalog is in doubt. `folder` has the server's files.
+///
+/// # Errors
+/// [`Error::System`], [`Error::Catalog`], [`Error::Usage`], [`Error::Repository`]: then nobody knows what may go.
+pub fn kept_snapshots(
+    folder: &Path,
+    domain: &Name,
+    storage: Arc<dyn Storage>,
+) -> Result<BTreeMap<SnapshotId, String>> {
+    let files = Files::open(folder)?;
+    let catalog = Arc::new(files.catalog);
+    let reading = MachineClock::new(catalog.clone()).read()?;
+    let is_older = CatalogMark::is_doubted(&files.folder, &catalog)?;
+    let doubt = if is_older { Some(Doubt::Catalog) } else { reading.doubt };
+    let repository = OpenRepository(Repository::open(storage)?);
+    kept(&catalog, &repository, domain, Reading { doubt, ..reading })
+}
+
+/// A repository that was opened, of whichever domain.
+struct OpenRepository(Repository);
+
+impl SnapshotStore for OpenRepository {
+    fn names(&self, _: &Name) -> Result<Vec<SnapshotRef>> {
+        Ok(self.0.current_snapshots()?)
+    }
+
+    fn facts(&self, _: &Name, names: &[SnapshotRef]) -> Result<Vec<Facts>> {
+        known(names, names.iter().map(|name| self.0.received(*name)).collect())
+    }
+
+    fn expire(&self, domain: &Name, _: &[SnapshotId], _: Reading) -> Result<Expired> {
+        Err(Error::Usage(format!("the domain '{domain}' was opened to look at it")))
+    }
 }
 
 /// The folder of the repository of `domain`, for what needs none of its keys. `folder` has the server's files;

@@ -108,13 +108,21 @@ impl Parts {
         let of_nodes = (activity.clone(), refusals.clone());
         let admission = Admission::new(of_catalog(), mark.revocations(), of_nodes, wake.clone());
         let jobs = Arc::new(Jobs::new(of_catalog()));
+        let clock = MachineClock::new(catalog.clone()).doubted_by(mark.clone());
+        let clock = Arc::new(clock);
+        let forget_permissions = ForgetPermissions {
+            catalog: of_catalog(),
+            mark: mark.clone(),
+            repositories: repositories.clone(),
+            clock: clock.clone(),
+        };
         Ok(Self {
             permissions: Arc::new(Permissions::new(of_catalog(), repositories.clone())),
-            forget_permissions: Arc::new(ForgetPermissions::new(of_catalog(), mark.clone())),
+            forget_permissions: Arc::new(forget_permissions),
             admission: Arc::new(admission),
             limits: Arc::new(Limits::open(of_catalog())?),
             table: Arc::new(StorageServerTable::new(jobs.clone())),
-            clock: Arc::new(MachineClock::new(catalog.clone()).doubted_by(mark.clone())),
+            clock,
             snapshots: Arc::new(SnapshotTable::new(catalog.clone())),
             gate: Arc::default(),
             folder,

@@ -12,6 +12,7 @@ mod expire;
 mod explain;
 pub(crate) mod facts;
 mod gate;
+mod kept;
 mod labels;
 mod named;
 mod repositories;
@@ -20,6 +21,8 @@ mod simulate;
 mod table;
 
 pub(crate) use gate::Gate;
+pub(crate) use kept::kept;
+pub(crate) use repositories::{SnapshotStore, known};
 pub(crate) use shown::effects;
 pub(crate) use table::SnapshotTable;
 
@@ -36,7 +39,6 @@ use catalog::Catalog;
 use clock::Reading;
 use labels::PromisedLocks;
 use parking_lot::Mutex;
-use repositories::SnapshotStore;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;

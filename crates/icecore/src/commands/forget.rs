@@ -19,6 +19,7 @@ use pipeline::UnlockedRepository;
 use pipeline::manifest::Snapshot;
 use pipeline::retention::{Group, GroupBy, GroupKey, RetentionDecision, RetentionPolicy};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use store::SnapshotRef;
 
 const EXAMPLES: &str = "Examples:
@@ -151,6 +152,9 @@ impl PlanLine {
     }
 }
 
+/// Snapshots that a server keeps whatever is typed, and why.
+pub(crate) type Kept = BTreeMap<SnapshotId, String>;
+
 impl Forget {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let wanted = self.wanted(context)?;
@@ -163,20 +167,21 @@ impl Forget {
             }
             None => ": icecore reclaim (or use --prune)".to_owned(),
         };
-        self.forget(context, &repository, &wanted, &reclaim)
+        self.forget(context, (&repository, &Kept::new()), &wanted, &reclaim)
     }
 
-    /// The same in a repository that was opened already; the config file is of this machine's own backups, and says
-    /// nothing here.
+    /// The same in a repository of a server, some of whose snapshots are kept whatever is typed; the config file is of
+    /// this machine's own backups, and says nothing here.
     pub(crate) fn run_in(
         &self,
         context: &Context,
-        open: impl FnOnce() -> Result<UnlockedRepository>,
+        open: impl FnOnce() -> Result<(UnlockedRepository, Kept)>,
         reclaim: &str,
     ) -> Result<Code> {
         let wanted = self.typed();
         self.check(&wanted.policy)?;
-        self.forget(context, &open()?, &wanted, reclaim)
+        let (repository, kept) = open()?;
+        self.forget(context, (&repository, &kept), &wanted, reclaim)
     }
 
     /// What a node cannot do is said before anything is done.
@@ -204,15 +209,16 @@ impl Forget {
     fn forget(
         &self,
         context: &Context,
-        repository: &UnlockedRepository,
+        (repository, kept): (&UnlockedRepository, &Kept),
         wanted: &Wanted,
         reclaim: &str,
     ) -> Result<Code> {
         let plan = if self.snapshots.is_empty() {
-            by_policy(context, repository, wanted)?
+            by_policy(context, (repository, kept), wanted)?
         } else {
             self.by_name(context, repository)?
         };
+        refuse_kept(&plan, kept)?;
         let refused = repository.refuse_other_nodes(&plan.removed);
         refused.map_err(|error| context.failure(error))?;
         if self.dry_run {
@@ -357,7 +363,7 @@ impl Forget {
 
 fn by_policy(
     context: &Context,
-    repository: &UnlockedRepository,
+    (repository, kept): (&UnlockedRepository, &Kept),
     Wanted { policy, filter, by }: &Wanted,
 ) -> Result<Plan> {
     let all = context.snapshots(repository)?.0;
@@ -370,6 +376,9 @@ fn by_policy(
     let mut groups = groups.map_err(|error| context.failure(error))?;
     refuse_to_empty(&groups)?;
     keep_what_is_locked(context, repository, &mut groups)?;
+    for decision in groups.iter_mut().flat_map(|group| &mut group.decisions) {
+        decision.reasons.extend(kept.get(&decision.snapshot.id()).cloned());
+    }
     let mut plan = Plan { by: Some(*by), is_of_none: unmet.is_some(), ..Plan::default() };
     for group in &groups {
         let removed = group.decisions.iter().filter(|decision| decision.reasons.is_empty()).count();
@@ -406,6 +415,15 @@ fn keep_what_is_locked(
         }
     }
     Ok(())
+}
+
+/// What a server keeps, whoever names it.
+fn refuse_kept(plan: &Plan, kept: &Kept) -> Result<()> {
+    let named = plan.removed.iter().find_map(|name| kept.get_key_value(&name.id));
+    let Some((id, why)) = named else { return Ok(()) };
+    let message = format!("the snapshot {id} stays: {why}");
+    Err(Failure::new(Code::NotAllowed, message)
+        .hint("What keeps each snapshot: icecore server snapshot list"))
 }
 
 /// As the repository would refuse it. What a policy removes is not locked.

@@ -103,6 +103,53 @@ fn where_the_server_has_the_keys_it_forgets_itself() {
     assert!(refused.stderr.contains("no domain 'nobody'"), "{}", refused.stderr);
 }
 
+/// It forgot them, and nobody said a word.
+#[test]
+fn what_a_hold_keeps_is_forgotten_by_no_command() {
+    let web = Web::enrolled(&[]);
+    (1..=3).for_each(|day| web.backs_up(&format!("day {day}")));
+    let hold = ["hold", "create", "case-17", "--set", "node=web", "--set", "reason=court"];
+    govern(&web.machine, &hold).ends(0);
+    for flag in [&["--dry-run"][..], &[]] {
+        let named = [&["forget", "web", "latest"], flag].concat();
+        let refused = govern(&web.machine, &named).ends(13).stderr;
+        assert!(refused.contains("the hold 'case-17' keeps it"), "{refused}");
+    }
+    let ruled = govern(&web.machine, &["forget", "web", "--keep-last", "1"]).ends(0).text();
+    assert!(ruled.contains("the hold 'case-17' keeps it"), "{ruled}");
+    assert_eq!(web.snapshots(), 3);
+    govern(&web.machine, &["hold", "remove", "case-17", "--yes"]).ends(0);
+    govern(&web.machine, &["forget", "web", "--keep-last", "1"]).ends(0);
+    assert_eq!(web.snapshots(), 1);
+}
+
+/// A node that may forget may not forget that, here and on a storage server.
+#[test]
+fn what_a_hold_keeps_is_forgotten_by_no_node() {
+    let hold = ["hold", "create", "case-17", "--set", "node=web", "--set", "reason=court"];
+    let web = Web::enrolled(&["--keys", "client"]);
+    (1..=2).for_each(|day| web.backs_up(&format!("day {day}")));
+    govern(&web.machine, &["allow-forget", "web"]).ends(0);
+    govern(&web.machine, &hold).ends(0);
+    let refused = web.types(&["forget", "--keep-last", "1"]).ends(13).stderr;
+    assert!(refused.contains("the hold 'case-17' keeps it"), "{refused}");
+    assert_eq!(web.snapshots(), 2);
+
+    let site = Site::new();
+    site.enroll("web", &["--keys", "client"]);
+    let source = site.folder("source");
+    for day in ["one", "two"] {
+        site.machine.write("hello.txt", day.as_bytes());
+        site.node("web", &["backup", &source]).ends(0);
+    }
+    site.govern(&["allow-forget", "web"]).ends(0);
+    site.govern(&hold).ends(0);
+    let refused = site.node("web", &["forget", "--keep-last", "1"]).ends(13).stderr;
+    assert!(refused.contains("the hold 'case-17' keeps it"), "{refused}");
+    site.govern(&["hold", "remove", "case-17", "--yes"]).ends(0);
+    site.node("web", &["forget", "--keep-last", "1"]).ends(0);
+}
+
 /// The storage server asks the control server, which notes it; while that one is away nothing is forgotten.
 #[test]
 fn a_node_forgets_on_a_storage_server() {

@@ -101,8 +101,12 @@ impl Older {
             "{}",
             told.stderr
         );
+        let forget = ["forget", "a", "--keep-last", "1"];
+        let kept = self.site.govern(&forget).ends(0).text();
+        assert!(kept.contains("nothing is deleted while the catalog is older"), "{kept}");
+        self.site.govern(&["forget", "a", "latest"]).ends(13);
         let [alarm] = &self.alarms()[..] else { panic!("{:?}", self.alarms()) };
-        assert!(alarm.contains("it lacks all changes from 2"), "{alarm}");
+        assert!(alarm.contains("it lacks ") && alarm.contains(" until 2"), "{alarm}");
         assert!(alarm.contains("icecore server catalog confirm"), "{alarm}");
         assert_eq!(self.site.govern(&["hold", "list", "--json"]).ends(0).lines().len(), 1, "a sum");
     }

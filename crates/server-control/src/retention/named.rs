@@ -4,7 +4,7 @@ use super::Retention;
 use super::explain::{Judged, by_id};
 use super::shown::retained;
 use crate::{Error, Result, by, error};
-use ::retention::{State, Trashed, TrashedBy, Why};
+use ::retention::{State, Trashed, TrashedBy, Verdict, Why};
 use api::Name;
 use api::retention::{DomainExpiry, NamedDone, NamedSnapshots, RefusedSnapshot};
 use catalog::snapshots::{DeletedSource, TrashChange};
@@ -158,7 +158,7 @@ struct Put {
 impl Put {
     fn add(&mut self, one: &Judged, now: Reading, is_at_once: bool) -> Result<()> {
         let (id, before) = (one.facts.id, one.facts.trashed);
-        if let Some(why) = stays(one, now) {
+        if let Some(why) = stays(&one.verdict, now) {
             self.refused.push(RefusedSnapshot { id: id.to_string(), why });
             return Ok(());
         }
@@ -175,12 +175,12 @@ impl Put {
 }
 
 /// What stands above a name.
-fn stays(one: &Judged, now: Reading) -> Option<String> {
-    let hold = one.verdict.reasons.iter().find_map(|reason| match &reason.why {
+pub(super) fn stays(verdict: &Verdict, now: Reading) -> Option<String> {
+    let hold = verdict.reasons.iter().find_map(|reason| match &reason.why {
         Why::Hold(name) => Some(name),
         _ => None,
     });
-    match (one.verdict.state, hold, now.doubt) {
+    match (verdict.state, hold, now.doubt) {
         (State::Locked { until_secs }, ..) => {
             let until = jiff::Timestamp::from_second(until_secs)
                 .map_or_else(|_| format!("@{until_secs}"), |time| time.to_string());

@@ -7,11 +7,12 @@ use ::retention::Facts;
 use api::Name;
 use clock::Reading;
 use ids::SnapshotId;
+use repository::received::ReceivedSnapshot;
 use repository::snapshots::SnapshotRef;
 use server_contract::Expired;
 
 /// Where the snapshots of domains are stored.
-pub(super) trait SnapshotStore: Send + Sync {
+pub(crate) trait SnapshotStore: Send + Sync {
     /// The names of the snapshots of a domain; none if it has no repository yet.
     ///
     /// # Errors
@@ -41,19 +42,27 @@ impl SnapshotStore for DomainRepositories {
             return Ok(Vec::new());
         }
         let read = self.by_name(domain)?.received(names)?;
-        let mut found = Vec::new();
-        for (name, one) in names.iter().zip(read) {
-            match one {
-                Ok(received) => found.push(of_received(received)),
-                Err(repository::Error::SnapshotMissing(_)) => {}
-                Err(repository::Error::Damaged { .. }) => found.push(of_unread(*name)),
-                Err(error) => return Err(Error::Repository(error)),
-            }
-        }
-        Ok(found)
+        known(names, read)
     }
 
     fn expire(&self, domain: &Name, ids: &[SnapshotId], now: Reading) -> Result<Expired> {
         self.by_name(domain)?.expire(ids, now)
     }
+}
+
+/// What was read of each of `names`; those that are gone are left out.
+pub(crate) fn known(
+    names: &[SnapshotRef],
+    read: Vec<repository::Result<ReceivedSnapshot>>,
+) -> Result<Vec<Facts>> {
+    let mut found = Vec::new();
+    for (name, one) in names.iter().zip(read) {
+        match one {
+            Ok(received) => found.push(of_received(received)),
+            Err(repository::Error::SnapshotMissing(_)) => {}
+            Err(repository::Error::Damaged { .. }) => found.push(of_unread(*name)),
+            Err(error) => return Err(Error::Repository(error)),
+        }
+    }
+    Ok(found)
 }

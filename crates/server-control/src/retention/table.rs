@@ -100,7 +100,7 @@ impl SnapshotTable {
     }
 }
 
-fn with_deletion(facts: Facts, deleted: &[DeletedSource]) -> Facts {
+pub(super) fn with_deletion(facts: Facts, deleted: &[DeletedSource]) -> Facts {
     let is_it = |gone: &&DeletedSource| {
         gone.node == facts.node && gone.policy == facts.policy && gone.source == facts.source
     };

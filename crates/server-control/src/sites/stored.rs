@@ -26,7 +26,7 @@ impl Stored {
     ///
     /// # Errors
     /// [`Error::Object`] for one that this program does not understand.
-    pub(super) fn of(objects: Objects) -> Result<Self> {
+    pub(crate) fn of(objects: Objects) -> Result<Self> {
         let (mut site, mut written) = (Site::default(), BTreeMap::new());
         for object in objects.objects {
             let bad =

@@ -58,8 +58,13 @@ impl ForgetIn {
             let location = folder.display().to_string();
             let storage = repositories::storage(&folder)
                 .map_err(|error| Failure::from(store::Error::from(error)).at(&location))?;
+            let kept = server_control::offline::kept_snapshots(
+                &reach.data(),
+                &self.domain,
+                storage.clone(),
+            )?;
             let opened = UnlockedRepository::open(storage, SlotSecret::Recovery(*secret));
-            opened.map_err(|error| Failure::from(error).at(&location))
+            Ok((opened.map_err(|error| Failure::from(error).at(&location))?, kept))
         };
         let reclaim = format!(": icecore server reclaim {} (or use --prune)", self.domain);
         self.forget.run_in(context, open, &reclaim)
