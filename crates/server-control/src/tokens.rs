@@ -65,7 +65,7 @@ impl Tokens {
     /// [`Error::Usage`] when the domain has other keys; [`Error::Catalog`].
     pub(crate) fn make(&self, who: &str, new: &NewToken) -> Result<IssuedToken> {
         let by = by(who);
-        let domain = new.domain.clone().unwrap_or_else(|| new.node.clone());
+        let domain = new.domain.clone().map_or_else(|| self.own_domain(&new.node), Ok)?;
         let keys = self.keys_of(&domain, new.keys)?;
         let placement = self.placement_of(&domain, new)?;
         let storage = self.storage_of(&domain, placement.storage.as_ref())?;
@@ -83,6 +83,24 @@ impl Tokens {
         let TokenTerms { node, domain, storage, pool, .. } = terms;
         let (token, unit) = (text, placement.unit);
         Ok(IssuedToken { token, node, domain, storage, pool, unit, server, expires, replaces })
+    }
+
+    /// The domain of a node's own name, unless it is that of others: whoever joins them reads what they store, and has to
+    /// be asked for by name.
+    fn own_domain(&self, node: &Name) -> Result<Name> {
+        let nodes = self.catalog.nodes_of(node)?;
+        match nodes.first() {
+            Some(other) if nodes.iter().all(|one| one.name != *node) => Err(Error::Unfit {
+                message: format!(
+                    "the domain '{node}' is that of other nodes, such as '{}'",
+                    other.name
+                ),
+                hint: format!(
+                    "To let it join them, and read what they store: icecore server token {node} --domain {node}. For a domain of its own: --domain NAME"
+                ),
+            }),
+            _ => Ok(node.clone()),
+        }
     }
 
     /// Where the domain is to lie: as the request says; else, if it is new, as its unit says.

@@ -431,3 +431,20 @@ fn every_time_in_json_is_rfc_3339() {
         assert!(is_good && time.starts_with("20"), "{name}: {time}");
     }
 }
+
+/// It read everything that they store.
+#[test]
+fn a_node_with_the_name_of_a_domain_of_others_does_not_join_it_unasked() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, secret] = token(&machine, &["web", "--domain", "team"]);
+    agent(&machine, "agent", &["enroll", &url, &secret]).ends(0);
+    let refused = govern(&machine, &["token", "team"]).ends(2).stderr;
+    assert!(refused.contains("is that of other nodes, such as 'web'"), "{refused}");
+    let (_, typed) = refused.split_once("icecore server ").unwrap();
+    let words: Vec<_> = typed.split('.').next().unwrap().split_whitespace().collect();
+    govern(&machine, &words).ends(0);
+    let [url, secret] = token(&machine, &words[1..]);
+    agent(&machine, "team", &["enroll", &url, &secret]).ends(0);
+    govern(&machine, &["token", "team"]).ends(0);
+}
