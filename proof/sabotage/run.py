@@ -44,7 +44,7 @@ def test(package, name, *more):
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
     "keys that were changed in both places are not mixed": (
-        "crates/pipeline/src/copy/keys.rs", "    if replace || newer(&list, &own) != Newer::Neither {", "    if replace || newer(&list, &own) != Newer::Neither || true {",
+        "crates/pipeline/src/copy/keys.rs", "    if newer == Newer::Neither && !options.replace_keys {", "    if false && newer == Newer::Neither && !options.replace_keys {",
         test("icecore", "keys_that_were_changed_in_both_places_stop_a_copy")),
     "a key that comes back with an older copy is removed": (
         "crates/server-control/src/housekeeping.rs", "            self.issued.remove_again();\n", "",
@@ -97,6 +97,12 @@ SABOTAGES = {
     "nothing is forgotten by an older catalog": (
         "crates/server-control/src/offline.rs", "let doubt = if is_older { Some(Doubt::Catalog) }", "let doubt = if false && is_older { Some(Doubt::Catalog) }",
         test("icecore", "an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go")),
+    "a server serves nobody before keys that came back are gone": (
+        "crates/server/src/planes.rs", "        self.remove_returned_keys().await;\n", "",
+        test("icecore", "a_server_that_starts_removes_a_key_that_came_back_before_it_serves_nodes")),
+    "a node joins no domain of others unasked": (
+        "crates/server-control/src/tokens.rs", "Some(other) if nodes.iter().all(|one| one.name != *node) => Err", "Some(other) if nodes.is_empty() => Err",
+        test("icecore", "a_node_with_the_name_of_a_domain_of_others_does_not_join_it_unasked")),
     "a disk that fails is no damage": (
         "crates/repository/src/local/failing.rs", "        match error == Errno::IO", "        match false && error == Errno::IO",
         test("icecore", "a_disk_that_fails_in_the_middle_of_a_restore_is_no_damage")),
@@ -248,7 +254,7 @@ SABOTAGES = {
         "crates/restore/src/kept.rs", "if !self.0.looks.takes(entry.mtime.secs) {", "if self.0.looks.takes(0) || true {",
         test("pipeline", "what_the_file_system_does_not_keep")),
     "a file that another machine has replaced is asked for": (
-        "crates/repository/src/local.rs", "            current::look(&self.root, name);\n", "",
+        "crates/repository/src/local.rs", "            current::look(&self.root.handle, name);\n", "",
         test("proof", "what_another_machine_has_replaced")),
     "reclaim looks for records that the index does not know": (
         "crates/repository/src/reclaim/plan.rs", "        if options.free_interrupted {\n            find_unknown",
@@ -930,7 +936,7 @@ SABOTAGES = {
         test("repository", "a_direct_write_that_is_refused_or_short")),
     "nothing is made visible where nobody sees it": (
         "crates/repository/src/local.rs",
-        "self.identity.map_or(Ok(()), |identity| identity.verify(&self.path))",
+        "self.identity.map_or(Ok(()), |identity| identity.verify(&self.root.path))",
         "Ok(())",
         test("repository", "nothing_is_made_visible_in_a_directory")),
     "a pool that is not mounted is not made": (

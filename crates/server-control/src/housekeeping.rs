@@ -106,7 +106,7 @@ impl Housekeeping {
     }
 
     /// At the start, and from time to time: a domain may be brought back from a copy at any time.
-    fn remove_keys_again(&self) {
+    pub(crate) fn remove_keys_again(&self) {
         let mut looked = self.looked.lock();
         if looked.is_none_or(|looked| looked.elapsed() >= KEYS_LOOKED_EVERY) {
             *looked = Some(Instant::now());

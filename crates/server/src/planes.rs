@@ -21,6 +21,9 @@ const SCHEDULE_EVERY: Duration = Duration::from_secs(2);
 /// How often it looks whether retention is to be carried out: once a day it is.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5 * 60);
 
+/// Nodes wait so long at a start until it was looked whether keys that were removed came back.
+const KEYS_FIRST: Duration = Duration::from_secs(30);
+
 /// How often a server notes how long operations on its pools take.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
@@ -80,6 +83,7 @@ impl Planes {
 
     /// Serves both planes on `listener`, and does the periodic tasks, until the future is dropped.
     pub async fn run(&self, listener: TcpListener) {
+        self.remove_returned_keys().await;
         let (tls, http) = (self.control.tls(), router(self.control.clone()));
         let listening = Listening { listener, tls, shared: self.data.clone(), http };
         tokio::select! {
@@ -89,6 +93,15 @@ impl Planes {
             () = self.expire_snapshots() => {}
             () = note_latencies(self.control.folder().file("")) => {}
             () = crate::securing::run(self.securing.clone()) => {}
+        }
+    }
+
+    /// Storage that does not answer keeps no server from its start: it is looked at again later.
+    async fn remove_returned_keys(&self) {
+        let control = self.control.clone();
+        let removal = tokio::task::spawn_blocking(move || control.remove_returned_keys());
+        if tokio::time::timeout(KEYS_FIRST, removal).await.is_err() {
+            tracing::warn!("still looking for keys that were removed and came back");
         }
     }
 

@@ -1,6 +1,8 @@
 //! What a removed key can no longer read, and servers that would bring it back.
 
-use crate::machine::{Ran, ended};
+use crate::administration::{agent, govern, start, token};
+use crate::hardened::node;
+use crate::machine::{Machine, Ran, ended};
 use crate::storage_servers::Site;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -114,4 +116,33 @@ fn a_key_that_was_removed_and_comes_back_with_an_older_copy_is_removed_again() {
         entry["action"] == "node.unkey.again" && entry["subject"] == "thief in team"
     };
     assert!(audit.iter().any(again), "{audit:?}");
+}
+
+/// Before it serves anybody: a node that was told to accept the copy would store for the thief.
+#[test]
+fn a_server_that_starts_removes_a_key_that_came_back_before_it_serves_nodes() {
+    let machine = Machine::bare();
+    let server = start(&machine);
+    for name in ["web", "thief"] {
+        let [url, token] = token(&machine, &[name, "--domain", DOMAIN]);
+        agent(&machine, name, &["enroll", &url, &token]).ends(0);
+        node(&machine, name, &["backup", machine.source().to_str().unwrap()]).ends(0);
+    }
+    let keys = machine.path("data/pool/domains").join(DOMAIN).join("keys");
+    let read = |file: std::fs::DirEntry| (file.path(), std::fs::read(file.path()).unwrap());
+    let files = || std::fs::read_dir(&keys).unwrap().map(|file| read(file.unwrap()));
+    let old: BTreeMap<_, _> = files().collect();
+    govern(&machine, &["revoke", "thief"]).ends(0);
+    let begun = std::time::Instant::now();
+    let gone = || old.keys().find(|file| !file.exists());
+    while gone().is_none() {
+        assert!(begun.elapsed().as_secs() < 60, "the slot of the thief");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let slot = gone().unwrap();
+    drop(server);
+    put_back(&old);
+    let _server = start(&machine);
+    govern(&machine, &["nodes"]).ends(0); // the first that it serves
+    assert!(!slot.exists());
 }
