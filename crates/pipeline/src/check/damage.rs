@@ -7,8 +7,8 @@ use crate::manifest::Snapshot;
 use crate::pages::{LostPage, PageReader};
 use crate::{Result, UnlockedRepository};
 use format::entry::{Content, Entry, Segment};
-use ids::{ObjectId, RecordLocation};
-use repository::check::{ContainerDamage, IdPrefix, lost_objects};
+use ids::{ContainerNo, ObjectId, RecordLocation};
+use repository::check::{ContainerDamage, IdPrefix, holds_any, lost_objects};
 use rustc_hash::FxHashSet;
 use tree::{Cursor, PageSource};
 
@@ -35,7 +35,7 @@ pub(super) fn attribute(
     }
     // The index may be older than the containers.
     let is_missed = !found.missing.is_empty() || !found.bad_pages.is_empty();
-    report.needs_rebuild |= is_missed && seen.has_unnamed;
+    report.needs_rebuild |= is_missed && a_rebuild_finds_some(repository, found, &seen.unnamed)?;
     let mut wanted = found.missing.clone();
     if seen.has_losses() {
         let lost = lost_objects(repository.local()?, |location, id| seen.is_lost(location, id))?;
@@ -47,6 +47,23 @@ pub(super) fn attribute(
         return Ok(());
     }
     search(repository, found, &wanted, report)
+}
+
+/// Whether one of the containers `unnamed`, which the index does not have, holds what is missed. If not, another rebuild
+/// changes nothing: it may be a second one of another container, which was written to the wrong place.
+fn a_rebuild_finds_some(
+    repository: &UnlockedRepository,
+    found: &StructureFindings,
+    unnamed: &[ContainerNo],
+) -> Result<bool> {
+    let bad_pages: FxHashSet<_> = found.bad_pages.iter().map(IdPrefix::new).collect();
+    let is_missed = |id: &IdPrefix| found.missing.contains(id) || bad_pages.contains(id);
+    for number in unnamed {
+        if holds_any(repository.local()?, *number, is_missed)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Finds the snapshots and paths that need a `wanted` object or a bad page.

@@ -29,8 +29,8 @@ pub(super) struct ContainerFindings {
     /// Damaged containers: the objects that can be read, with the offsets of their records; empty
     /// if none can.
     pub(super) partly: FxHashMap<ContainerNo, FxHashSet<(u32, IdPrefix)>>,
-    /// Whether a container that is not in the index holds objects.
-    pub(super) has_unnamed: bool,
+    /// Containers with objects that are not in the index.
+    pub(super) unnamed: Vec<ContainerNo>,
     /// The clear parts of the manifests, each with its container.
     pub(super) manifests: Vec<(ContainerNo, Vec<u8>)>,
     /// The clear parts of the tombstones.
@@ -51,7 +51,7 @@ impl ContainerFindings {
         self.bad.append(&mut other.bad);
         self.wrong.extend(other.wrong);
         self.partly.extend(other.partly);
-        self.has_unnamed |= other.has_unnamed;
+        self.unnamed.append(&mut other.unnamed);
         self.manifests.append(&mut other.manifests);
         self.tombstones.append(&mut other.tombstones);
         self.expiries.append(&mut other.expiries);
@@ -209,7 +209,7 @@ impl ContainerChecker<'_> {
             seen.partly.insert(number, FxHashSet::default());
         }
         let holds = |row: &Row| row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages);
-        seen.has_unnamed = !is_named && rows.iter().any(holds);
+        seen.unnamed.extend((!is_named && rows.iter().any(holds)).then_some(number));
         let telling = [RecordKind::Manifest, RecordKind::Tombstone, RecordKind::Expiry];
         let tells = |row: &Row| telling.iter().any(|kind| row.has_kind(*kind));
         for row in rows.iter().filter(|row| chosen || is_doubtful || tells(row)) {

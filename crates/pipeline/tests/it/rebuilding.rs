@@ -189,6 +189,24 @@ fn a_whole_container_gone_is_healed_by_rebuild_and_backup() {
     }
 }
 
+/// A write to the wrong place: one container is there twice, and the other is lost. The check asked for a rebuild again and
+/// again, which changes nothing.
+#[test]
+fn a_container_with_the_content_of_another_asks_for_one_rebuild() {
+    let (folder, _) = lab();
+    let names: Vec<_> = folder.files().into_iter().filter(|name| name.ends_with(".ice")).collect();
+    for lost in &names {
+        let folder = folder.copied();
+        let at = |name: &String| folder.repository().join(name);
+        let other = names.iter().find(|name| *name != lost).unwrap();
+        std::fs::copy(at(other), at(lost)).unwrap();
+        assert!(checked(&folder.open()).unwrap().needs_rebuild, "{lost}");
+        rebuilt(&folder);
+        let report = checked(&folder.open()).unwrap();
+        assert!(!report.damages.is_empty() && !report.needs_rebuild, "{lost}: {report:#?}");
+    }
+}
+
 /// The state that counted earlier losses is lost itself: what was made between is untrusted.
 #[test]
 fn a_rebuild_after_the_state_was_lost_distrusts_snapshots_made_since_the_one_before() {

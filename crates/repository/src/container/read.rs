@@ -8,8 +8,8 @@ use crate::storage::{FileReader, Storage, StorageError};
 use crate::{Error, Result};
 use format::container::{self, HEADER_BYTES, Header, Row, TRAILER_BYTES};
 use format::limits::RECORD_BYTES_MAX;
-use format::record::{self, MAGIC};
-use ids::{ContainerNo, RecordLocation, RepositoryId};
+use format::record::{self, MAGIC, RecordKind};
+use ids::{ContainerNo, ObjectId, RecordLocation, RepositoryId};
 use std::sync::{Arc, OnceLock};
 
 /// An open container.
@@ -194,6 +194,16 @@ impl ContainerReader {
             u64::from(row.offset) + record::HEADER_BYTES as u64,
         )?;
         Ok(head)
+    }
+
+    /// The objects in the record at `row`; none if it is no record of objects.
+    pub fn object_ids(&self, row: &Row) -> Result<Vec<ObjectId>> {
+        if !row.has_kind(RecordKind::Data) && !row.has_kind(RecordKind::Pages) {
+            return Ok(Vec::new());
+        }
+        let associated = self.associated(row)?;
+        let head = record::head_only(&associated).map_err(|reason| self.damaged(reason))?;
+        record::object_ids(&head).map_err(|reason| self.damaged(reason))
     }
 
     /// Reads all bytes, with or without a footer, and calls `visit` with every good record. Sectors that cannot be read

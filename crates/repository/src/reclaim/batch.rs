@@ -1,11 +1,9 @@
 //! Which objects of some records live, asked of the index at once: ids are spread all over it, and
 //! asking record by record would read and check every page of it for each.
 
-use super::copy::damaged;
 use crate::Result;
 use crate::container::read::ContainerReader;
 use format::container::Row;
-use format::record::{self, RecordKind};
 use ids::ObjectId;
 
 /// Ids asked for at once: about 20 MB with their places.
@@ -27,7 +25,7 @@ impl Batch {
         while let Some((row, rest)) = rows.split_first()
             && batch.ids.len() < IDS_MAX
         {
-            let ids = ids_of(reader, row)?;
+            let ids = reader.object_ids(row)?;
             batch.rows.push(*row);
             batch.counts.push(ids.len());
             batch.ids.extend(ids);
@@ -48,13 +46,4 @@ impl Batch {
             (row, &self.ids[range.clone()], &lives[range])
         })
     }
-}
-
-fn ids_of(reader: &ContainerReader, row: &Row) -> Result<Vec<ObjectId>> {
-    if !row.has_kind(RecordKind::Data) && !row.has_kind(RecordKind::Pages) {
-        return Ok(Vec::new());
-    }
-    let associated = reader.associated(row)?;
-    let head = record::head_only(&associated).map_err(|reason| damaged(reader, reason))?;
-    record::object_ids(&head).map_err(|reason| damaged(reader, reason))
 }

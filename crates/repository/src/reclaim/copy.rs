@@ -368,6 +368,6 @@ fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {
+fn damaged(reader: &ContainerReader, reason: format::Error) -> Error {
     Error::damaged(&crate::container::name(reader.number()), reason)
 }
