@@ -227,13 +227,15 @@ fn advice(report: &CheckReport, lead: &str) -> Option<String> {
             "{lead}: restore what you need of the damaged snapshots now; what still comes back may not afterwards. Then, in this order:\n  icecore rebuild\n  icecore backup PATH...\n  icecore check\nThe new index lists nothing damaged, a backup of the same sources stores again what is missing and still exists,\nand the check says what is left to do."
         ));
     }
-    let forget = match report.damaged_snapshots() {
-        ids if ids.is_empty() => String::new(),
-        ids => format!("\n  icecore forget --damaged {}", ids.join(" ")),
+    let ids = report.damaged_snapshots();
+    let (what, forget) = match ids.is_empty() {
+        true => ("give up what is lost", String::new()),
+        false => (
+            "restore what you need of the damaged snapshots; what is not named above still comes back. Then give up what is lost, and these snapshots with it",
+            format!("\n  icecore forget --damaged {}", ids.join(" ")),
+        ),
     };
-    Some(format!(
-        "{lead}: restore what you need of the damaged snapshots. Then give up what is lost:{forget}\n  icecore reclaim --accept-damage\n  icecore check"
-    ))
+    Some(format!("{lead}: {what}:{forget}\n  icecore reclaim --accept-damage\n  icecore check"))
 }
 
 /// How advice begins. A copy may still have what the next commands give up, unless the repair has asked the copies.
