@@ -85,7 +85,20 @@ fn doubt(
             newest.name.id
         )));
     }
-    Ok((newest.head.source_sequence <= last.sequence).then_some(missing))
+    if newest.head.source_sequence > last.sequence {
+        return Ok(None);
+    }
+    let is_listed = repository
+        .store
+        .snapshots()
+        .is_ok_and(|all| all.iter().any(|name| name.id.to_string() == last.id));
+    let twin = || {
+        format!(
+            "snapshot {:.8} was made with the key of this machine, and not here: another machine is a copy of this one. Give one of the two an identity of its own: icecore agent enroll URL TOKEN --replace",
+            newest.name.id.to_string()
+        )
+    };
+    Ok(Some(if is_listed { twin() } else { missing }))
 }
 
 /// Whether a key that is known here has signed it.
