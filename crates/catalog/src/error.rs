@@ -100,6 +100,8 @@ pub enum Failure {
     Busy,
     /// There is no connection, and nothing was committed: repeating it on another one helps.
     Disconnected,
+    /// The disk of the database is full.
+    Full,
     /// Repeating it does not help.
     Lasting,
 }
@@ -125,6 +127,11 @@ impl Error {
     /// Whether the same may succeed when it is repeated.
     pub fn passes(&self) -> bool {
         matches!(self, Self::Database { failure: Failure::Busy | Failure::Disconnected, .. })
+    }
+
+    /// Whether the disk of the database is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Database { failure: Failure::Full, .. })
     }
 
     /// Whether the connection is of no more use.

@@ -102,9 +102,7 @@ impl Failure {
                 "The key of this machine was removed, or belongs to another domain: icecore agent status"
             }
             Code::Damage => "On the server: icecore server check DOMAIN",
-            Code::NoSpace => {
-                "Make room where the domain lies. On the server: icecore server forget DOMAIN, icecore server reclaim DOMAIN. On a storage server: icecore server snapshot delete --now SNAPSHOT, and on that machine icecore storage reclaim DOMAIN"
-            }
+            // Which disk of the server is full, and what helps there, says the server.
             Code::Unreachable => "Check that the server runs and is reachable: icecore net test",
             _ => return self,
         };
@@ -402,7 +400,7 @@ fn of_crypto(error: &crypto::Error) -> Failure {
 fn in_use(message: &str) -> String {
     match pipeline::unlocked::ended_holder(message) {
         Some(process) => format!(
-            "This machine has no process {process}: the file system still keeps its lock. Wait until its server gives the lock up (MooseFS: SESSION_SUSTAIN_TIME)."
+            "This machine has no process {process}: it ended a moment ago, or a network file system still keeps its lock (MooseFS: SESSION_SUSTAIN_TIME). Wait for it: --wait 10m."
         ),
         None => "Wait for it: --wait 10m. Commands that only read work meanwhile.".into(),
     }

@@ -305,6 +305,12 @@ impl Folder {
         [bytes(found.f_bavail), bytes(found.f_blocks)]
     }
 
+    /// Free bytes of the file system of the server's own files; `None` when the system does not say.
+    pub fn own_free_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(&self.path).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Inodes of a pool that are free; `None` where the file system has no bound, or does not say.
     pub fn free_inodes(&self, pool: Option<&Name>) -> Option<u64> {
         let found = self.figures(pool)?;

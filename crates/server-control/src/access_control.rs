@@ -125,6 +125,10 @@ fn refusal(error: Error, what: &str) -> Refusal {
         Error::Refused(refusal) => refusal,
         Error::StorageServer { .. } => Refusal::transient(error.to_string()),
         Error::Usage(message) => Refusal::new(message, ""),
+        Error::Catalog(error) if error.is_full() => {
+            tracing::error!(%error, what, "the disk of the catalog is full");
+            Refusal::transient("the disk of the server's catalog is full: make room there")
+        }
         Error::Catalog(error) if error.passes() => {
             tracing::error!(%error, what, "the catalog does not answer");
             Refusal::transient(

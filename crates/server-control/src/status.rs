@@ -18,6 +18,8 @@ use std::sync::Arc;
 const AUDIT_DEFAULT: u32 = 100;
 const AUDIT_MAX: u32 = 1000;
 const FAULTS_MAX: usize = 100;
+/// With less room for its own files than this, 64 MiB, a server has an alarm.
+const ROOM_KEPT_BYTES: u64 = 64 << 20;
 
 /// The status of the server.
 pub(crate) struct ServerStatus {
@@ -78,12 +80,23 @@ impl ServerStatus {
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
-            catalog_faults: self.mark.faults(),
+            catalog_faults: self.mark.faults().into_iter().chain(self.short_of_room()).collect(),
             pool_faults: self.pools.faults()?,
             domain_faults: self.pools.domain_faults()?.into_iter().take(FAULTS_MAX).collect(),
             kept_locks: self.kept_locks.lock().clone(),
             storage_kept_locks: self.storage_servers.all_kept_locks(),
         })
+    }
+
+    /// Without room for the catalog and the server's other files nothing is stored, however large the pools are.
+    fn short_of_room(&self) -> Option<String> {
+        let free = self.folder.own_free_bytes().filter(|free| *free < ROOM_KEPT_BYTES)?;
+        let folder = self.folder.file("");
+        Some(format!(
+            "the file system of the server's data directory has only {} MiB free: make room there, or nothing can be stored: df {}",
+            free >> 20,
+            folder.display()
+        ))
     }
 
     /// Whether a storage server was stopped, or cannot use one of its pools.

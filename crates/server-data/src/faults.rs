@@ -12,6 +12,9 @@ use server_contract::access_control::Refusal;
 const TOO_MANY_HINT: &str =
     "The client retries automatically. What runs, on the server: icecore server sessions";
 
+/// What the server writes for each snapshot in its own directory, as errors name it.
+pub(super) const RECEIPTS: &str = "the state of receipts";
+
 /// Hint for who wants to remove what is locked.
 const LOCKED_HINT: &str = "Which snapshots are locked: icecore snapshots -l";
 
@@ -36,10 +39,16 @@ pub(super) fn of_engine(error: &Error) -> Packet {
         Error::Damaged { .. } | Error::IndexDamaged { .. } | Error::UncertainData(_) => {
             fault(Code::Damaged, &text, "On the server: icecore check", &[])
         }
+        Error::Storage(error) if error.is_full() && error.name == RECEIPTS => fault(
+            Code::NoSpace,
+            &format!("the disk of the server's data directory is full: {text}"),
+            "Make room on that file system of the server; to forget snapshots does not, unless the pool lies there: icecore server status",
+            &[],
+        ),
         error if error.is_full() => fault(
             Code::NoSpace,
             &format!("the server's disk is full: {text}"),
-            "To free space, on the server: icecore forget and icecore reclaim",
+            "Make room where the domain lies. On the server: icecore server forget DOMAIN, icecore server reclaim DOMAIN. On a storage server: icecore server snapshot delete --now SNAPSHOT, and on that machine icecore storage reclaim DOMAIN",
             &[],
         ),
         Error::Storage(error) if error.is_archived() => {

@@ -2,6 +2,7 @@
 //! connections: after a disconnect the node resumes it.
 
 use super::domains::Domain;
+use super::faults::RECEIPTS;
 use super::receipts::{Receipts, Taken};
 use super::{faults, manifest};
 use format::manifest::{Head, snapshot_id};
@@ -386,7 +387,7 @@ impl Session {
             labels,
             lock,
         };
-        let failed = |error| StorageError::new("write", "the state of receipts", error);
+        let failed = |error| StorageError::new("write", RECEIPTS, error);
         Ok(receipts.give(&taken).map_err(failed)?)
     }
 

@@ -199,6 +199,7 @@ impl ToSql for Value {
 fn failed(error: rusqlite::Error) -> Error {
     let failure = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Failure::Busy,
+        Some(ErrorCode::DiskFull) => Failure::Full,
         _ => Failure::Lasting,
     };
     Error::failed(failure, error)

@@ -149,6 +149,8 @@ impl From<server_control::Error> for Failure {
             Repository(error) => error.into(),
             Catalog(catalog::Error::Serving { .. }) => Self::new(Code::InUse, error.to_string())
                 .hint("Only one server can use a catalog. Stop the other one first."),
+            Catalog(error) if error.is_full() => Self::new(Code::NoSpace, error.to_string())
+                .hint("Make room on the file system of the server's data directory, or on that of its database. To see how much there is: icecore server status"),
             Catalog(catalog::Error::Location(_)) => Self::usage(error.to_string()),
             Usage(_) | OnStorageServer { .. } => Self::usage(error.to_string()),
             Unfit { message, hint } => Self::usage(message).hint(hint),

@@ -1,6 +1,6 @@
 //! A file system that really is full. Needs root, to mount one; is skipped without, and said so.
 
-use crate::administration::{agent, govern, start, token};
+use crate::administration::{agent, govern, start, started, token};
 use crate::machine::{Machine, ended, random};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -242,4 +242,40 @@ fn a_full_repository_is_made_smaller_bit_by_bit() {
     machine.run(["check", "--read-data"]).ends(0);
     assert!(run("test", &["-d"], &machine.path("repository/reserve")));
     drop(disk);
+}
+
+/// The pool has room. Nobody said which disk was full, and the advice was to forget snapshots.
+#[test]
+fn a_full_disk_of_the_servers_own_files_is_named_and_an_alarm() {
+    let machine = Machine::bare();
+    let (data, pool) = (machine.path("data"), machine.path("pool"));
+    let Some(_disk) = Small::mount(data.clone(), "24m") else { return };
+    std::fs::create_dir(&pool).unwrap();
+    let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
+    let _server = started(command.arg(&data).arg("--pool").arg(&pool));
+    let [url, secret] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &secret]).ends(0);
+    let source = machine.source();
+    let backup = || {
+        let mut command = machine.command(["backup", source.to_str().unwrap(), "--agent-dir"]);
+        command.arg(machine.path("agent")).env_remove("ICECORE_REPO");
+        ended(command.env_remove("ICECORE_PASSWORD"))
+    };
+    backup().ends(0);
+    let filler = data.join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    while std::io::Write::write(&mut file, &[1; 4096]).is_ok_and(|written| written == 4096) {}
+    let refused = [backup(), govern(&machine, &["token", "other"])];
+    for ran in refused {
+        assert!(ran.code != 0 && ran.stderr.contains("is full"), "{ran:?}");
+        assert!(ran.stderr.contains("data directory") || ran.stderr.contains("catalog"), "{ran:?}");
+        assert!(!ran.stderr.contains("icecore server reclaim"), "{ran:?}");
+    }
+    let status = govern(&machine, &["status"]).ends(0).text();
+    let alarm = status.lines().find(|line| line.starts_with("ALARM")).expect("an alarm");
+    assert!(alarm.contains("data directory") && alarm.contains(data.to_str().unwrap()), "{alarm}");
+    drop(file);
+    std::fs::remove_file(&filler).unwrap();
+    backup().ends(0);
+    govern(&machine, &["token", "other"]).ends(0);
 }

@@ -21,6 +21,9 @@ pub struct Failed {
     pub failure: Failure,
 }
 
+const FULL: &str = "the disk of the server's catalog is full";
+const FULL_HINT: &str = "Make room on the file system of the server's data directory, or on that of its database; forgetting snapshots does not. To see how much there is: icecore server status";
+
 impl Failed {
     /// A failure with this status.
     pub fn new(status: StatusCode, code: Code, message: impl Into<String>) -> Self {
@@ -132,6 +135,10 @@ impl Failed {
         let (status, code, message) = match error {
             Error::Repository(error) if error.is_full() => {
                 (StatusCode::INTERNAL_SERVER_ERROR, Code::NoSpace, "the disk of the server is full")
+            }
+            Error::Catalog(error) if error.is_full() => {
+                let failed = Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::NoSpace, FULL);
+                return failed.hint(FULL_HINT);
             }
             Error::Catalog(error) if error.passes() => {
                 let message = "the server does not reach its catalog now";

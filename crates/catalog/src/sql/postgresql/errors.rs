@@ -10,6 +10,7 @@ pub(super) fn failed(error: &postgres::Error) -> Error {
     let failure = match error.code() {
         Some(state) if is_busy(state) => Failure::Busy,
         Some(state) if ends_connection(state) => Failure::Disconnected,
+        Some(&SqlState::DISK_FULL) => Failure::Full,
         Some(_) => Failure::Lasting,
         None if is_io(error) => Failure::Disconnected,
         None => Failure::Lasting,
