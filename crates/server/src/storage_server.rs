@@ -59,6 +59,9 @@ pub enum ControlServerError {
         /// What to do.
         hint: String,
     },
+    /// It cannot say now, and may say yes later: the domain is being moved.
+    #[error("{0}")]
+    NotNow(String),
     /// It is unreachable, or failed.
     #[error("the control server is unreachable: {0}")]
     Unreachable(String),
@@ -388,6 +391,7 @@ fn name(text: &str) -> Result<Name, Refusal> {
 fn refusal(trouble: &ControlServerError) -> Refusal {
     match trouble {
         ControlServerError::Refused { message, hint } => Refusal::new(message, hint),
+        ControlServerError::NotNow(why) => Refusal::transient(why),
         ControlServerError::Unreachable(why) => {
             tracing::warn!(why, "the control server does not answer");
             Refusal::transient("the storage server cannot reach the control server")

@@ -68,6 +68,10 @@ impl From<Error> for Failed {
                 Self::new(Status::FORBIDDEN, Code::NotAllowed, message)
                     .hint("Create a new one on the server: icecore server token NODE")
             }
+            // Not a no: who asks again later may be let in.
+            Error::Refused(refusal) if refusal.is_transient => {
+                Self::new(Status::CONFLICT, Code::InUse, message).hint("Try again later.")
+            }
             Error::Refused(refusal) => {
                 let failed = Self::new(Status::FORBIDDEN, Code::NotAllowed, message);
                 if refusal.hint.is_empty() { failed } else { failed.hint(refusal.hint) }
@@ -217,5 +221,24 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for At<T> {
         path.map(|axum::extract::Path(value)| Self(value)).map_err(|rejection| {
             Failed::new(StatusCode::BAD_REQUEST, Code::Usage, rejection.body_text())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server_contract::access_control::Refusal;
+
+    /// A storage server that asks for a node would else send it home.
+    #[test]
+    fn what_passes_is_no_refusal() {
+        let said = |refusal: Refusal| {
+            let failed = Failed::from(Error::from(refusal));
+            (failed.status, failed.failure.code)
+        };
+        let busy = said(Refusal::transient("the domain 'web' is being moved"));
+        assert_eq!(busy, (StatusCode::CONFLICT, Code::InUse.number()));
+        let no = said(Refusal::new("the node 'web' is revoked", ""));
+        assert_eq!(no, (StatusCode::FORBIDDEN, Code::NotAllowed.number()));
     }
 }

@@ -67,6 +67,14 @@ fn a_node_is_told_to_retry_while_the_control_server_is_unreachable() {
 }
 
 #[test]
+fn a_node_is_told_to_retry_while_its_domain_is_being_moved() {
+    let busy = ControlServerError::NotNow("the domain 'web' is being moved".to_owned());
+    assert!(refusal(&busy).is_transient);
+    let (message, hint) = Default::default();
+    assert!(!refusal(&ControlServerError::Refused { message, hint }).is_transient);
+}
+
+#[test]
 fn the_end_of_a_job_is_told_until_it_was_heard() {
     let told = json!({"revoked": [], "limits": [], "jobs": [{"job": 9, "cancelled": true}]});
     let (_place, asked, storage_server) = storage_server(vec![told.clone()]);

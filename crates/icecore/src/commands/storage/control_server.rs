@@ -38,11 +38,26 @@ fn trouble(error: Error) -> ControlServerError {
                 hint: reported.hint.unwrap_or_default(),
             }
         }
+        Error::Server(reported) if api::Code::of_number(reported.code) == api::Code::InUse => {
+            ControlServerError::NotNow(reported.message)
+        }
         // Its sessions go on: the clock of the server may be wrong.
         Error::Expired { .. } => {
             let next = error.hint().unwrap_or_default();
             ControlServerError::Unreachable(format!("{error}. {next}"))
         }
         other => ControlServerError::Unreachable(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_no_refusal() {
+        let said = |code| trouble(Error::Server(api::Failure::new(code, "is being moved")));
+        assert!(matches!(said(api::Code::InUse), ControlServerError::NotNow(_)));
+        assert!(matches!(said(api::Code::NotAllowed), ControlServerError::Refused { .. }));
     }
 }
