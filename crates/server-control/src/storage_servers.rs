@@ -180,8 +180,7 @@ impl StorageServers {
         })?;
         let (name, now_secs) = (known.holder.clone(), now_secs());
         if known.revoked || self.admission.is_listed(&facts.serial)? {
-            let message = format!("the storage server '{name}' is revoked");
-            return Err(refused(message, &enroll_again(&name)));
+            return Err(self.is_void(&name)?);
         }
         if known.not_after.min(facts.not_after_secs) <= now_secs {
             return Err(refused(
@@ -209,6 +208,21 @@ impl StorageServers {
             "another machine has shown the certificates of the storage server '{storage}': both were stopped"
         );
         refused(message, &enroll_again(storage))
+    }
+
+    /// Why a certificate is void: the storage server was revoked, or another machine has its name since. Whoever then
+    /// enrolled the old one again would take the name away from that.
+    fn is_void(&self, name: &Name) -> Result<Error> {
+        let known = self.catalog.storage_server(name)?;
+        if known.is_none_or(|known| known.revoked) {
+            let message = format!("the storage server '{name}' is revoked");
+            return Ok(refused(message, &enroll_again(name)));
+        }
+        let message = format!(
+            "the storage server '{name}' was enrolled anew since, as when another machine takes its pool over: this one is not it any more"
+        );
+        let hint = "Leave this one stopped. Which machine has the name, on the server: icecore server storage-servers";
+        Ok(refused(message, hint))
     }
 
     /// Admits a storage server to a data connection, for measuring. Under its name, which no node can have, it opens

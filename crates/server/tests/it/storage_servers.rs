@@ -66,6 +66,24 @@ async fn enroll(rig: &Rig, name: &str) -> PathBuf {
     folder
 }
 
+/// It is not revoked: whoever enrolled it again would take the name away from the machine that has it now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storage_server_whose_pool_another_machine_took_over_is_told_so() {
+    let rig = Rig::start().await;
+    let folder = enroll(&rig, "disk").await;
+    let client = || storage_server::StorageIdentity::load(&folder).unwrap().client().unwrap();
+    let old = client();
+    std::fs::rename(&folder, rig.folder("old")).unwrap();
+    enroll(&rig, "disk").await;
+    let no =
+        said_no(old.post::<HeartbeatReply>("/storage-server/heartbeat", &news(Vec::new())).await);
+    assert!(no.message.contains("was enrolled anew"), "{no:?}");
+    assert!(!no.hint.unwrap().contains("token"), "nothing that takes the name away");
+    let told =
+        client().post::<HeartbeatReply>("/storage-server/heartbeat", &news(Vec::new())).await;
+    told.unwrap();
+}
+
 /// The storage server `disk`, running; its port.
 async fn start(rig: &Rig) -> u16 {
     start_kept(rig).await.0
