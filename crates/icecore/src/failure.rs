@@ -216,6 +216,9 @@ impl From<Error> for Failure {
                 "Nothing was copied, and the copy opens with the passwords that it had. Restore what you need of them, then remove them with such a password: icecore forget SNAPSHOT --repo {0}. Then copy again. To lose them without that: icecore copy --give-up --to {0}",
                 quoted(&there)
             )),
+            Error::KeysOfCopyDamaged(_) => Self::new(Code::Damage, message).hint(
+                "With a full key, make its list again from its keys: icecore rebuild --repo COPY. Or delete the copy, and copy again",
+            ),
             Error::ReadOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can write. To list keys: icecore key list"),
             Error::BoundKey { bound, .. } => Self::new(Code::NotAllowed, message)

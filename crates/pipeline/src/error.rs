@@ -131,6 +131,9 @@ pub enum Error {
         /// The copy.
         there: String,
     },
+    /// The key list of a copy is damaged, with its second file: nobody can say what was changed there.
+    #[error("the list of keys of the copy {0} is damaged")]
+    KeysOfCopyDamaged(String),
     /// The content of an object does not match its id.
     #[error("the content of object {0} does not match its id")]
     WrongContent(ObjectId),

@@ -149,7 +149,9 @@ fn failed(error: pipeline::Error) -> UpkeepError {
     let text = error.to_string();
     match &error {
         pipeline::Error::Repository(store::Error::InUse { .. }) => UpkeepError::Busy(text),
-        pipeline::Error::Usage(_) => UpkeepError::Doubt(text),
+        pipeline::Error::Usage(_) | pipeline::Error::KeysOfCopyDamaged(_) => {
+            UpkeepError::Doubt(text)
+        }
         pipeline::Error::Repository(error) if error.is_damage() || is_doubt(error) => {
             UpkeepError::Doubt(text)
         }

@@ -47,7 +47,7 @@ pub(super) fn refuse_apart(
     target: &Repository,
     options: &CopyOptions,
 ) -> Result<Vec<SnapshotId>> {
-    let (Some((bytes, list)), Some((before, own))) = (signed_list(source)?, signed_list(target)?)
+    let (Some((bytes, list)), Some((before, own))) = (signed_list(source)?, list_of_copy(target)?)
     else {
         return Ok(Vec::new());
     };
@@ -96,7 +96,7 @@ fn disowned(target: &Repository, list: &KeyList, own: &KeyList) -> Result<Vec<Sn
 /// Gives `target` the keys of `source`, unless they were changed there: what only one place has lost, the other keeps.
 pub(super) fn take_keys(source: &Repository, target: &Repository, lease: &Lease) -> Result<()> {
     let Some((bytes, list)) = signed_list(source)? else { return Ok(()) };
-    let own = signed_list(target)?;
+    let own = list_of_copy(target)?;
     if own.as_ref().is_some_and(|(_, own)| newer(&list, own) == Newer::Target) {
         return Ok(());
     }
@@ -132,6 +132,14 @@ pub(super) fn signed_list(repository: &Repository) -> Result<Option<(Vec<u8>, Ke
     let Some(bytes) = repository.key_list()? else { return Ok(None) };
     let signed = SignedKeyList::verify(&bytes, &root, repository.config().repository);
     Ok(signed.ok().map(|signed| (bytes, KeyList::clone(&signed))))
+}
+
+/// The same of a copy: who is told of damage takes it for that of the first place.
+fn list_of_copy(target: &Repository) -> Result<Option<(Vec<u8>, KeyList)>> {
+    signed_list(target).map_err(|error| match error.is_damage() {
+        true => Error::KeysOfCopyDamaged(target.storage().describe()),
+        false => error,
+    })
 }
 
 /// Whether `slot` is that of a key in use: what is damaged replaces nothing.

@@ -143,3 +143,22 @@ fn whoever_gives_up_snapshots_of_a_copy_for_its_keys_is_told_which() {
     two.with("the new one", &words).ends(0);
     two.with("the new one", &["check", "--repo", &two.second]).ends(0);
 }
+
+#[test]
+fn a_copy_whose_list_of_keys_is_damaged_is_named_and_rebuilt() {
+    let two = Two::new();
+    two.machine.backup();
+    two.copy(&[]).ends(0);
+    for list in ["list", "list.copy"] {
+        std::fs::write(std::path::Path::new(&two.second).join("keys").join(list), b"").unwrap();
+    }
+    let damaged = two.copy(&[]).ends(14).stderr;
+    assert!(
+        damaged.contains("list of keys of the copy") && damaged.contains(&two.second),
+        "{damaged}"
+    );
+    assert!(damaged.contains("icecore rebuild --repo COPY"), "{damaged}");
+    two.with(PASSWORD, &["rebuild", "--repo", &two.second]).ends(0);
+    two.copy(&[]).ends(0);
+    assert_eq!(two.reads(PASSWORD), 1);
+}
