@@ -174,10 +174,19 @@ pub struct NewPlace {
 }
 
 /// A domain lies at its new place.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct PlacedDomain {
     /// Snapshots that the server knows and that are not there; only if the old place is lost.
     pub missing: u64,
+    /// Keys in use whose files are not there; only if the old place is lost.
+    #[serde(default)]
+    pub keys_missing: u64,
+    /// Containers that are not there or were cut short; only if the old place is lost.
+    #[serde(default)]
+    pub damaged: u64,
+    /// The first of them, for people.
+    #[serde(default)]
+    pub damages: Vec<String>,
 }
 
 /// The clear part of a snapshot.

@@ -202,6 +202,9 @@ pub struct MoveReport {
     pub closed_ms: u64,
 }
 
+/// The position behind all containers: a check that begins there reads none, and looks whether all of them are there.
+pub const BEHIND_ALL: u64 = u64::MAX;
+
 /// What a job of upkeep does: as a control server asks a storage server for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]

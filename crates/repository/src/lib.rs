@@ -35,6 +35,7 @@ mod neighbors;
 pub mod parity;
 pub mod pending;
 mod pins;
+pub mod presence;
 mod publication;
 pub mod readers;
 mod reading;

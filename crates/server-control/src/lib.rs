@@ -228,6 +228,7 @@ impl Control {
 
     /// From now on `worker` keeps up the domains on this server, and `mover` moves them.
     pub fn set_upkeep(&self, worker: Arc<dyn DomainUpkeep>, mover: Arc<dyn DomainMover>) {
+        self.placing.look_with(worker.clone());
         self.upkeep.work_with(worker, mover);
     }
 

@@ -4,8 +4,11 @@
 //! place has all that the one at the old place has, and while nobody uses the domain: whoever went
 //! on at the old place would split its history.
 
+mod containers;
+mod contents;
+
 use crate::domain_locks::DomainLocks;
-use crate::domain_repository::{DomainRepositories, DomainRepository};
+use crate::domain_repository::DomainRepositories;
 use crate::domain_uses::Closed;
 use crate::error::{missing, refused};
 use crate::jobs::Jobs;
@@ -17,8 +20,9 @@ use api::Name;
 use api::domains::{NewPlace, PlacedDomain};
 use catalog::Catalog;
 use catalog::domains::Domain;
-use ids::{KeyId, SnapshotId};
-use std::collections::BTreeSet;
+use containers::Containers;
+use contents::Contents;
+use server_contract::upkeep::DomainUpkeep as Worker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,6 +43,7 @@ pub(crate) struct Placing {
     jobs: Arc<Jobs>,
     pools: Pools,
     table: Arc<StorageServerTable>,
+    containers: Containers,
 }
 
 impl Placing {
@@ -51,7 +56,13 @@ impl Placing {
             jobs: parts.jobs.clone(),
             pools: Pools::of(parts),
             table: parts.table.clone(),
+            containers: Containers::default(),
         }
+    }
+
+    /// From now on `worker` looks at the repositories on this server.
+    pub(crate) fn look_with(&self, worker: Arc<dyn Worker>) {
+        self.containers.look_with(worker);
     }
 
     /// Lets the domain `name` lie where `wanted` says. Blocks for some seconds.
@@ -60,17 +71,33 @@ impl Placing {
     /// [`crate::Error::Refused`] while a job uses it, when it is not there, or something is missing there;
     /// [`crate::Error::StorageServer`] when one of the two places cannot be asked.
     pub(crate) fn place(&self, who: &str, name: &Name, wanted: &NewPlace) -> Result<PlacedDomain> {
-        self.locks.with(name, || {
-            let before = self.catalog.domain(name)?.ok_or_else(|| missing("domain", name))?;
-            let after = placed(&before, wanted)?;
-            // What is wrong is said at once; what counts is what is there when nobody uses it.
+        // What is wrong is said at once; what counts is what is there when nobody uses it.
+        let after = self.locks.with(name, || {
+            let (before, after) = self.from_to(name, wanted)?;
             self.compare(&before, &after, wanted.lost)?;
+            Ok(after)
+        })?;
+        // Beside whoever changes keys meanwhile: it takes seconds, and nobody writes there.
+        let report = self.containers.of(&self.repositories.of_closed(&after)?)?;
+        if report.damaged > 0 && !wanted.lost {
+            return Err(containers::are_missing(name, &described(&after), &report));
+        }
+        let placed = self.locks.with(name, || {
+            let (before, after) = self.from_to(name, wanted)?;
             let closed = self.repositories.uses().closed(name)?;
             self.settle(&before, &closed, wanted.lost)?;
-            let lacks = self.compare(&before, &after, wanted.lost)?;
+            let placed = self.compare(&before, &after, wanted.lost)?;
             self.catalog.place_domain(by(who), &before, &after)?;
-            Ok(PlacedDomain { missing: lacks })
-        })
+            Ok(placed)
+        })?;
+        Ok(PlacedDomain { damaged: report.damaged, damages: report.damages, ..placed })
+    }
+
+    /// The domain as it lies now, and as it is to lie.
+    fn from_to(&self, name: &Name, wanted: &NewPlace) -> Result<(Domain, Domain)> {
+        let before = self.catalog.domain(name)?.ok_or_else(|| missing("domain", name))?;
+        let after = placed(&before, wanted)?;
+        Ok((before, after))
     }
 
     /// Waits until whoever was let in before is known as a job, and until jobs that have just ended are known to have.
@@ -96,36 +123,39 @@ impl Placing {
         self.jobs.sessions().jobs.iter().any(|job| job.domain == name.as_str())
     }
 
-    /// Whether the new place has all that the old one has; how many of the snapshots that the catalog knows it lacks,
-    /// where the old one is lost.
-    fn compare(&self, before: &Domain, after: &Domain, is_lost: bool) -> Result<u64> {
-        let place = described(after);
-        let is_not_there = || {
-            let message = format!("the domain '{}' is not on {place}", before.name);
-            refused(message, "Bring it there first: icecore copy --repo COPY --to PLACE")
-        };
-        if after.storage.is_none() && self.pools.lies_nowhere(&before.name).is_ok() {
-            return Err(is_not_there());
+    /// Whether the new place has all that the old one has; what is known to be missing there, where the old one is lost.
+    fn compare(&self, before: &Domain, after: &Domain, is_lost: bool) -> Result<PlacedDomain> {
+        let (name, place) = (&before.name, described(after));
+        if after.storage.is_none() && self.pools.has_none(after)? {
+            return Err(self.is_not_there(after));
         }
-        let there = self.repositories.of_closed(after)?;
-        let found = Contents::of(&there)?.ok_or_else(is_not_there)?;
+        let found = Contents::of(&self.repositories.of_closed(after)?, name, &place)?;
+        let found = found.ok_or_else(|| self.is_not_there(after))?;
         if before.repository.as_ref().is_some_and(|known| *known != found.repository) {
-            let message =
-                format!("what is on {place} is another repository than that of '{}'", before.name);
+            let message = format!("what is on {place} is another repository than that of '{name}'");
             return Err(refused(message, "See which is which: icecore server domains"));
         }
         if is_lost {
             self.refuse_what_is_there(before)?;
-            let known = self.catalog.snapshots_of(before.name.as_str())?;
-            return Ok(known.iter().filter(|one| !found.snapshots.contains(&one.id)).count() as u64);
+            let known = self.catalog.snapshots_of(name.as_str())?;
+            let missing = known.iter().filter(|one| !found.snapshots.contains(&one.id)).count();
+            let (missing, keys_missing) = (missing as u64, found.keys_missing(name, &place)?);
+            return Ok(PlacedDomain { missing, keys_missing, ..Default::default() });
         }
         let old = self.repositories.of_closed(before)?;
-        let old = Contents::of(&old)?.ok_or_else(|| {
-            let message = format!("the domain '{}' is not on {}", before.name, described(before));
+        let old = Contents::of(&old, name, &described(before))?.ok_or_else(|| {
+            let message = format!("the domain '{name}' is not on {}", described(before));
             refused(message, "If it is lost there, repeat the command with --lost")
         })?;
-        old.is_all_in(&found, &before.name, &place)?;
-        Ok(0)
+        old.is_all_in(&found, name, &place)?;
+        Ok(PlacedDomain::default())
+    }
+
+    fn is_not_there(&self, after: &Domain) -> Error {
+        let message = format!("the domain '{}' is not on {}", after.name, described(after));
+        let folder = if after.storage.is_none() { self.pools.wanted_folder(after) } else { None };
+        let to = folder.map_or_else(|| "PLACE".to_owned(), |folder| folder.display().to_string());
+        refused(message, &format!("Bring it there first: icecore copy --repo COPY --to {to}"))
     }
 
     /// What is called lost must not be there.
@@ -134,42 +164,8 @@ impl Placing {
         let Ok(Some(_)) = here.and_then(|here| here.config()) else { return Ok(()) };
         let message =
             format!("the domain '{}' is not lost: it is on {}", before.name, described(before));
-        Err(refused(message, "Leave out --lost"))
-    }
-}
-
-/// What a domain consists of, as far as another place has to have it.
-struct Contents {
-    repository: String,
-    snapshots: BTreeSet<SnapshotId>,
-    key_list: Option<Vec<u8>>,
-    key_slots: BTreeSet<KeyId>,
-}
-
-impl Contents {
-    fn of(repository: &DomainRepository) -> Result<Option<Self>> {
-        let Some(config) = repository.config()? else { return Ok(None) };
-        Ok(Some(Self {
-            repository: config.repository.to_string(),
-            snapshots: repository.snapshot_names()?.into_iter().map(|name| name.id).collect(),
-            key_list: repository.key_list()?,
-            key_slots: repository.key_slots()?.into_iter().map(|(id, _)| id).collect(),
-        }))
-    }
-
-    fn is_all_in(&self, other: &Self, domain: &Name, place: &str) -> Result<()> {
-        let lacks = self.snapshots.difference(&other.snapshots).count();
-        let what = if self.repository != other.repository {
-            "is another repository".to_owned()
-        } else if lacks > 0 {
-            format!("lacks {lacks} snapshot{}", if lacks == 1 { "" } else { "s" })
-        } else if (&self.key_list, &self.key_slots) != (&other.key_list, &other.key_slots) {
-            "has other keys".to_owned()
-        } else {
-            return Ok(());
-        };
-        let message = format!("the copy of the domain '{domain}' on {place} {what}");
-        Err(refused(message, "Copy it again, then repeat the command"))
+        let hint = "Leave out --lost.";
+        Err(refused(message, hint))
     }
 }
 

@@ -21,7 +21,7 @@ use catalog::pools::Pool;
 use server_contract::access_control::Refusal;
 use server_contract::folder::Folder;
 use server_contract::moving::finished;
-use server_contract::pool::{MAIN, NAME_TAKEN, has_repository};
+use server_contract::pool::{MAIN, NAME_TAKEN, has_repository, is_in_bucket};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,6 +188,11 @@ fn online(pool: &Name) -> String {
     format!("To use it again, on the server: icecore server pool state {pool} online")
 }
 
+/// Unless it is known to be a directory.
+fn is_bucket(folder: &Path) -> bool {
+    is_in_bucket(folder).unwrap_or(true)
+}
+
 /// The most domains that a message names.
 const NAMED_MAX: usize = 5;
 
@@ -231,6 +236,27 @@ impl Pools {
             let is_offline = pool.state == PoolState::Offline;
             (!is_offline).then(|| folder.domain(of_folder(&name), &domain.name))
         })
+    }
+
+    /// Whether the pool that `domain` names has nothing of its repository: no directory, or one without settings, as
+    /// somebody makes it beforehand.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`], those of the pool.
+    pub(crate) fn has_none(&self, domain: &Domain) -> Result<bool> {
+        let Some(folder) = self.wanted_folder(domain) else { return Ok(false) };
+        // Who opens it is told why the pool cannot be used.
+        if self.folder.verify_pool(domain.pool.as_ref()).is_err() {
+            return Ok(false);
+        }
+        // A bucket is asked, and what it has is noted here.
+        let is_there = self.folder.still_has(domain.pool.as_ref(), &domain.name)?.is_some();
+        Ok(!is_there || folder.is_dir() && !has_repository(&folder) && !is_bucket(&folder))
+    }
+
+    /// The directory in which `domain` would lie.
+    pub(crate) fn wanted_folder(&self, domain: &Domain) -> Option<PathBuf> {
+        self.folders().ok()?(domain)
     }
 
     /// Whether no pool has a directory of the domain `name`.

@@ -120,7 +120,12 @@ impl RemoteDomain {
         after: Option<KeyId>,
     ) -> Result<(Vec<Slot>, bool, Vec<u8>)> {
         self.send(exchange, &[Packet::ListSlots { after }]).await?;
-        match self.done(self.receive(exchange).await?)? {
+        match self.receive(exchange).await? {
+            Packet::Fault { code, .. } if code == Code::Damaged as u16 => {
+                let reason = format::Error::Invalid { what: "key list" };
+                Err(repository::Error::damaged(repository::keys::KEY_LIST[0], reason).into())
+            }
+            Packet::Fault { message, .. } => Err(self.failed(message)),
             Packet::SlotList { slots, more, key_list } => {
                 Ok((slots.into_iter().map(|slot| (slot.id, slot.bytes)).collect(), more, key_list))
             }

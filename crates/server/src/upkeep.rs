@@ -8,8 +8,9 @@ mod copy_retention;
 mod healing;
 mod object_locks;
 pub(crate) mod pace;
+mod presence;
 
-use api::upkeep::{CheckReport, CopyReport, ReclaimReport};
+use api::upkeep::{BEHIND_ALL, CheckReport, CopyReport, ReclaimReport};
 use crypto::SlotSecret;
 pub(crate) use object_locks::lock_mode;
 use pace::Pace;
@@ -86,6 +87,9 @@ impl DomainUpkeep for Worker {
     ) -> Result<CheckReport, UpkeepError> {
         pace::step_back();
         let domain = self.0.open(folder).map_err(of_engine)?;
+        if request.position == BEHIND_ALL {
+            return presence::of(&domain.repository);
+        }
         let pace = Pace::new(watch, request.bytes_per_sec);
         let part = Part { after: request.position, percent: request.sample_percent };
         let found = keyless::scrub_part(&domain.repository, part, &pace).map_err(failed)?;

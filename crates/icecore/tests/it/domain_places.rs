@@ -1,5 +1,7 @@
 //! Domains that go to another server: their repositories are copied there, and then the server is told.
 
+mod poor_copies;
+
 use crate::machine::{Ran, random};
 use crate::storage_servers::{Running, Site, free_port};
 use std::path::Path;

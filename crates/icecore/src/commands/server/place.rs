@@ -4,7 +4,7 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::units;
+use crate::{escape, units};
 use api::Name;
 use api::domains::{NewPlace, PlacedDomain};
 
@@ -17,7 +17,8 @@ Copy the repository there first; how, and what to do with the old one, says chap
 
 /// Let a domain lie on another storage server, or on this server, once its repository was copied there.
 ///
-/// Refused while a job uses the domain, or when the copy lacks a snapshot or a key. Nodes follow by themselves.
+/// Refused while a job uses the domain, or when the copy lacks a snapshot, a key or a container. Nodes follow by
+/// themselves.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlaceDomain {
@@ -53,10 +54,39 @@ impl PlaceDomain {
         let place = self.place.storage.as_ref();
         let place = place.map_or_else(|| "this server".to_owned(), |name| format!("'{name}'"));
         context.out.line(&format!("The domain {} lies on {place} from now on.", self.name))?;
+        self.tell_what_is_missing(&placed, context);
+        context.out.line(&format!("  next     {}", self.next()))?;
+        context.out.summary(Code::Complete, &placed)
+    }
+    /// Of a copy that was taken because nothing better is there.
+    fn tell_what_is_missing(&self, placed: &PlacedDomain, context: &Context) {
+        let note = |text: String| context.out.note(&text);
         if placed.missing > 0 {
             let missing = units::many(placed.missing, "snapshot");
-            context.out.note(&format!("{missing} of it that the server knows are not there"));
+            note(format!("{missing} of it that the server knows are not there"));
         }
-        context.out.summary(Code::Complete, &placed)
+        if placed.keys_missing > 0 {
+            let missing = units::many(placed.keys_missing, "key");
+            note(format!(
+                "the files of {missing} in use are not there: who has them cannot open it"
+            ));
+        }
+        placed.damages.iter().for_each(|damage| note(escape::text(damage)));
+        if placed.damaged > 0 {
+            let damaged = units::many(placed.damaged, "container");
+            note(format!(
+                "{damaged} of it lack data; which snapshots need them says the check below, and a further copy heals it: icecore check --repair --repo REPOSITORY --copies COPY"
+            ));
+        }
+    }
+
+    /// What comes before anybody deletes the old directory.
+    fn next(&self) -> String {
+        match &self.place.storage {
+            Some(storage) => {
+                format!("on the machine of {storage}: icecore storage check {}", self.name)
+            }
+            None => format!("icecore server check {}", self.name),
+        }
     }
 }

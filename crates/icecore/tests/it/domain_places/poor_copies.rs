@@ -1,0 +1,145 @@
+//! Copies that lack something: they are refused, or what they lack is told.
+
+use super::Two;
+use crate::machine::{Machine, ended, random};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files below a directory of a repository, by name.
+fn files(place: &str, directory: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![Path::new(place).join(directory)];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() { left.push(entry) } else { found.push(entry) }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn length(file: &Path) -> u64 {
+    file.metadata().unwrap().len()
+}
+
+/// The largest container.
+fn container(place: &str) -> PathBuf {
+    files(place, "containers").into_iter().max_by_key(|file| length(file)).unwrap()
+}
+
+fn cut_short(file: &Path) {
+    let half = length(file) / 2;
+    fs::OpenOptions::new().write(true).open(file).unwrap().set_len(half).unwrap();
+}
+
+/// A domain with two snapshots, and a copy of it at the later storage server.
+fn copied() -> Two {
+    let two = Two::new();
+    two.site.enroll("web", &[]);
+    two.site.machine.write("much", &random(4 << 20));
+    two.backup("web", "one");
+    two.backup("web", "two");
+    two.copy("web", "disk", "later");
+    two
+}
+
+impl Two {
+    /// The recovery key of a managed domain.
+    fn key(&self, name: &str) -> String {
+        self.site.govern(&["key", name, "--quiet"]).ends(0).text().trim().to_owned()
+    }
+
+    /// A command on a repository, with a key.
+    fn with_key(&self, key: &str, words: &[&str]) -> crate::machine::Ran {
+        let machine: &Machine = &self.site.machine;
+        ended(machine.command(words).env("ICECORE_PASSWORD", key))
+    }
+
+    /// The check that is to come before the old directory is deleted.
+    fn is_whole(&self, name: &str, place: &str) {
+        let data = self.site.folder(place);
+        self.site.here(&["storage", "--data", &data, "check", name]).ends(0);
+    }
+
+    /// The first storage server is gone with its disk.
+    fn lose_the_first(&mut self) {
+        self.site.storage = None;
+        fs::remove_dir_all(self.site.folder("disk")).unwrap();
+    }
+}
+
+/// Snapshots and keys say nothing of the data.
+#[test]
+fn a_copy_without_all_of_its_containers_is_placed_only_once_they_are_there() {
+    let two = copied();
+    let (old, copy) = (two.domain("disk", "web"), two.domain("later", "web"));
+    fs::remove_file(container(&copy)).unwrap();
+    two.refuses("web", &["--on", "later"], "lacks data of 1 container: container");
+    // As the message says.
+    let words = ["check", "--repair", "--repo", &copy, "--copies", &old];
+    two.with_key(&two.key("web"), &words).ends(0);
+    cut_short(&container(&copy));
+    two.refuses("web", &["--on", "later"], "was cut short");
+    two.with_key(&two.key("web"), &words).ends(0);
+    fs::remove_dir_all(format!("{copy}/containers")).unwrap();
+    two.refuses("web", &["--on", "later"], "containers");
+    fs::remove_dir_all(&copy).unwrap();
+    two.copy("web", "disk", "later");
+    let placed = two.place("web", &["--on", "later"]).ends(0).text();
+    assert!(placed.contains("on the machine of later: icecore storage check web"), "{placed}");
+    two.is_whole("web", "later");
+    two.backup("web", "three");
+    two.site.restores("web", &[]);
+
+    // The same on the control server.
+    let here = two.domain("data", "web");
+    fs::create_dir(&here).unwrap();
+    let refused = two.place("web", &["--here"]);
+    let hint = format!("icecore copy --repo COPY --to {here}");
+    assert!(
+        refused.stderr.contains(&hint) && !refused.stderr.contains("remove-domain"),
+        "{refused:?}"
+    );
+    two.copy("web", "later", "data");
+    let moved = container(&here);
+    fs::rename(&moved, moved.with_extension("away")).unwrap();
+    two.refuses("web", &["--here"], "lacks data of 1 container: container");
+    fs::rename(moved.with_extension("away"), &moved).unwrap();
+    let placed = two.place("web", &["--here"]).ends(0).text();
+    assert!(placed.contains("icecore server check web"), "{placed}");
+    two.site.govern(&["check", "web"]).ends(0);
+    two.site.restores("web", &[]);
+}
+
+#[test]
+fn of_a_lost_domain_a_poor_copy_is_taken_and_what_it_lacks_is_told() {
+    let mut two = copied();
+    let copy = two.domain("later", "web");
+    two.lose_the_first();
+    for list in ["list", "list.copy"] {
+        fs::rename(format!("{copy}/keys/{list}"), two.site.folder(list)).unwrap();
+        fs::write(format!("{copy}/keys/{list}"), b"").unwrap();
+    }
+    let lost = ["--on", "later", "--lost"];
+    two.refuses(
+        "web",
+        &lost,
+        "the list of keys of the domain 'web' is damaged on the storage server",
+    );
+    for list in ["list", "list.copy"] {
+        fs::rename(two.site.folder(list), format!("{copy}/keys/{list}")).unwrap();
+    }
+    let mut slots = files(&copy, "keys");
+    slots.retain(|file| !file.to_string_lossy().contains("list"));
+    let away = |slot: &Path| two.site.machine.path(slot.file_name().unwrap().to_str().unwrap());
+    slots.iter().for_each(|slot| fs::rename(slot, away(slot)).unwrap());
+    two.refuses("web", &lost, "has no file of a key");
+    slots.iter().skip(1).for_each(|slot| fs::rename(away(slot), slot).unwrap());
+    let gone = container(&copy);
+    fs::remove_file(&gone).unwrap();
+    let placed = two.place("web", &["--on", "later", "--lost", "--json"]).ends(0).last();
+    assert_eq!((&placed["keys_missing"], &placed["damaged"]), (&1.into(), &1.into()), "{placed}");
+    let number = gone.file_stem().unwrap().to_str().unwrap();
+    let number = u64::from_str_radix(number, 16).unwrap();
+    assert_eq!(placed["damages"][0], format!("container {number} is missing"), "{placed}");
+}
