@@ -49,6 +49,9 @@ SABOTAGES = {
     "a domain lies nowhere without its containers": (
         "crates/server-control/src/placing.rs", "        if report.damaged > 0 && !wanted.lost {", "        if false && report.damaged > 0 && !wanted.lost {",
         test("icecore", "a_copy_without_all_of_its_containers_is_placed_only_once_they_are_there")),
+    "a removed key opens nothing of a copy that goes on": (
+        "crates/server-control/src/placing.rs", "            if wanted.lost {\n                self.issued.remove_at(&after)?;", "            if wanted.lost && false {\n                self.issued.remove_at(&after)?;",
+        test("icecore", "a_key_that_was_removed_since_the_copy_opens_nothing_from_the_first_moment")),
     "a key that comes back with an older copy is removed": (
         "crates/server-control/src/housekeeping.rs", "            self.issued.remove_again();\n", "",
         test("icecore", "a_key_that_was_removed_and_comes_back")),

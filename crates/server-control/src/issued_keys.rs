@@ -6,6 +6,7 @@ use crate::domain_locks::DomainLocks;
 use crate::{Result, SERVER, by, now_secs};
 use api::Name;
 use catalog::Catalog;
+use catalog::domains::Domain;
 use catalog::grants::GrantedKey;
 use ids::KeyId;
 use std::collections::BTreeMap;
@@ -77,7 +78,6 @@ impl IssuedKeys {
 
     fn remove_if_back(&self, name: &Name, keys: &[GrantedKey]) -> Result<()> {
         let Some(domain) = self.catalog.domain(name)? else { return Ok(()) };
-        let id_of = |key: &GrantedKey| KeyId::from_hex(&key.key);
         let ids: Vec<_> = keys.iter().filter_map(id_of).collect();
         let live = self.keys.live_of(&domain, &ids)?;
         if live.is_empty() {
@@ -87,6 +87,33 @@ impl IssuedKeys {
         self.keys.remove_slots(&domain, &live)?;
         let back = |key: &&GrantedKey| id_of(key).is_some_and(|id| live.contains(&id));
         let back: Vec<_> = keys.iter().filter(back).cloned().collect();
+        Ok(self.catalog.note_removed_again(by(SERVER), &back)?)
+    }
+
+    /// Removes from a repository that came from elsewhere, at the place that `domain` names, what may not open it any
+    /// more: keys that were removed, and those that are to be. The caller holds its lock, and lets nobody write there
+    /// before: what is stored meanwhile, the owner of such a key could read.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`], and those of the repository.
+    pub(crate) fn remove_at(&self, domain: &Domain) -> Result<()> {
+        if domain.sealed.is_none() {
+            return Ok(()); // Its keys are those of its nodes, and nobody here can end one.
+        }
+        let of_it = |keys: Vec<GrantedKey>| keys.into_iter().filter(|it| it.domain == domain.name);
+        let removed: Vec<_> = of_it(self.catalog.removed_keys()?).collect();
+        let due = [self.catalog.old_keys()?, self.catalog.stale_keys(now_secs())?].concat();
+        let due: Vec<_> = of_it(due).collect();
+        let ids: Vec<_> = removed.iter().chain(&due).filter_map(id_of).collect();
+        let live = self.keys.live_of(domain, &ids)?;
+        if live.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(domain = %domain.name, keys = live.len(), "the copy has keys in use that were removed; they are removed from it");
+        self.keys.remove_slots(domain, &live)?;
+        // Those that are still to be removed are noted by the next housekeeping.
+        let mut back = removed;
+        back.retain(|key| id_of(key).is_some_and(|id| live.contains(&id)));
         Ok(self.catalog.note_removed_again(by(SERVER), &back)?)
     }
 
@@ -122,4 +149,8 @@ impl IssuedKeys {
         }
         Ok(keys.iter().try_for_each(note)?)
     }
+}
+
+fn id_of(key: &GrantedKey) -> Option<KeyId> {
+    KeyId::from_hex(&key.key)
 }

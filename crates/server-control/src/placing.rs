@@ -11,6 +11,7 @@ use crate::domain_locks::DomainLocks;
 use crate::domain_repository::DomainRepositories;
 use crate::domain_uses::Closed;
 use crate::error::{missing, refused};
+use crate::issued_keys::IssuedKeys;
 use crate::jobs::Jobs;
 use crate::open::Parts;
 use crate::pools::{Pools, main};
@@ -43,6 +44,7 @@ pub(crate) struct Placing {
     jobs: Arc<Jobs>,
     pools: Pools,
     table: Arc<StorageServerTable>,
+    issued: Arc<IssuedKeys>,
     containers: Containers,
 }
 
@@ -56,6 +58,7 @@ impl Placing {
             jobs: parts.jobs.clone(),
             pools: Pools::of(parts),
             table: parts.table.clone(),
+            issued: parts.issued.clone(),
             containers: Containers::default(),
         }
     }
@@ -84,6 +87,9 @@ impl Placing {
         }
         let placed = self.locks.with(name, || {
             let (before, after) = self.from_to(name, wanted)?;
+            if wanted.lost {
+                self.issued.remove_at(&after)?;
+            }
             let closed = self.repositories.uses().closed(name)?;
             self.settle(&before, &closed, wanted.lost)?;
             let placed = self.compare(&before, &after, wanted.lost)?;

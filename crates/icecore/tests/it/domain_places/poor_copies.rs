@@ -143,3 +143,28 @@ fn of_a_lost_domain_a_poor_copy_is_taken_and_what_it_lacks_is_told() {
     let number = u64::from_str_radix(number, 16).unwrap();
     assert_eq!(placed["damages"][0], format!("container {number} is missing"), "{placed}");
 }
+
+/// What is stored between the answer and the next housekeeping, its key would read.
+#[test]
+fn a_key_that_was_removed_since_the_copy_opens_nothing_from_the_first_moment() {
+    let mut two = Two::new();
+    two.site.enroll("web", &[]);
+    two.site.enroll_in("thief", &["--domain", "web"]);
+    two.site.enroll_in("gone", &["--domain", "web"]);
+    two.backup("web", "one");
+    two.copy("web", "disk", "later");
+    let copy = two.domain("later", "web");
+    let keys = || files(&copy, "keys").len();
+    two.site.govern(&["revoke", "thief"]).ends(0);
+    // The key of this one can be removed from no repository before.
+    two.lose_the_first();
+    two.site.govern(&["revoke", "gone"]).ends(0);
+    let before = keys();
+    two.place("web", &["--on", "later", "--lost"]).ends(0);
+    assert_eq!(keys(), before - 2);
+    let audit = two.site.govern(&["audit", "--json"]).ends(0).lines();
+    let again = |entry: &serde_json::Value| {
+        entry["action"] == "node.unkey.again" && entry["subject"] == "thief in web"
+    };
+    assert!(audit.iter().any(again), "{audit:?}");
+}
