@@ -145,6 +145,16 @@ impl Catalog {
         self.look_long(|look| look.exists(select, values![domain, snapshot]))
     }
 
+    /// The ids of snapshots that backups made in this domain, by jobs that ended at `since` or later.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn snapshots_made(&self, domain: &str, since: i64) -> Result<Vec<String>> {
+        let select = "SELECT DISTINCT snapshot FROM jobs WHERE domain = $1 AND ended >= $2
+            AND kind = 'backup' AND snapshot IS NOT NULL";
+        self.look_long(|look| look.rows(select, values![domain, since], |row| row.get(0)))
+    }
+
     /// One job with its report.
     ///
     /// # Errors

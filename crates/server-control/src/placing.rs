@@ -23,7 +23,9 @@ use catalog::Catalog;
 use catalog::domains::Domain;
 use containers::Containers;
 use contents::Contents;
+use ids::SnapshotId;
 use server_contract::upkeep::DomainUpkeep as Worker;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -143,9 +145,10 @@ impl Placing {
         }
         if is_lost {
             self.refuse_what_is_there(before)?;
-            let known = self.catalog.snapshots_of(name.as_str())?;
-            let missing = known.iter().filter(|one| !found.snapshots.contains(&one.id)).count();
-            let (missing, keys_missing) = (missing as u64, found.keys_missing(name, &place)?);
+            let is_there = |id| found.snapshots.contains(&id);
+            let mut missing = self.known_snapshots(name)?;
+            missing.retain(|id| !SnapshotId::from_hex(id).is_some_and(is_there));
+            let (missing, keys_missing) = (missing.len() as u64, found.keys_missing(name, &place)?);
             return Ok(PlacedDomain { missing, keys_missing, ..Default::default() });
         }
         let old = self.repositories.of_closed(before)?;
@@ -162,6 +165,16 @@ impl Placing {
         let folder = if after.storage.is_none() { self.pools.wanted_folder(after) } else { None };
         let to = folder.map_or_else(|| "PLACE".to_owned(), |folder| folder.display().to_string());
         refused(message, &format!("Bring it there first: icecore copy --repo COPY --to {to}"))
+    }
+
+    /// The ids of all snapshots that were there, as far as the catalog knows: what was last read of the repository, and
+    /// what backups have made since.
+    fn known_snapshots(&self, name: &Name) -> Result<BTreeSet<String>> {
+        let read = self.catalog.snapshots_of(name.as_str())?;
+        let since = read.iter().map(|one| one.received_secs).max().unwrap_or_default();
+        let mut known: BTreeSet<_> = read.into_iter().map(|one| one.id.to_string()).collect();
+        known.extend(self.catalog.snapshots_made(name.as_str(), since)?);
+        Ok(known)
     }
 
     /// What is called lost must not be there.
