@@ -183,7 +183,7 @@ impl Placing {
         let Ok(Some(_)) = here.and_then(|here| here.config()) else { return Ok(()) };
         let message =
             format!("the domain '{}' is not lost: it is on {}", before.name, described(before));
-        let hint = "Leave out --lost.";
+        let hint = "Leave out --lost. If it went on from a copy and this is an older place that came back, see chapter 12 of the guide for servers: 'Bring a domain to another server'";
         Err(refused(message, hint))
     }
 }

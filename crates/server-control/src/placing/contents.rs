@@ -68,7 +68,7 @@ impl Contents {
             return Ok(());
         };
         let message = format!("the copy of the domain '{domain}' on {place} {what}");
-        let hint = "Copy it again, then repeat the command.";
+        let hint = "Copy it again, then repeat the command. If the copy says that both went on apart, see chapter 12 of the guide for servers: 'Bring a domain to another server'";
         Err(refused(message, hint))
     }
 }

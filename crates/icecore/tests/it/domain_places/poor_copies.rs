@@ -168,3 +168,29 @@ fn a_key_that_was_removed_since_the_copy_opens_nothing_from_the_first_moment() {
     };
     assert!(audit.iter().any(again), "{audit:?}");
 }
+
+/// The old place comes back after the domain went on from an older copy: nobody can join the two.
+#[test]
+fn what_only_a_place_has_that_came_back_is_restored_from_it_or_it_is_taken_as_a_whole() {
+    let two = copied();
+    two.backup("web", "only there");
+    let (old, new) = (two.domain("disk", "web"), two.domain("later", "web"));
+    let away = two.site.folder("away");
+    fs::rename(&old, &away).unwrap();
+    two.place("web", &["--on", "later", "--lost"]).ends(0);
+    two.backup("web", "only here");
+    fs::rename(&away, &old).unwrap();
+    two.refuses("web", &["--on", "disk"], "chapter 12");
+    two.refuses("web", &["--on", "disk", "--lost"], "chapter 12");
+    // One by one, with the key of the domain.
+    let target = two.site.folder("of-old");
+    let words = ["restore", "latest", "--repo", &old, "--target", &target];
+    two.with_key(&two.key("web"), &words).ends(0);
+    let changes = format!("{target}{}/changes", two.site.folder("source"));
+    assert_eq!(fs::read(changes).unwrap(), b"only there");
+    // Or all of it: what was made since then stays aside.
+    fs::rename(&new, format!("{new}.apart")).unwrap();
+    two.place("web", &["--on", "disk", "--lost"]).ends(0);
+    two.backup("web", "on");
+    assert_eq!(two.count("disk", "web"), 4);
+}
