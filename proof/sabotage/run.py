@@ -1436,7 +1436,7 @@ SABOTAGES = {
         'if OF_COPIES.contains(&&*self.task) { "" } else { "" }',
         test("catalog", "each_upkeep_has_jobs")),
     "a place that lacks something gets no domain": (
-        "crates/server-control/src/placing.rs", "old.is_all_in(&found, &before.name, &place)?;", "",
+        "crates/server-control/src/placing.rs", "old.is_all_in(&found, name, &place)?;", "",
         test("icecore", "a_domain_goes_to_another_storage")),
     "a domain goes nowhere while it is used": (
         "crates/server-control/src/placing.rs", "let is_free = is_lost || is_told && !self.has_job(&domain.name);",

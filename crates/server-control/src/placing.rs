@@ -131,7 +131,7 @@ impl Placing {
         self.jobs.sessions().jobs.iter().any(|job| job.domain == name.as_str())
     }
 
-    /// Whether the new place has all that the old one has; what is known to be missing there, where the old one is lost.
+    /// Whether the new place has all that the old one has; where that is lost, what is known to be missing there.
     fn compare(&self, before: &Domain, after: &Domain, is_lost: bool) -> Result<PlacedDomain> {
         let (name, place) = (&before.name, described(after));
         if after.storage.is_none() && self.pools.has_none(after)? {

@@ -80,9 +80,9 @@ fn live_keys(config: &Config, list: &[u8]) -> Option<BTreeSet<KeyId>> {
     Some(live.map(|entry| entry.id).collect())
 }
 
-/// A copy takes over no list that it cannot compare with its own, so the copy as a whole is made anew.
+/// A copy takes over no list that it cannot compare with its own, so there is nothing to copy into it.
 fn list_is_damaged(name: &Name, place: &str) -> Error {
     let message = format!("the list of keys of the domain '{name}' is damaged on {place}");
-    let hint = "If that is a copy, delete its directory there, and copy again: icecore copy --repo SOURCE --to PLACE";
+    let hint = "With a key, make it again from the keys: icecore rebuild --repo PLACE. Or, if that is a copy, delete its directory there, and copy again: icecore copy --repo SOURCE --to PLACE";
     refused(message, hint)
 }

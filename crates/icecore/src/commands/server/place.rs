@@ -75,7 +75,7 @@ impl PlaceDomain {
         if placed.damaged > 0 {
             let damaged = units::many(placed.damaged, "container");
             note(format!(
-                "{damaged} of it lack data; which snapshots need them says the check below, and a further copy heals it: icecore check --repair --repo REPOSITORY --copies COPY"
+                "data of {damaged} is not there; which snapshots need it says the check below, and another copy heals it: icecore check --repair --repo REPOSITORY --copies COPY"
             ));
         }
     }
