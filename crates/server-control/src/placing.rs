@@ -78,7 +78,7 @@ impl Placing {
     pub(crate) fn place(&self, who: &str, name: &Name, wanted: &NewPlace) -> Result<PlacedDomain> {
         // What is wrong is said at once; what counts is what is there when nobody uses it.
         let after = self.locks.with(name, || {
-            let (before, after) = self.from_to(name, wanted)?;
+            let (before, after) = self.before_and_after(name, wanted)?;
             self.compare(&before, &after, wanted.lost)?;
             Ok(after)
         })?;
@@ -88,7 +88,7 @@ impl Placing {
             return Err(containers::are_missing(name, &described(&after), &report));
         }
         let placed = self.locks.with(name, || {
-            let (before, after) = self.from_to(name, wanted)?;
+            let (before, after) = self.before_and_after(name, wanted)?;
             if wanted.lost {
                 self.issued.remove_at(&after)?;
             }
@@ -102,7 +102,7 @@ impl Placing {
     }
 
     /// The domain as it lies now, and as it is to lie.
-    fn from_to(&self, name: &Name, wanted: &NewPlace) -> Result<(Domain, Domain)> {
+    fn before_and_after(&self, name: &Name, wanted: &NewPlace) -> Result<(Domain, Domain)> {
         let before = self.catalog.domain(name)?.ok_or_else(|| missing("domain", name))?;
         let after = placed(&before, wanted)?;
         Ok((before, after))
