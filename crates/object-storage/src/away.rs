@@ -12,8 +12,8 @@ const TOLD_FROM: Duration = Duration::from_secs(1);
 /// How many seconds a storage may be away, if the user says it.
 const VARIABLE: &str = "ICECORE_S3_AWAY_SECS";
 
-/// How long a storage that is away is asked again. A request is signed once, and a signature of S3 counts for 15 minutes
-/// at most, with the clocks of both sides in between.
+/// How long a storage that is away is asked again. A request is signed once, and a signature of S3 counts for 15
+/// minutes at most, with the clocks of both sides in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away(pub Duration);
 

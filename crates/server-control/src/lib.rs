@@ -294,8 +294,8 @@ impl Control {
         self.housekeeping.is_due().await;
     }
 
-    /// Removes keys again that were removed and came back with an older copy of a domain. Called before nodes are served,
-    /// too: they would store for such a key. A failure is logged and retried by [`Control::housekeeping`]. Blocks.
+    /// Removes keys again that were removed and came back with an older copy of a domain. Called before nodes are
+    /// served, too: they would store for such a key. A failure is logged and retried by [`Control::housekeeping`]. Blocks.
     pub fn remove_returned_keys(&self) {
         self.housekeeping.remove_keys_again();
     }

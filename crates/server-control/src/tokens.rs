@@ -85,8 +85,8 @@ impl Tokens {
         Ok(IssuedToken { token, node, domain, storage, pool, unit, server, expires, replaces })
     }
 
-    /// The domain of a node's own name, unless it is that of others: whoever joins them reads what they store, and has to
-    /// be asked for by name.
+    /// The domain of a node's own name, unless it is that of others: whoever joins them reads what they store, and has
+    /// to be asked for by name.
     fn own_domain(&self, node: &Name) -> Result<Name> {
         let nodes = self.catalog.nodes_of(node)?;
         match nodes.first() {

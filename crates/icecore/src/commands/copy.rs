@@ -196,7 +196,7 @@ impl Copy {
         }
         for snapshot in &report.disowned {
             context.out.note(&format!(
-                "snapshot {snapshot:.8} of the copy is not trusted any more: no key of this repository signed it. To remove it: icecore forget {snapshot:.8} --damaged --repo {}",
+                "snapshot {snapshot:.8} of the copy is untrusted from now on: no key of this repository signed it. To remove it: icecore forget {snapshot:.8} --damaged --repo {}",
                 quoted(&self.place())
             ));
         }

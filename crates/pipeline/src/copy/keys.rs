@@ -40,8 +40,8 @@ fn has_all(list: &KeyList, before: &KeyList) -> bool {
 }
 
 /// Snapshots of keys that only one place knows would count for nothing in the other, and a password that was removed
-/// in one would go on opening the other. Returns the snapshots of the copy that nobody trusts with the keys of the first
-/// place, where they are given up.
+/// in one would go on opening the other. Returns the snapshots of the copy that nobody trusts with the keys of the
+/// first place, where they are given up.
 pub(super) fn refuse_apart(
     source: &Repository,
     target: &Repository,

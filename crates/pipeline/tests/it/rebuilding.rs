@@ -189,8 +189,8 @@ fn a_whole_container_gone_is_healed_by_rebuild_and_backup() {
     }
 }
 
-/// A write to the wrong place: one container is there twice, and the other is lost. The check asked for a rebuild again and
-/// again, which changes nothing.
+/// A write to the wrong place: one container is there twice, and the other is lost. The check asked for a rebuild again
+/// and again, which changes nothing.
 #[test]
 fn a_container_with_the_content_of_another_asks_for_one_rebuild() {
     let (folder, _) = lab();

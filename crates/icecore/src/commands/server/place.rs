@@ -58,6 +58,7 @@ impl PlaceDomain {
         context.out.line(&format!("  next     {}", self.next()))?;
         context.out.summary(Code::Complete, &placed)
     }
+
     /// Of a copy that was taken because nothing better is there.
     fn tell_what_is_missing(&self, placed: &PlacedDomain, context: &Context) {
         let note = |text: String| context.out.note(&text);

@@ -138,7 +138,7 @@ fn whoever_gives_up_snapshots_of_a_copy_for_its_keys_is_told_which() {
     assert!(refused.contains("icecore copy --give-up --to"), "{refused}");
     let told = two.copy(&["--give-up"]).ends(0).stderr;
     let command = format!("icecore forget {} --damaged --repo {}", &tagged[0][..8], two.second);
-    assert!(told.contains("not trusted any more") && told.contains(&command), "{told}");
+    assert!(told.contains("untrusted from now on") && told.contains(&command), "{told}");
     let words = ["forget", &tagged[0][..8], "--damaged", "--repo", &two.second];
     two.with("the new one", &words).ends(0);
     two.with("the new one", &["check", "--repo", &two.second]).ends(0);
