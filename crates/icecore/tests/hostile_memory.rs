@@ -184,7 +184,11 @@ fn a_server_without_the_newest_snapshot_or_with_another_in_its_place_is_told() {
     let other = lab.snapshots("copy").pop().unwrap();
     assert_eq!(other.head.source_sequence, all[1].head.source_sequence);
     let said = lab.shows(packet(&other));
-    assert!(said.contains(&missing), "{said}");
+    let ours = format!("in the place of snapshot {}", &all[1].name.id.to_string()[..8]);
+    assert!(
+        said.contains(&ours) && said.contains("another machine is a copy of this one"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn doubt(
 ) -> Result<Option<String>> {
     let missing = format!(
         "the server does not list snapshot {}, which this machine made: somebody forgot it, or the server presents an older state. To see who did it: icecore server audit",
-        last.id.get(..8).unwrap_or(&last.id)
+        short(&last.id)
     );
     let Some(newest) = newest else { return Ok(Some(missing)) };
     // Its name is a hash of all that it says and of its signature.
@@ -88,17 +88,19 @@ fn doubt(
     if newest.head.source_sequence > last.sequence {
         return Ok(None);
     }
-    let is_listed = repository
-        .store
-        .snapshots()
-        .is_ok_and(|all| all.iter().any(|name| name.id.to_string() == last.id));
-    let twin = || {
-        format!(
-            "snapshot {:.8} was made with the key of this machine, and not here: another machine is a copy of this one. Give one of the two an identity of its own: icecore agent enroll URL TOKEN --replace",
-            newest.name.id.to_string()
-        )
-    };
-    Ok(Some(if is_listed { twin() } else { missing }))
+    if newest.head.source_sequence < last.sequence {
+        return Ok(Some(missing));
+    }
+    // With the same number, by the same key: two machines, or a copy of the repository that went its own way.
+    Ok(Some(format!(
+        "the server shows snapshot {} in the place of snapshot {}, which this machine made: another machine is a copy of this one, or the server presents another state. To see who did it: icecore server audit. To give a copy of this machine an identity of its own, there: icecore agent enroll URL TOKEN --replace",
+        short(&newest.name.id.to_string()),
+        short(&last.id)
+    )))
+}
+
+fn short(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
 }
 
 /// Whether a key that is known here has signed it.
