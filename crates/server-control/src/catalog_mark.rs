@@ -17,6 +17,8 @@ use server_contract::folder::Folder;
 use std::sync::Arc;
 
 const FILE: &str = "catalog-mark";
+/// The list of the revoked says who was revoked since an older catalog; without both nobody does.
+const BOTH: &str = "the catalog is older, and the list of what was revoked is lost: who was revoked since will be admitted again. Revoke again, before you confirm: icecore server revoke NODE";
 
 /// An entry of the audit log: its number, and its time in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +198,9 @@ impl CatalogMark {
                 self.told(older, state.mark.as_ref())
             )
         };
-        state.older.iter().map(told).chain(self.revocations.fault()).collect()
+        let fault = self.revocations.fault();
+        let both = state.older.as_ref().filter(|_| fault.is_some()).map(|_| BOTH.to_owned());
+        state.older.iter().map(told).chain(fault).chain(both).collect()
     }
 
     /// An administrator has looked: the catalog counts as it is.

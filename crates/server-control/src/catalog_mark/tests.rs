@@ -90,6 +90,17 @@ fn a_catalog_from_an_older_copy_counts_only_when_somebody_confirms_it() {
 }
 
 /// Entries that somebody else has added since make it as long, and no newer.
+/// One command ends both doubts, and lets whoever was revoked since in again: that is said.
+#[test]
+fn an_older_catalog_without_the_list_of_the_revoked_says_what_comes_first() {
+    let (place, copy) = with_older_copy();
+    replace(&place, Some(&copy));
+    std::fs::remove_file(place.path().join("revoked")).unwrap();
+    let faults = open(&place).mark.faults();
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert!(faults[2].contains("icecore server revoke NODE"), "{faults:?}");
+}
+
 #[test]
 fn an_older_copy_that_went_on_elsewhere_is_another_catalog() {
     let (place, copy) = with_older_copy();
