@@ -4,6 +4,17 @@ use super::Two;
 use crate::machine::{PASSWORD, Ran, ended};
 
 impl Two {
+    /// Somebody tagged a snapshot of the copy; then the password of the first place changed. The snapshots of the copy.
+    fn tagged_before_a_new_password() -> (Self, Vec<String>) {
+        let two = Self::new();
+        two.machine.backup();
+        two.copy(&[]).ends(0);
+        two.on_copy(&["tag", "--add", "keep", "latest"]).ends(0);
+        let tagged = two.snapshots();
+        two.change(&two.first(), PASSWORD, "the new one");
+        (two, tagged)
+    }
+
     /// The password of the first place, or of the copy, becomes another one.
     fn change(&self, place: &str, before: &str, after: &str) {
         let file = self.machine.path("new password");
@@ -102,12 +113,7 @@ fn keys_that_were_changed_in_the_copy_alone_stay() {
 /// place, and `check` said to forget it.
 #[test]
 fn a_copy_takes_no_keys_that_would_disown_what_was_made_in_it() {
-    let two = Two::new();
-    two.machine.backup();
-    two.copy(&[]).ends(0);
-    two.on_copy(&["tag", "--add", "keep", "latest"]).ends(0);
-    let tagged = two.snapshots();
-    two.change(&two.first(), PASSWORD, "the new one");
+    let (two, tagged) = Two::tagged_before_a_new_password();
     for flags in [&[][..], &["--dry-run"]] {
         let refused = two.copy(flags).ends(1).stderr;
         assert!(
@@ -128,12 +134,7 @@ fn a_copy_takes_no_keys_that_would_disown_what_was_made_in_it() {
 
 #[test]
 fn whoever_gives_up_snapshots_of_a_copy_for_its_keys_is_told_which() {
-    let two = Two::new();
-    two.machine.backup();
-    two.copy(&[]).ends(0);
-    two.on_copy(&["tag", "--add", "keep", "latest"]).ends(0);
-    let tagged = two.snapshots();
-    two.change(&two.first(), PASSWORD, "the new one");
+    let (two, tagged) = Two::tagged_before_a_new_password();
     let refused = two.copy(&["--replace-keys"]).ends(1).stderr;
     assert!(refused.contains("icecore copy --give-up --to"), "{refused}");
     let told = two.copy(&["--give-up"]).ends(0).stderr;
