@@ -37,9 +37,15 @@ impl Away {
 /// that it was not done.
 pub(crate) fn is_away(answer: &Result<HttpResponse, HttpError>) -> bool {
     match answer {
-        Ok(answer) => answer.status().is_server_error(),
+        Ok(answer) => passes(answer.status().as_u16()),
         Err(error) => error.kind() == HttpErrorKind::Connect,
     }
+}
+
+/// Failed, bad gateway, unavailable, gateway timeout. What a storage does not have (501), it does not have later
+/// either.
+fn passes(status: u16) -> bool {
+    matches!(status, 500 | 502..=504)
 }
 
 /// Whether the storage said no. That something is there already, or has changed, is looked at by who asked.
@@ -76,6 +82,12 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_storage_does_not_have_is_not_waited_for() {
+        assert!([500, 502, 503, 504].into_iter().all(passes));
+        assert!(![200, 403, 404, 409, 412, 501, 505].into_iter().any(passes));
+    }
 
     #[test]
     fn waits_grow_to_a_limit_and_end() {
