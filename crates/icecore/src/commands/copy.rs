@@ -52,7 +52,7 @@ pub(crate) struct Copy {
     /// Give the copy the keys of this repository, also where keys were changed in the copy: those no longer open it.
     #[arg(long)]
     replace_keys: bool,
-    /// Do so, too, when snapshots that were made in the copy are lost by that.
+    /// Give the copy the keys of this repository also when snapshots that were made in the copy are lost by that.
     #[arg(long)]
     give_up: bool,
     /// Show what would be copied, and change nothing.

@@ -40,7 +40,7 @@ pub(crate) struct Reclaim {
 /// Forget snapshots of a managed domain, with the server's key. Needs access to the server's files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server forget web-01 --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run\n  icecore server forget web-01 --keep-within 90d --prune --wait 10m\n\nFor the retention rules, see: icecore forget --help. The server can be running or not. While a node backs up to the domain, the command fails, or waits with --wait."
+    after_help = "Examples:\n  icecore server forget web-01 --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run\n  icecore server forget web-01 --keep-within 90d --prune --wait 10m\n\nWhat is locked or held stays. For the retention rules, see: icecore forget --help. The server can be running or not. While a node backs up to the domain, the command fails, or waits with --wait."
 )]
 pub(crate) struct ForgetIn {
     /// The domain.
