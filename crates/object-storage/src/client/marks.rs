@@ -6,6 +6,7 @@
 //! version with this tag, and gets a tag of its own: of several writers who try, one does. So each name is still
 //! created once, as where a storage creates what is absent.
 
+use super::writing::is_refused_as_there;
 use super::{Client, Kind};
 use crate::roots::nonce;
 use crate::versions;
@@ -20,12 +21,60 @@ fn replacing(tag: &str) -> PutMode {
     PutMode::Update(UpdateVersion { e_tag: Some(tag.to_owned()), version: None })
 }
 
+/// How an object is created: as one that is absent, or in the place of the mark that one was removed there.
+pub(super) struct Ways {
+    pub(super) mode: PutMode,
+    /// Tries after which there was nothing.
+    tries: usize,
+    /// Tags of removed objects that were the wrong ones.
+    wrong_tags: usize,
+    /// Why nobody can see whether one was removed there.
+    pub(super) unseen: Option<StorageError>,
+}
+
+impl Default for Ways {
+    fn default() -> Self {
+        Self { mode: PutMode::Create, tries: 0, wrong_tags: 0, unseen: None }
+    }
+}
+
+impl Ways {
+    fn is_over_mark(&self) -> bool {
+        matches!(self.mode, PutMode::Update(_))
+    }
+
+    /// Whether `error` says that something is there, or something else than what was to be replaced.
+    pub(super) fn is_refusal(&self, error: &Error) -> bool {
+        let is_gone = self.is_over_mark() && matches!(error, Error::NotFound { .. });
+        is_gone || is_refused_as_there(error)
+    }
+
+    /// Failed, and there is nothing: what to try next. Twice so, that one was removed there before may be why: also where
+    /// no refusal was heard, as when a storage closes the connection without reading a large object to its end.
+    pub(super) fn note_absent(&mut self, client: &Client, name: &str, error: &Error) {
+        let is_refusal = self.is_refusal(error);
+        let is_wrong_tag = is_refusal && self.is_over_mark();
+        self.tries += 1;
+        self.wrong_tags += usize::from(is_wrong_tag);
+        self.mode = PutMode::Create;
+        if self.tries < 2 || is_wrong_tag {
+            return;
+        }
+        match client.mode_over_mark(name, self.wrong_tags) {
+            Ok(mode) => self.mode = mode,
+            Err(why) if is_refusal => self.unseen = Some(why),
+            Err(_) => {}
+        }
+    }
+}
+
 impl Client {
-    /// How to create the object `name`, which is not there and which the storage refuses to create: as it was until now,
-    /// unless the last that is known of it is that it was removed. Of several versions, each of `tries` takes another one.
-    pub(super) fn mode_over_mark(&self, name: &str, tries: usize) -> StorageResult<PutMode> {
+    /// How to create the object `name`, which is not there and which the storage does not create: as one that is absent,
+    /// unless the last that is known of it is that it was removed. Of several versions, the tags of the newest `wrong`
+    /// ones were tried.
+    pub(super) fn mode_over_mark(&self, name: &str, wrong: usize) -> StorageResult<PutMode> {
         let tags = versions::tags_below_mark(self, name)?;
-        match tags.get(tries % tags.len().max(1)) {
+        match tags.get(wrong % tags.len().max(1)) {
             Some(tag) if self.compares()? => Ok(replacing(tag)),
             _ => Ok(PutMode::Create),
         }

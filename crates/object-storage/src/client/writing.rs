@@ -1,6 +1,7 @@
 //! Writing objects, and removing them. What a failed request did is found out by reading, not guessed.
 
 use super::Client;
+use super::marks::Ways;
 use super::reading::{collect, tag};
 use crate::archived::{self, CONTENT};
 use crate::errors::{failed, is_final};
@@ -96,15 +97,13 @@ impl Client {
 
     /// The same of an object of such a `kind`.
     fn create_as(&self, name: &str, bytes: &Bytes, kind: &Kind) -> StorageResult<Option<Written>> {
-        let (mut wait, mut mode, mut over_marks) = (CREATE_WAIT, PutMode::Create, 0);
-        let (mut last, mut unseen) = (None, None);
+        let (mut wait, mut ways, mut last) = (CREATE_WAIT, Ways::default(), None);
         for _ in 0..CREATE_TRIES {
-            let error = match self.try_put(name, bytes.clone(), mode.clone(), kind) {
+            let error = match self.try_put(name, bytes.clone(), ways.mode.clone(), kind) {
                 Ok(written) => return Ok(Some(written)),
                 Err(error) => error,
             };
-            let exists = is_refused_as_there(&error);
-            if !exists && is_final(&error) {
+            if !ways.is_refusal(&error) && is_final(&error) {
                 // What was sent before may still be under way, whatever is said of this one.
                 return Err(match last {
                     None => failed("create", name, &error),
@@ -117,22 +116,13 @@ impl Client {
                 Err(absent) if absent.is_not_found() => std::thread::sleep(wait),
                 Err(_) => return Err(self.unknown(name, &error)),
             }
-            // Refused twice, and twice not there: that one was removed there before may be why.
-            let was_create =
-                matches!(std::mem::replace(&mut mode, PutMode::Create), PutMode::Create);
-            if was_create && exists && last.as_ref().is_some_and(is_refused_as_there) {
-                match self.mode_over_mark(name, over_marks) {
-                    Ok(over_mark) => mode = over_mark,
-                    Err(why) => unseen = Some(why),
-                }
-                over_marks += 1;
-            }
+            ways.note_absent(self, name, &error);
             wait *= 2;
             last = Some(error);
         }
         let error = last.map(|error| self.unknown(name, &error));
         let error = error.unwrap_or_else(|| StorageError::new("create", name, ErrorKind::TimedOut));
-        Err(match unseen {
+        Err(match ways.unseen {
             Some(why) => with_unseen(error, &why),
             None => error,
         })
@@ -160,7 +150,7 @@ impl Client {
         self.is_uncertain.store(true, Ordering::Relaxed);
         let error = failed("create", name, error);
         let kind = match error.source.kind() {
-            ErrorKind::AlreadyExists => ErrorKind::TimedOut,
+            ErrorKind::AlreadyExists | ErrorKind::NotFound => ErrorKind::TimedOut,
             kind => kind,
         };
         StorageError::new("create", name, std::io::Error::new(kind, error.source.to_string()))
@@ -307,7 +297,7 @@ impl Client {
 }
 
 /// Whether the storage says that the object is there, or is not the one that was to be replaced.
-fn is_refused_as_there(error: &object_store::Error) -> bool {
+pub(super) fn is_refused_as_there(error: &object_store::Error) -> bool {
     use object_store::Error::{AlreadyExists, Precondition};
     matches!(error, AlreadyExists { .. } | Precondition { .. })
 }
