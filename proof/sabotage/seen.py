@@ -2,7 +2,7 @@
 
 A row counts as seen for what its test is built from: its own text, the sources of the package that is tested and of
 all packages of this workspace below it, the versions of other people's, and the compiler. A file has a line for each;
-without it, every row runs.
+without it, every row runs. It can be committed, so that all rows need not be seen on one machine, or in one night.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ class Seen:
         return (name, self.digest(row)) in self.known
 
     def add(self, name, row):
-        self.path.parent.mkdir(exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
             file.write(json.dumps([name, self.digest(row)]) + "\n")
 

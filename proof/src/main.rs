@@ -40,7 +40,8 @@ cargo proof all [OPTIONS]     run every rig for a part of the time, and print on
     --seconds S     total time, without the checks that run as long as they need (default 1200)
     --nightly       also: advisories, a million executions of each fuzz target, and as many names
                     and links as a file system holds. A run that was stopped resumes after the
-                    last part that ended, at the same commit; the table is kept in the target folder
+                    last part that ended, if the sources are the same; record and table are kept in
+                    docs/results
     --binary PATH   the icecore to test (default target/release/icecore)
 cargo proof crash [OPTIONS]   kill -9 at random moments, then compare every acknowledged snapshot
     --runs N        commands to start and kill (default 200)

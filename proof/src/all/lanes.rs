@@ -17,7 +17,7 @@ struct Lanes<'a, Run> {
     run: Run,
 }
 
-/// Runs what the run that was stopped has not done, `at_once` parts at the same time; keeps the table in the target folder.
+/// Runs what the run that was stopped has not done, `at_once` parts at the same time; keeps the table beside its record.
 /// The outcomes are in the order of `parts`.
 pub(super) fn run_all<Run: Fn(&Part) -> Outcome + Sync>(
     parts: &[&Part],

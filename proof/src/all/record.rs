@@ -1,16 +1,21 @@
 //! What a long run has done so far: a run that was stopped continues after the last part that ended. A failure stays in
 //! the record: to stop a run and start it again does not make it disappear.
 //!
-//! A line of JSON for each part, below one that names the commit and the time of the whole run. Results of other
-//! sources or of another length are not mixed: the record starts again.
+//! A line of JSON for each part, below one that names the sources and the time of the whole run. Results of other
+//! sources or of another length are not mixed: the record starts again. It lies among the sources, so that it can be
+//! committed and a run of hours goes on on another machine; what is only read by people changes no sources.
 
 use super::Outcome;
 use crate::options;
+use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Where records and tables lie, below the top folder.
+const RESULTS: &str = "docs/results/";
 
 /// The parts that have ended.
 pub(super) struct Record {
@@ -20,23 +25,24 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The record `name` of a run of `seconds` at the commit that is checked out. What has uncommitted changes has no name by
-    /// which its results could be told apart, so it starts from the beginning.
+    /// The record `name` of a run of `seconds` of the sources that are checked out. What has uncommitted changes has no name
+    /// by which its results could be told apart, so it starts from the beginning.
     pub(super) fn open(name: &str, seconds: u64) -> Result<Self, String> {
-        let commit = commit();
-        if commit.is_none() {
+        let sources = sources();
+        if sources.is_none() {
             println!("== the sources have uncommitted changes: this run does not resume another");
         }
-        Self::at(options::target().join(name).with_extension("jsonl"), commit.as_deref(), seconds)
+        let path = options::root().join(RESULTS).join(name).with_extension("jsonl");
+        Self::at(path, sources.as_deref(), seconds)
     }
 
-    fn at(path: PathBuf, commit: Option<&str>, seconds: u64) -> Result<Self, String> {
+    fn at(path: PathBuf, sources: Option<&str>, seconds: u64) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let heading = json!({ "commit": commit, "seconds": seconds });
+        let heading = json!({ "sources": sources, "seconds": seconds });
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         // The last line may be half of one: whoever was killed while writing it did not end the part.
         let mut lines = text.lines().map_while(|line| serde_json::from_str::<Value>(line).ok());
-        let is_same = commit.is_some() && lines.next().as_ref() == Some(&heading);
+        let is_same = sources.is_some() && lines.next().as_ref() == Some(&heading);
         let done: Vec<Value> = if is_same { lines.collect() } else { Vec::new() };
         let kept: Vec<_> = [&heading].into_iter().chain(&done).map(Value::to_string).collect();
         let new = path.with_extension("new");
@@ -76,14 +82,23 @@ impl Record {
     }
 }
 
-/// The commit of the sources, if they are exactly those.
-fn commit() -> Option<String> {
+/// The checksum of what is checked out, without what only people read; `None` if anything else is not committed.
+fn sources() -> Option<String> {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).current_dir(options::root()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    git(&["status", "--porcelain"]).filter(String::is_empty)?;
-    git(&["rev-parse", "HEAD"])
+    let is_clean = git(&["status", "--porcelain", "--untracked-files=all"])?.lines().all(is_read);
+    let listed = git(&["ls-tree", "-r", "HEAD"]).filter(|_| is_clean)?;
+    let sources: Vec<_> = listed.lines().filter(|line| !is_read(line)).collect();
+    Some(HEXLOWER.encode(&format::wire::checksum(&[sources.join("\n").as_bytes()])))
+}
+
+/// Whether the path at the end of `line` is for people alone: nothing that a long run starts reads it. Guides are tested.
+fn is_read(line: &str) -> bool {
+    let path = line.split_whitespace().last().unwrap_or_default();
+    let is_for_people = ["CHANGELOG.md", "docs/PROOF.md", "docs/TESTING.md"].contains(&path);
+    is_for_people || [RESULTS, "bench/results/"].iter().any(|folder| path.starts_with(folder))
 }
 
 #[cfg(test)]
@@ -101,8 +116,8 @@ pub(super) mod tests {
             Self(folder)
         }
 
-        pub(in crate::all) fn open(&self, commit: Option<&str>, seconds: u64) -> Record {
-            Record::at(self.0.join("nightly.jsonl"), commit, seconds).unwrap()
+        pub(in crate::all) fn open(&self, sources: Option<&str>, seconds: u64) -> Record {
+            Record::at(self.0.join("nightly.jsonl"), sources, seconds).unwrap()
         }
     }
 
@@ -136,12 +151,26 @@ pub(super) mod tests {
     #[test]
     fn results_of_other_sources_or_another_length_are_not_used() {
         let folder = Folder::new("record-other");
-        for (commit, seconds) in [(Some("abd"), 60), (Some("abc"), 61), (None, 60)] {
+        for (sources, seconds) in [(Some("abd"), 60), (Some("abc"), 61), (None, 60)] {
             folder.open(Some("abc"), 60).note(&outcome("fuzz", true)).unwrap();
-            assert_eq!(folder.open(commit, seconds).done, [] as [Value; 0], "{commit:?} {seconds}");
+            assert_eq!(
+                folder.open(sources, seconds).done,
+                [] as [Value; 0],
+                "{sources:?} {seconds}"
+            );
         }
         folder.open(None, 60).note(&outcome("fuzz", true)).unwrap();
-        assert!(folder.open(None, 60).done.is_empty(), "without a commit nothing is resumed");
+        assert!(folder.open(None, 60).done.is_empty(), "without a name nothing is resumed");
+    }
+
+    #[test]
+    fn only_what_people_read_changes_no_sources() {
+        for read in ["docs/results/prove.jsonl", "bench/results/x.md", "docs/PROOF.md"] {
+            assert!(is_read(&format!("100644 blob abc\t{read}")) && is_read(&format!(" M {read}")));
+        }
+        for source in ["proof/src/main.rs", "docs/CRYPTO.md", "docs/openapi.json", "Cargo.lock"] {
+            assert!(!is_read(&format!("100644 blob abc\t{source}")), "{source}");
+        }
     }
 
     #[test]
