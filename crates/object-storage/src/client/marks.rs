@@ -49,8 +49,8 @@ impl Ways {
         is_gone || is_refused_as_there(error)
     }
 
-    /// Failed, and there is nothing: what to try next. Twice so, that one was removed there before may be why: also where
-    /// no refusal was heard, as when a storage closes the connection without reading a large object to its end.
+    /// A try has failed, and there is nothing. After two of them, that one was removed there before may be why: also
+    /// where no refusal was heard, as a storage may close the connection without reading a large object to its end.
     pub(super) fn note_absent(&mut self, client: &Client, name: &str, error: &Error) {
         let is_refusal = self.is_refusal(error);
         let is_wrong_tag = is_refusal && self.is_over_mark();

@@ -357,7 +357,8 @@ fn a_name_that_was_removed_is_used_again_although_answers_get_lost() {
     }
 }
 
-/// As of a large object, which versitygw refuses without reading it: whoever is still sending finds the connection closed.
+/// As of a large object, which versitygw refuses without reading it to its end: who is still sending finds the
+/// connection closed.
 #[test]
 fn a_name_that_was_removed_is_used_again_although_no_refusal_is_heard() {
     let (gateway, bucket) = (Gateway::shared(), Gateway::shared().versioned_bucket());
