@@ -43,6 +43,15 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "each connection is told its limits": (
+        "crates/server-data/src/hub.rs", "    handle.rates.up.set(up);\n", "    if handle.rates.up.bytes_per_sec() == up {\n        return;\n    }\n    handle.rates.up.set(up);\n",
+        test("server", "every_connection_of_a_node_is_told_its_limits")),
+    "that nothing is limited is told, too": (
+        "crates/server-data/src/request_handler.rs", "Packet::Redirect { .. }) => {", "Packet::Redirect { .. })\n                if self.handle.rates.up.is_limited() =>\n            {",
+        test("server", "every_connection_of_a_node_is_told_its_limits")),
+    "whoever attaches is told its limits": (
+        "crates/server-data/src/request_handler.rs", "Packet::Opened { .. } | Packet::Attached { .. } | ", "Packet::Opened { .. } | ",
+        test("server", "a_claim_that_is_asked_again_is_answered_as_it_was")),
     "keys that were changed in both places are not mixed": (
         "crates/pipeline/src/copy/keys.rs", "    if newer == Newer::Neither && !options.replace_keys {", "    if false && newer == Newer::Neither && !options.replace_keys {",
         test("icecore", "keys_that_were_changed_in_both_places_stop_a_copy")),

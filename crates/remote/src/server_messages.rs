@@ -25,7 +25,7 @@ pub(crate) struct ServerMessages {
 #[derive(Default)]
 struct Said {
     limits: Option<([u64; 2], String)>,
-    /// The last limits, whether read or not.
+    /// The last limits, whether read or not; before they are told, none.
     kept: [u64; 2],
     commands: VecDeque<(u64, Vec<u8>)>,
     cancelled: Option<String>,
@@ -43,8 +43,11 @@ impl ServerMessages {
             Packet::Limits { up, down, reason } => {
                 self.up.set(lower(self.own[0], up));
                 self.down.set(lower(self.own[1], down));
-                said.kept = [up, down];
-                said.limits = Some(([up, down], reason));
+                // Each connection is told them; whoever uses this end once.
+                if said.kept != [up, down] {
+                    said.kept = [up, down];
+                    said.limits = Some(([up, down], reason));
+                }
             }
             Packet::Command { command, json } if said.commands.len() < COMMANDS_MAX => {
                 said.commands.push_back((command, json));
@@ -102,9 +105,12 @@ mod tests {
     fn limits_that_were_told_are_known_as_long_as_they_hold() {
         let server_messages = ServerMessages::new([9, 0]);
         assert_eq!(server_messages.limits(), [9, 0]);
-        server_messages.take(Packet::Limits { up: 5, down: 7, reason: "day".into() }).unwrap();
+        let day = Packet::Limits { up: 5, down: 7, reason: "day".into() };
+        server_messages.take(day.clone()).unwrap();
         assert!(server_messages.new_limits().is_some() && server_messages.new_limits().is_none());
         assert_eq!(server_messages.limits(), [5, 7]);
+        server_messages.take(day).unwrap();
+        assert!(server_messages.new_limits().is_none(), "each connection is told them");
         server_messages.take(Packet::Limits { up: 0, down: 0, reason: "night".into() }).unwrap();
         assert_eq!(server_messages.limits(), [9, 0]);
     }

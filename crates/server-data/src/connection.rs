@@ -6,7 +6,7 @@ use super::request_handler::RequestHandler;
 use super::{Shared, closing, faults};
 use protocol::Packet;
 use protocol::frame::Header;
-use protocol::packet::{End, kind};
+use protocol::packet::End;
 use protocol::state::State;
 use server_contract::access_control::Peer;
 use std::sync::Arc;
@@ -146,10 +146,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection<S> {
         }
         let Some(mut handler) = self.handler.take() else { return Err(Error::Closed) };
         let before = Instant::now();
-        let is_open = header.kind == kind::Open;
         let answered = tokio::task::spawn_blocking(move || {
             let answer = handler.answer(header.request, header.kind, body);
-            let unsolicited = if is_open { handler.unsolicited() } else { Vec::new() };
+            let unsolicited = handler.unsolicited(answer.as_ref());
             (handler, answer, unsolicited)
         });
         self.handle.is_working.store(true, Ordering::Relaxed);

@@ -75,6 +75,8 @@ pub(super) struct ConnectionHandle {
     certificate_ends: i64,
     pub(super) rates: Arc<NodeLimits>,
     messages: mpsc::Sender<Packet>,
+    /// The limits that it was last told, up and down; `None` before it has a domain open.
+    told: Mutex<Option<[u64; 2]>>,
     /// What it was opened for; `None` before `Open`.
     pub(super) purpose: Mutex<Option<Purpose>>,
     /// Number of the job that runs on it; 0 for none.
@@ -112,6 +114,7 @@ impl ConnectionHandle {
             certificate_ends,
             rates,
             messages,
+            told: Mutex::default(),
             purpose: Mutex::default(),
             job: AtomicU64::new(0),
             access: Mutex::default(),
@@ -168,6 +171,26 @@ impl ConnectionHandle {
         // A client with so many messages waiting does not read; it is disconnected once it was silent for
         // long enough.
         let _ = self.messages.try_send(message);
+    }
+
+    /// Limits as the packet that tells them, for whoever has just opened a domain. None is told, too: the client may
+    /// know others from a connection before this one.
+    pub(super) fn first_limits(&self) -> Packet {
+        let [up, down] = [&self.rates.up, &self.rates.down].map(Rate::bytes_per_sec);
+        *self.told.lock() = Some([up, down]);
+        Packet::Limits { up, down, reason: "set on the server".to_owned() }
+    }
+
+    /// Tells limits if this connection was told others. What another connection of the node was told does not count.
+    pub(super) fn tell_limits(&self, limits: [u64; 2]) {
+        let mut told = self.told.lock();
+        if told.is_none_or(|told| told == limits) {
+            return;
+        }
+        let ([up, down], reason) = (limits, "the server's limits changed".to_owned());
+        if self.messages.try_send(Packet::Limits { up, down, reason }).is_ok() {
+            *told = Some(limits);
+        }
     }
 }
 

@@ -229,12 +229,7 @@ fn why_to_end(
 
 fn apply_limits(handle: &ConnectionHandle, access_control: &dyn AccessControl) {
     let [up, down] = access_control.bandwidth(&handle.node, handle.address);
-    let rates = &handle.rates;
-    if [rates.up.bytes_per_sec(), rates.down.bytes_per_sec()] == [up, down] {
-        return;
-    }
-    rates.up.set(up);
-    rates.down.set(down);
-    let reason = "the server's limits changed".to_owned();
-    handle.tell(Packet::Limits { up, down, reason });
+    handle.rates.up.set(up);
+    handle.rates.down.set(down);
+    handle.tell_limits([up, down]);
 }

@@ -209,13 +209,14 @@ impl RequestHandler {
         Ok(Some(answer))
     }
 
-    /// What a client is sent after it has opened a domain: its limits, and pending commands.
-    pub(super) fn unsolicited(&self) -> Vec<Packet> {
-        let rates = &self.handle.rates;
-        let (up, down) = (rates.up.bytes_per_sec(), rates.down.bytes_per_sec());
-        let reason = "set on the server".to_owned();
-        let limits = (up > 0 || down > 0).then_some(Packet::Limits { up, down, reason });
-        limits.into_iter().chain(self.commands()).collect()
+    /// What a client is sent after `answer`, once it has a domain open: its limits, and pending commands.
+    pub(super) fn unsolicited(&self, answer: Option<&Packet>) -> Vec<Packet> {
+        match answer {
+            Some(Packet::Opened { .. } | Packet::Attached { .. } | Packet::Redirect { .. }) => {
+                [self.handle.first_limits()].into_iter().chain(self.commands()).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Pending commands of this agent.

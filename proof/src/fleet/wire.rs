@@ -81,8 +81,17 @@ pub(super) async fn ask(stream: &mut Tls, packet: &Packet) -> Result<Packet, Str
     next(stream).await
 }
 
-/// The next packet, which is no fault.
+/// The next packet that does not tell limits, and is no fault.
 pub(super) async fn next(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Packet, String> {
+    loop {
+        match next_of_all(stream).await? {
+            Packet::Limits { .. } => {}
+            packet => return Ok(packet),
+        }
+    }
+}
+
+async fn next_of_all(stream: &mut (impl AsyncReadExt + Unpin)) -> Result<Packet, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut header = [0; 12];
     stream.read_exact(&mut header).await.map_err(text)?;

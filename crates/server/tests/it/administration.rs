@@ -1,5 +1,7 @@
 //! What an administrator does, over real TLS: grants and their keys, jobs, limits, commands, the audit log.
 
+use crate::hostile::raw::{Raw, open};
+use crate::hostile::server::Whole;
 use crate::rig::{Rig, new_token};
 use access::{Client, Error, Identity};
 use api::commands::{CommandState, CommandUpdate, NewRestore, NodeCommand, NodeCommands};
@@ -9,6 +11,7 @@ use api::jobs::{Job, JobState, Jobs};
 use api::limits::Limit;
 use api::nodes::Nodes;
 use api::status::{Audit, Done, Status};
+use protocol::Packet;
 use server_contract::access_control::{AccessControl, JobEnd, JobStatus, Node};
 use std::path::Path;
 
@@ -203,6 +206,51 @@ async fn a_limit_holds_at_once_for_whom_it_is_meant() {
     assert_eq!(refused(rig.admin().post::<Limit>("/limits", &bad).await.unwrap_err()).code, 2);
     let _: Done = rig.admin().delete(&format!("/limits/{}", added.id.unwrap())).await.unwrap();
     assert_eq!(rig.control.bandwidth(&web, at), [0, 0]);
+}
+
+/// Each connection is told, also one that began when nothing was limited any more, and each once.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_connection_of_a_node_is_told_its_limits_and_that_there_are_none() {
+    let server = Whole::start().await;
+    let web = server.node("web", "web", Role::Full).await;
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        all.push(Raw::opened(&web).await);
+    }
+    let limit = Limit {
+        id: None,
+        node: Some("web".parse().unwrap()),
+        network: None,
+        days: None,
+        hours: None,
+        up: 50_000,
+        down: 70_000,
+    };
+    let added: Limit = server.admin().post("/limits", &limit).await.unwrap();
+    // Whoever comes now sets what the node may use, before the others are told.
+    let mut late = Raw::greeted(&web).await;
+    late.ask(&open("")).await;
+    for connection in &mut all {
+        assert_eq!(told_limits(connection).await, [0, 0]);
+    }
+    all.push(late);
+    for connection in &mut all {
+        assert_eq!(told_limits(connection).await, [50_000, 70_000]);
+    }
+    let _: Done = server.admin().delete(&format!("/limits/{}", added.id.unwrap())).await.unwrap();
+    let mut after = Raw::greeted(&web).await;
+    after.ask(&open("")).await;
+    all.push(after);
+    for connection in &mut all {
+        assert_eq!(told_limits(connection).await, [0, 0]);
+    }
+}
+
+async fn told_limits(connection: &mut Raw) -> [u64; 2] {
+    match connection.next_of_all().await {
+        Some(Packet::Limits { up, down, .. }) => [up, down],
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

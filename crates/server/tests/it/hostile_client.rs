@@ -250,6 +250,8 @@ async fn a_claim_that_is_asked_again_is_answered_as_it_was() {
     assert!(matches!(first, Packet::Flags { count: 2, ref bits } if bits == &[3]));
     drop(raw);
     let mut raw = attached(&scene.robbed, session, secret, 0).await;
+    let told = raw.next_of_all().await;
+    assert!(matches!(told, Some(Packet::Limits { up: 0, down: 0, .. })), "as after opening");
     raw.send_bytes(&claim).await;
     assert_eq!(raw.next().await.unwrap(), first, "the same question, cut off in between");
     let other = raw.ask(&Packet::Claim { ids: vec![ObjectId([5; 24])] }).await;

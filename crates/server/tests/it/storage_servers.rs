@@ -152,9 +152,14 @@ async fn connect(port: u16, tls: Arc<rustls::ClientConfig>) -> TlsStream<TcpStre
 async fn ask(stream: &mut TlsStream<TcpStream>, packet: &Packet) -> Option<Packet> {
     stream.write_all(&packet.frame(0)).await.ok()?;
     let mut reader = FrameReader::new(stream, End::Server);
-    let header = reader.header().await.ok()?;
-    let body = reader.body(header, &Rate::default()).await.unwrap();
-    Some(Packet::decode(header.kind, body).unwrap())
+    loop {
+        let header = reader.header().await.ok()?;
+        let body = reader.body(header, &Rate::default()).await.unwrap();
+        match Packet::decode(header.kind, body).unwrap() {
+            Packet::Limits { .. } => {}
+            answer => return Some(answer),
+        }
+    }
 }
 
 /// Says `packets` one after the other; the answers, up to the end of the connection.

@@ -23,7 +23,7 @@ pub(crate) struct LimitArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Add a limit. It applies at once.
+    /// Add a limit. It applies within seconds, also to running jobs.
     Add(Add),
     /// List limits.
     List,

@@ -65,7 +65,7 @@ pub(crate) async fn limits(State(limits): Topic<limits::Limits>, _: Admin) -> An
     work(limits, |limits| limits.all()).await
 }
 
-/// Adds a bandwidth limit; it applies at once, also to running jobs.
+/// Adds a bandwidth limit; it applies within seconds, also to running jobs.
 #[utoipa::path(post, path = "/api/v1/limits", tag = "limits", request_body = Limit,
     security(("admin" = [])),
     responses((status = 200, body = Limit), (status = "4XX", body = Failure)))]

@@ -64,8 +64,18 @@ impl Raw {
         let _ = self.stream.flush().await;
     }
 
-    /// The next packet; `None` at the end of the connection.
+    /// The next packet that does not tell limits; `None` at the end of the connection.
     pub(crate) async fn next(&mut self) -> Option<Packet> {
+        loop {
+            match self.next_of_all().await {
+                Some(Packet::Limits { .. }) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The next packet; `None` at the end of the connection.
+    pub(crate) async fn next_of_all(&mut self) -> Option<Packet> {
         let read = async {
             let mut header = [0; 12];
             self.stream.read_exact(&mut header).await.ok()?;
