@@ -88,7 +88,8 @@ fn sources() -> Option<String> {
         let output = Command::new("git").args(words).current_dir(options::root()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let is_clean = git(&["status", "--porcelain", "--untracked-files=all"])?.lines().all(is_read);
+    let changed = git(&["status", "--porcelain", "--no-renames", "--untracked-files=all"])?;
+    let is_clean = changed.lines().all(is_read);
     let listed = git(&["ls-tree", "-r", "HEAD"]).filter(|_| is_clean)?;
     let sources: Vec<_> = listed.lines().filter(|line| !is_read(line)).collect();
     Some(HEXLOWER.encode(&format::wire::checksum(&[sources.join("\n").as_bytes()])))
