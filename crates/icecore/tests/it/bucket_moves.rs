@@ -123,11 +123,7 @@ fn a_domain_moves_into_a_bucket_and_back_with_all_that_is_in_it() {
 fn waiting_move(pools: &Pools) -> (Running, u64) {
     let running = pools.site.begin_backup("web");
     let job = pools.site.start_move("web", &["cloud"]);
-    pools.site.wait_for("the wait", |site| {
-        let job = site.govern(&["jobs", &job.to_string(), "--json"]).ends(0).lines();
-        let stage = job[0]["progress"]["stage"].as_str().unwrap_or_default().to_owned();
-        stage.starts_with("wait for")
-    });
+    pools.site.move_waits(job);
     (running, job)
 }
 
@@ -138,6 +134,7 @@ fn a_move_into_a_bucket_waits_for_a_backup_and_takes_along_what_it_stores() {
     backup(&pools.site, "web").ends(0);
     let (mut running, job) = waiting_move(&pools);
     assert!(!pools.objects("cloud", "web").is_empty(), "what was there is copied beside it");
+    pools.site.lift_limits();
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     pools.is_in("web", "cloud");
@@ -152,6 +149,7 @@ fn a_move_into_a_bucket_that_is_cancelled_leaves_no_object() {
     let (mut running, job) = waiting_move(&pools);
     pools.site.govern(&["cancel", &job.to_string()]).ends(0);
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "cancelled");
+    pools.site.lift_limits();
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
     pools.is_in("web", "disk");
     pools.is_well("web", 2);
@@ -165,6 +163,7 @@ fn a_backup_that_a_move_into_a_bucket_interrupts_goes_on_there() {
     let job = pools.site.start_move("web", &["cloud", "--interrupt"]);
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     assert!(running.0.try_wait().unwrap().is_none(), "it goes on: {}", pools.site.said("web"));
+    pools.site.lift_limits();
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
     pools.is_in("web", "cloud");
     pools.is_well("web", 1);

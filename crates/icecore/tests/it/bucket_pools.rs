@@ -129,7 +129,7 @@ fn a_backup_outlives_a_server_that_is_killed_with_its_pool_in_a_bucket() {
     let mut backup = site.begin_backup("web");
     site.server.as_mut().unwrap().kill();
     restart(&mut site);
-    site.govern(&["limit", "remove", "1"]);
+    site.lift_limits();
     assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
     site.node("web", &["check", "--read-data"]).ends(0);
     restores(&site, "web");

@@ -92,6 +92,7 @@ fn a_move_waits_for_a_backup_that_runs() {
     assert!(pools.main.join("web").exists());
     let words = ["pool", "move", "web", "fast"];
     assert!(pools.site.govern(&words).ends(2).stderr.contains("waits or runs already"));
+    pools.site.lift_limits();
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     pools.is_in("fast");
@@ -106,6 +107,7 @@ fn a_move_that_interrupts_ends_a_backup_which_begins_again_by_itself() {
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     assert!(running.0.try_wait().unwrap().is_none(), "it goes on: {}", pools.site.said("web"));
     pools.is_in("fast");
+    pools.site.lift_limits();
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
     assert!(pools.site.said("web").contains("data that is already stored is not sent again"));
     assert_eq!(pools.snapshots(), 2);
@@ -132,7 +134,7 @@ fn a_restore_goes_on_behind_a_move_that_interrupts_it() {
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "complete");
     assert!(restore.0.try_wait().unwrap().is_none(), "it goes on");
     pools.is_in("fast");
-    pools.site.govern(&["limit", "remove", "1"]).ends(0);
+    pools.site.lift_limits();
     assert!(restore.0.wait().unwrap().success());
     let source = pools.site.folder("source");
     let same = ended(Command::new("diff").args(["-r", &format!("{target}{source}"), &source]));
@@ -145,6 +147,7 @@ fn a_move_that_waits_can_be_cancelled() {
     let (mut running, job) = pools.wait_for_a_backup();
     pools.site.govern(&["cancel", &job.to_string()]).ends(0);
     assert_eq!(ended_job(&pools.site.machine, job)["state"], "cancelled");
+    pools.site.lift_limits();
     assert!(running.0.wait().unwrap().success(), "{}", pools.site.said("web"));
     pools.is_in("main");
     restores(&pools.site, "web");

@@ -114,6 +114,7 @@ fn a_reclaim_on_a_storage_server_waits_for_the_backup_that_runs() {
     let refused = there(&site, &["reclaim", "web"]).ends(11).stderr;
     assert!(refused.contains("--wait 10m"), "{refused}");
     there(&site, &["check", "web"]).ends(0);
+    site.lift_limits();
     there(&site, &["reclaim", "web", "--wait", "2m"]).ends(0);
     assert_eq!(backup.ends_within(60), Some(0), "{}", site.said("web"));
     site.restores("web", &[]);

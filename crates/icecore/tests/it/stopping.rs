@@ -27,6 +27,7 @@ fn a_backup_outlives_a_server_that_gets(signal: Signal) {
     ask_to_stop(site.server.as_mut().unwrap(), signal);
     assert_eq!(backup.ends_within(0), None, "it waits: {}", site.said("web"));
     site.start_server();
+    site.lift_limits();
     assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
     site.restores("web", &[]);
 }
@@ -76,6 +77,7 @@ fn a_storage_server_that_is_terminated_tells_everybody_and_a_backup_outlives_it(
     assert!(said.contains("the server is shutting down"), "{said}");
     assert_eq!(backup.ends_within(0), None, "it waits: {}", site.said("web"));
     site.start_storage();
+    site.lift_limits();
     assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
     site.restores("web", &[]);
 }

@@ -53,7 +53,7 @@ impl Pools {
         // The storage server goes by the old limits of a node that was here just now.
         std::thread::sleep(Duration::from_secs(3));
         // It takes so long that heartbeats tell of the wait.
-        let running = self.site.begin_slow_backup("web", "1M");
+        let running = self.site.begin_backup("web");
         let job = self.site.start_move("web", &["second"]);
         self.site.move_waits(job);
         (running, job)

@@ -80,6 +80,7 @@ fn the_pool_of_a_frozen_storage_server_is_taken_over_and_that_one_is_fenced() {
 
 /// Whoever was frozen goes on, and can do no harm; a backup that ran there ends, and both nodes go on.
 pub(crate) fn thaws_and_is_fenced(site: &Site, mut frozen: Running, mut backup: Running) {
+    site.lift_limits();
     signal(&frozen, Signal::CONT);
     assert_eq!(frozen.ends_within(60), Some(13), "its certificate is another machine's now");
     assert_eq!(backup.ends_within(180), Some(0), "{}", site.said("web"));
