@@ -453,7 +453,7 @@ fn a_revoked_storage_server_ends_and_nobody_is_sent_there() {
     site.restores("web", &[]);
 }
 
-/// Who has several connections is told on each.
+/// Nor the job that runs. It is the only one at its storage server: several are told in the tests of the server.
 #[test]
 fn a_limit_that_is_lifted_holds_no_connection_any_more() {
     let site = Site::new();
