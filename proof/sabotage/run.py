@@ -8,8 +8,9 @@ real files, names of contents, paths of restores. A row whose text is not found 
 
 Rows that were seen with the same sources are not run again, unless they are named (seen.py).
 
-Before that, all tests of the rows run in the copy as it is: one that fails then proves nothing, nor does one that waits
-for ever without its protection or fails for another reason; the other rows go on.
+Packages that are built from few sources come first, and rows of one file together: what is restored behind a row is
+built with the next one. Before the rows of a package, all their tests run in the copy as it is: one that fails then
+proves nothing, nor does one that waits for ever without its protection or fails for another reason; the others go on.
 """
 
 import os
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import groupby
 from pathlib import Path
 
 from seen import Seen
@@ -1715,21 +1717,33 @@ def ended(command, folder, environment, seconds_max=SECONDS_MAX):
     return process.returncode, said
 
 
+def tested(row):
+    """The package whose tests must fail."""
+    command = row[3]
+    return command[command.index("--package") + 1]
+
+
+def in_packages(rows, seen):
+    """The rows of each package that is tested, in the order in which they cost least."""
+    def key(item):
+        package, file = tested(item[1]), item[1][0]
+        return len(seen.below(package, with_tests=True)), package, file
+    return [(package, dict(group)) for (_size, package), group in
+            groupby(sorted(rows.items(), key=key), key=lambda item: key(item)[:2])]
+
+
 def failing(copy, environment, rows):
-    """Names of the tests of these rows that fail with every protection in place, package by package."""
-    names = {}
-    for _file, _text, _other, command in rows:
-        if command[1] == "test":
-            end = command.index("--")
-            names.setdefault(tuple(command[:end]), []).extend(command[end + 1:])
-    found = []
-    for command, tests in names.items():
-        line = [*command, "--no-fail-fast", "--", *dict.fromkeys(tests)]
-        code, said = ended(line, copy, environment, 3 * SECONDS_MAX)
-        failed = re.findall(r"^(?:test )?(\S+) (?:---|\.\.\.) FAILED", said, re.MULTILINE)
-        if code != 0 and not failed:
-            sys.exit(f"sabotage: the tests do not run as they are: {command}\n{said[-2000:]}")
-        found += failed
+    """Names of the tests of these rows of one package that fail with every protection in place."""
+    tests = [(command, command.index("--")) for *_, command in rows if command[1] == "test"]
+    if not tests:
+        return []
+    command, end = tests[0]
+    names = dict.fromkeys(name for words, after in tests for name in words[after + 1:])
+    line = [*command[:end], "--no-fail-fast", "--", *names]
+    code, said = ended(line, copy, environment, 3 * SECONDS_MAX)
+    found = re.findall(r"^(?:test )?(\S+) (?:---|\.\.\.) FAILED", said, re.MULTILINE)
+    if code != 0 and not found:
+        sys.exit(f"sabotage: the tests do not run as they are: {command}\n{said[-2000:]}")
     return found
 
 
@@ -1760,6 +1774,21 @@ def is_seen(copy, environment, sabotage):
         return code != 0, failed[0] if failed else ""
     finally:
         path.write_text(source)
+
+
+def look_at(copy, environment, name, sabotage, failed):
+    """Runs one row and prints how it ended: whether a test saw it."""
+    begun = time.monotonic()
+    try:
+        if test_name := fails_anyway(sabotage, failed):
+            raise Useless(f"{test_name} fails without it, too")
+        seen, line = is_seen(copy, environment, sabotage)
+        line = line if seen else "NOT DETECTED"
+    except Useless as why:
+        seen, line = False, f"PROVES NOTHING: {why}"
+        print(line)
+    print(f"{name:<48} {time.monotonic() - begun:6.1f} s  {line.strip()[:120]}", flush=True)
+    return seen
 
 
 def misfits():
@@ -1804,25 +1833,17 @@ def main():
     rows = {name: row for name, row in SABOTAGES.items() if (name in only if only else not before.has(name, row))}
     if not only:
         print(f"{len(SABOTAGES) - len(rows)} of {len(SABOTAGES)} rows were seen before, with the same sources", flush=True)
-    begun = time.monotonic()
-    failed = failing(copy, environment, rows.values())
-    print(f"{'the tests without a sabotage':<48} {time.monotonic() - begun:6.1f} s  {len(failed)} fail", flush=True)
     unseen = []
-    for name, sabotage in rows.items():
+    for package, group in in_packages(rows, before):
         begun = time.monotonic()
-        try:
-            if test_name := fails_anyway(sabotage, failed):
-                raise Useless(f"{test_name} fails without it, too")
-            seen, line = is_seen(copy, environment, sabotage)
-            line = line if seen else "NOT DETECTED"
-        except Useless as why:
-            seen, line = False, f"PROVES NOTHING: {why}"
-            print(line)
-        print(f"{name:<48} {time.monotonic() - begun:6.1f} s  {line.strip()[:120]}", flush=True)
-        if seen:
-            before.add(name, sabotage)
-        else:
-            unseen.append(name)
+        failed = failing(copy, environment, group.values())
+        print(f"{f'the tests of {package} without a sabotage':<48} {time.monotonic() - begun:6.1f} s  "
+              f"{len(failed)} fail", flush=True)
+        for name, sabotage in group.items():
+            if look_at(copy, environment, name, sabotage, failed):
+                before.add(name, sabotage)
+            else:
+                unseen.append(name)
     all_asked = only or SABOTAGES
     print(f"{len(all_asked) - len(unseen)} sabotages of the sources were seen, "
           f"{len(unseen)} were not")

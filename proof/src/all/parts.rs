@@ -44,7 +44,6 @@ pub(super) const PARTS: [Part; 27] = [
     whole("damage matrix", &["make", "--quiet", "damage"]),
     whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
     whole("models of retention and schedules", &["make", "--quiet", "models"]),
-    whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
     alone("a thousand nodes", &["make", "--quiet", "fleet"]),
     rig("simulated disk", 11, &["sim", "--seeds", WITHOUT_END]),
     rig("system calls", 9, &["inject"]),
@@ -75,6 +74,8 @@ pub(super) const PARTS: [Part; 27] = [
     rig("limits", 4, &["limits"]),
     rig("fidelity", 4, &["fidelity"]),
     Part { name: "fuzz", share: 6, what: What::Program(&[".ci/fuzz"]), is_alone: false },
+    // Six to ten hours, and it knows by itself which of its rows were seen.
+    whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
 ];
 
 /// What runs only with `--nightly`.
