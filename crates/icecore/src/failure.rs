@@ -61,6 +61,8 @@ impl Failure {
         let is_bucket = location.starts_with("s3://");
         // It refuses whatever is signed with another time, whoever signed it.
         let is_skewed = is_bucket && self.message.contains("RequestTimeTooSkewed");
+        // Of its two files the other one cannot be read either.
+        let is_config = self.message.contains("config is damaged: ");
         let lacks_conditions = is_bucket && self.message.contains("(If-None-Match)");
         let hint = match self.code {
             _ if lacks_conditions => crate::place::NEEDS_CONDITIONS.into(),
@@ -84,6 +86,10 @@ impl Failure {
             Code::InUse => in_use(&self.message),
             Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),
             Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(location)),
+            Code::Damage if is_config => format!(
+                "Nothing opens without it or config.copy, a check neither. A copy has the same file as what it was made from. Bring it back from there as {location}/config, then: icecore check --repair --repo {}",
+                quoted(location)
+            ),
             Code::Damage => format!("To see what is affected: icecore check --repo {}", quoted(location)),
             Code::NoSpace => format!("Make room on the disk, or forget old snapshots: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(location)),
             Code::Unreachable => format!("Check that it is mounted: df {}", quoted(location)),
@@ -207,7 +213,7 @@ impl From<Error> for Failure {
                 "If the password is right, put the file of its key back from a copy of the repository. Any other password and a recovery key work without it.",
             ),
             Error::Forked { .. } => Self::new(Code::Failed, message).hint(
-                "Nothing was copied, and both stay as they are: each can be restored from where it lies. For a copy of the first one: icecore copy --to OTHER-PLACE",
+                "Nothing was copied, and both stay as they are: each can be restored from where it lies. To go on with one of the two, forget the other where it lies: icecore forget SNAPSHOT --repo PLACE. Then copy again. For another copy of the first place: icecore copy --to OTHER-PLACE",
             ),
             Error::KeysApart { .. } => Self::new(Code::Failed, message).hint(
                 "Nothing was copied. To see the keys of each place: icecore key list --repo PLACE. To give the copy those of the first place, and to lose the others: icecore copy --replace-keys --to COPY. To keep both as they are: icecore copy --to OTHER-PLACE",

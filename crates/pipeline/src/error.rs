@@ -96,7 +96,7 @@ pub enum Error {
     KeysMissing(Vec<KeyId>),
     /// Two places that should be copies of each other went on apart.
     #[error(
-        "the snapshot number {number} is {} in {} and {} in {}: one of them was brought back from an older copy, and went on from there",
+        "the snapshot number {number} is {} in {} and {} in {}: since the last copy, both places got snapshots of their own, or one was brought back from an older copy and went on from there",
         .here.0, .here.1, .there.0, .there.1
     )]
     Forked {

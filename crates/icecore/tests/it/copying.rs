@@ -406,3 +406,24 @@ fn places_that_went_on_apart_are_not_mixed_and_both_can_be_restored() {
     let third = machine.path("third");
     machine.run(["copy", "--to", third.to_str().unwrap()]).ends(0);
 }
+
+/// What the message says to do ends it.
+#[test]
+fn a_tag_in_the_copy_and_a_backup_in_the_first_place_wait_for_a_decision() {
+    let machine = Machine::new();
+    let second = machine.path("second").to_str().unwrap().to_owned();
+    let first = machine.backup();
+    machine.run(["copy", "--to", &second]).ends(0);
+    machine.run(["tag", "add", &first, "x", "--repo", &second]).ends(0);
+    let tagged = machine.run(["snapshots", "--repo", &second, "--json"]).ends(0).lines();
+    let tagged = tagged.iter().find(|line| line["message_type"] == "snapshot").unwrap();
+    let tagged = tagged["snapshot_id"].as_str().unwrap();
+    machine.write("more", b"more");
+    let next = machine.backup();
+    let refused = machine.run(["copy", "--to", &second]).ends(1).stderr;
+    assert!(refused.contains(tagged) && refused.contains(&next), "{refused}");
+    assert!(refused.contains("icecore forget SNAPSHOT --repo PLACE"), "{refused}");
+    machine.run(["forget", tagged, "--repo", &second]).ends(0);
+    machine.run(["copy", "--to", &second]).ends(0);
+    machine.run(["cat", &machine.stored(&next, "more"), "--repo", &second]).ends(0);
+}

@@ -49,10 +49,22 @@ fn a_state_that_grew_is_mended_by_a_rebuild() {
     machine.run(["check", "--read-data"]).ends(0);
 }
 
+/// Nothing opens without one of them, so that a check cannot help. What helps is said, and does.
 #[test]
-fn two_settings_files_that_grew_are_damage() {
+fn two_settings_files_that_grew_come_back_from_the_copy() {
     let machine = Machine::new();
     machine.backup();
+    let second = machine.path("second");
+    machine.run(["copy", "--to", second.to_str().unwrap()]).ends(0);
     ["config", "config.copy"].iter().for_each(|name| grow(&machine, name));
-    machine.run(["snapshots"]).ends(14);
+    for command in ["snapshots", "check"] {
+        let told = machine.run([command]).ends(14).stderr;
+        let file = machine.path("repository/config").display().to_string();
+        assert!(told.contains(&file) && told.contains("check --repair --repo"), "{told}");
+    }
+    std::fs::copy(second.join("config"), machine.path("repository/config")).unwrap();
+    machine.run(["check", "--repair"]).ends(0);
+    let repaired = std::fs::read(machine.path("repository/config.copy")).unwrap();
+    assert_eq!(repaired, std::fs::read(second.join("config")).unwrap());
+    assert_eq!(machine.snapshots().len(), 1);
 }

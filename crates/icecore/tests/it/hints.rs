@@ -16,7 +16,7 @@ fn a_copy_names_the_copy_where_that_is_what_cannot_be_used() {
     }
     let said = machine.run(words).ends(14).stderr;
     let is_named = said.contains(&format!("the copy in {}: ", copy.display()));
-    assert!(is_named && said.contains(&format!("check --repo {}", copy.display())), "{said}");
+    assert!(is_named && said.contains(&format!("{}/config", copy.display())), "{said}");
 }
 
 #[test]
