@@ -45,6 +45,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "each snapshot that a node forgets is asked for": (
+        "crates/server-control/src/forget.rs", "asked.snapshots.iter().take(FORGET_MAX)", "asked.snapshots.iter().take(AUDITED_MAX)",
+        test("server", "more_than_an_entry_of_the_audit_log_names_are_asked_for_one_by_one")),
     "each connection is told its limits": (
         "crates/server-data/src/hub.rs", "    handle.rates.up.set(up);\n", "    if handle.rates.up.bytes_per_sec() == up {\n        return;\n    }\n    handle.rates.up.set(up);\n",
         test("server", "every_connection_of_a_node_is_told_its_limits")),

@@ -167,7 +167,7 @@ pub struct ForgetRequest {
     pub domain: Name,
     /// Number of snapshots.
     pub count: u64,
-    /// Ids of the first of them, hex.
+    /// Their ids, hex; of older storage servers those of the first 64.
     pub ids: Vec<String>,
     /// Whether all of them came from this node.
     pub are_own: bool,

@@ -70,8 +70,8 @@ pub struct Signer {
 /// Name of the control server in its certificate towards storage servers. No node can have this name.
 pub const CONTROL_SERVER: &str = "icecore:server";
 
-/// Maximum number of snapshot ids in an entry of the audit log; it has the number of all.
-pub const FORGET_NAMED_MAX: usize = 64;
+/// Maximum number of snapshots that a node forgets at once.
+pub const FORGET_MAX: usize = 4096;
 
 /// Snapshots that a node asks to forget.
 #[derive(Clone, Copy, Debug)]

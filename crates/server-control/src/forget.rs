@@ -12,8 +12,11 @@ use api::nodes::ForgetScope;
 use api::storage_servers::ForgetRequest;
 use catalog::Catalog;
 use ids::SnapshotId;
-use server_contract::access_control::{FORGET_NAMED_MAX, ForgetQuery, Node};
+use server_contract::access_control::{FORGET_MAX, ForgetQuery, Node};
 use std::sync::Arc;
+
+/// Maximum number of snapshot ids in an entry of the audit log; it has the number of all.
+const AUDITED_MAX: usize = 64;
 
 /// Which nodes may forget.
 pub(crate) struct ForgetPermissions {
@@ -65,9 +68,8 @@ impl ForgetPermissions {
 
     /// Whether `node` may forget these snapshots. If so, the audit log has an entry before this returns.
     pub(crate) fn check(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<()> {
-        let ids = asked.snapshots.iter().take(FORGET_NAMED_MAX).map(ToString::to_string).collect();
+        let ids = asked.snapshots.iter().take(FORGET_MAX).map(ToString::to_string).collect();
         let (node, domain) = (parse_name(&node.name)?, parse_name(asked.domain)?);
-        self.refuse_kept(&domain, asked.snapshots, 0)?;
         let count = asked.snapshots.len() as u64;
         let (serial, are_own) = (String::new(), asked.are_own);
         self.note(&ForgetRequest { serial, node, domain, count, ids, are_own })
@@ -91,15 +93,13 @@ impl ForgetPermissions {
         // What a storage server says stands in the list only when it is what it should be.
         let is_id = |id: &&String| SnapshotId::from_hex(id).is_some();
         let named: Vec<_> =
-            ids.iter().take(FORGET_NAMED_MAX).take_while(is_id).map(String::as_str).collect();
-        if named.len() < ids.len().min(FORGET_NAMED_MAX) {
+            ids.iter().take(FORGET_MAX).take_while(is_id).map(String::as_str).collect();
+        if named.len() < ids.len().min(FORGET_MAX) {
             return Err(Error::Usage("the ids of snapshots are 32 hex digits".to_owned()));
         }
-        let more = count.saturating_sub(named.len() as u64);
         let known: Vec<_> = named.iter().filter_map(|id| SnapshotId::from_hex(id)).collect();
-        self.refuse_kept(domain, &known, more)?;
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let detail = format!("{count}: {}{more}", named.join(" "));
+        self.refuse_kept(domain, &known, count.saturating_sub(named.len() as u64))?;
+        let detail = entry(*count, &named);
         let who = format!("node {name}");
         Ok(self.catalog.audit_note(by(&who), "snapshot.forget", domain.as_str(), &detail)?)
     }
@@ -115,10 +115,19 @@ impl ForgetPermissions {
         }
         if more > 0 && !kept.is_empty() {
             let message = format!("some snapshots of the domain '{domain}' are held or locked");
-            let hint = format!("Forget at most {FORGET_NAMED_MAX} at once.");
+            let hint = format!("Forget at most {} at once.", ids.len());
             return Err(refused(message, &hint));
         }
         Ok(())
+    }
+}
+
+/// What the audit log says of `count` snapshots: the first of those that were `named`, and how many there are besides.
+fn entry(count: u64, named: &[&str]) -> String {
+    let named = named.get(..AUDITED_MAX).unwrap_or(named);
+    match count.saturating_sub(named.len() as u64) {
+        0 => format!("{count}: {}", named.join(" ")),
+        more => format!("{count}: {} and {more} more", named.join(" ")),
     }
 }
 

@@ -15,10 +15,7 @@ use repository::Repository;
 use repository::receipts::ReceiptKey;
 use repository::snapshots::SnapshotRef;
 use rustc_hash::FxHashSet;
-use server_contract::access_control::{AccessControl, ForgetQuery, Node};
-
-/// Maximum number of snapshots in one tombstone.
-const NAMES_MAX: usize = 4096;
+use server_contract::access_control::{AccessControl, FORGET_MAX, ForgetQuery, Node};
 
 /// A verified tombstone.
 pub(super) struct Tombstone {
@@ -47,7 +44,7 @@ impl Tombstone {
             record.clear.split_last_chunk::<SIGNATURE_BYTES>().ok_or_else(invalid)?;
         let (writer, names) = message.split_first_chunk::<{ KeyId::LEN }>().ok_or_else(invalid)?;
         let (names, []) = names.as_chunks::<{ SnapshotId::LEN }>() else { return Err(invalid()) };
-        if names.is_empty() || names.len() > NAMES_MAX {
+        if names.is_empty() || names.len() > FORGET_MAX {
             return Err(invalid());
         }
         let is_signed = is_signed(repository, KeyId(*writer), message, signature);

@@ -38,7 +38,7 @@ use quotas::Quotas;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use server_contract::access_control::{
-    Access, AccessControl, CONTROL_SERVER, FORGET_NAMED_MAX, ForgetQuery, JobEnd, JobNo, JobStatus,
+    Access, AccessControl, CONTROL_SERVER, FORGET_MAX, ForgetQuery, JobEnd, JobNo, JobStatus,
     Labels, Node, Peer, Refusal,
 };
 use server_contract::folder::Folder;
@@ -311,7 +311,7 @@ impl AccessControl for StorageServer {
 
     /// The control server adds an entry to the audit log first: while it is unreachable, nothing is forgotten.
     fn permit_forget(&self, node: &Node, asked: &ForgetQuery<'_>) -> Result<(), Refusal> {
-        let named = asked.snapshots.iter().take(FORGET_NAMED_MAX);
+        let named = asked.snapshots.iter().take(FORGET_MAX);
         let asked = ForgetRequest {
             serial: node.serial.clone(),
             node: name(&node.name)?,

@@ -6,13 +6,17 @@ mod rig;
 use crate::hostile::raw::{self, Raw};
 use api::enroll::{KeyMode, Role};
 use api::nodes::{ForgetPermission, ForgetScope};
+use api::sites::{ApplySite, SiteChange};
 use api::status::Done;
 use format::record::RecordKind;
 use ids::{KeyId, SnapshotId};
 use protocol::Packet;
 use protocol::fault::Code;
 use protocol::packet::PathBytes;
-use rig::{FULL, Forged, READ_WRITE, REMOVED, Vault, WRITER, backed_up, forgotten, opened, ring};
+use rig::{
+    FULL, Forged, READ_WRITE, REMOVED, Vault, WRITER, backed_up, backed_up_often, forgotten,
+    opened, ring,
+};
 use std::path::PathBuf;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,6 +54,27 @@ async fn a_node_forgets_when_it_may_and_what_it_may() {
         pipeline::manifest::ManifestReader::new(&archive).unwrap().read(two).map(drop)
     };
     tokio::task::spawn_blocking(check).await.unwrap().unwrap();
+}
+
+/// One of them is held: it alone stays, however many are named at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_an_entry_of_the_audit_log_names_are_asked_for_one_by_one() {
+    let vault = Vault::set().await;
+    let held = backed_up(&vault.db).await;
+    let others = backed_up_often(&vault.db, 66).await;
+    vault.allow("db", ForgetScope::Own).await;
+    let text = format!("[hold.case]\nsnapshot = \"{}\"\nreason = \"court\"\n", held.id);
+    let site = ApplySite { text, version: None, dry_run: false };
+    let _: SiteChange = vault.server.admin().post("/site", &site).await.unwrap();
+    let all = [&others[..], &[held]].concat();
+    let said = forgotten(&vault.db, FULL, &all).await.unwrap_err();
+    assert!(said.contains(&held.id.to_string()), "{said}");
+    assert_eq!((vault.listed().len(), vault.audit().await), (67, vec![]));
+    assert_eq!(forgotten(&vault.db, FULL, &others).await, Ok(66));
+    assert_eq!(vault.listed().len(), 1);
+    let (_, entry) = vault.audit().await.remove(0);
+    assert!(entry.starts_with("66: ") && entry.ends_with(" and 2 more"), "{entry}");
+    assert_eq!(entry.split(' ').count(), 1 + 64 + 3, "{entry}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -120,13 +120,24 @@ pub(crate) async fn ring(machine: &Machine, secret: [u8; 32]) -> (KeyId, KeyRing
 
 /// A backup of `machine` with the full key.
 pub(crate) async fn backed_up(machine: &Machine) -> SnapshotRef {
+    backed_up_often(machine, 1).await.remove(0)
+}
+
+/// The same `times`, one after the other.
+pub(crate) async fn backed_up_often(machine: &Machine, times: usize) -> Vec<SnapshotRef> {
     let machine = machine.clone();
-    machine.write("file", &rand_bytes());
     let back_up = move || {
         let remote = Remote::connect(&machine.target(), Purpose::Backup).unwrap();
-        let archive = UnlockedRepository::open_store(remote, SlotSecret::Recovery(FULL)).unwrap();
+        let secret = SlotSecret::Recovery(FULL);
+        let archive = UnlockedRepository::open_store(remote.clone(), secret).unwrap();
         let options = options(&machine.source, machine.identity.agent.node.as_str());
-        backup::run(&archive, &options, &Progress::default(), &Quiet).unwrap().snapshot
+        let next = |_| {
+            machine.write("file", &rand_bytes());
+            let made = backup::run(&archive, &options, &Progress::default(), &Quiet).unwrap();
+            remote.finish(true, "").unwrap();
+            made.snapshot
+        };
+        (0..times).map(next).collect()
     };
     tokio::task::spawn_blocking(back_up).await.unwrap()
 }
