@@ -45,6 +45,12 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "the clocks of a site are compared": (
+        "crates/server-control/src/storage_servers/table.rs", "(ahead_secs.unsigned_abs() >= CLOCKS_DIFFER_SECS)", "(ahead_secs.unsigned_abs() >= u64::MAX)",
+        test("server", "a_clock_that_is_five_minutes_off_is_told_and_no_other")),
+    "a storage server tells its clock": (
+        "crates/server/src/storage_server.rs", "self.takes_clock.load(Ordering::Relaxed).then(now_secs)", "(false && self.takes_clock.load(Ordering::Relaxed)).then(now_secs)",
+        test("icecore", "a_storage_server_with_another_time_is_an_alarm_until_it_is_right")),
     "each snapshot that a node forgets is asked for": (
         "crates/server-control/src/forget.rs", "asked.snapshots.iter().take(FORGET_MAX)", "asked.snapshots.iter().take(AUDITED_MAX)",
         test("server", "more_than_an_entry_of_the_audit_log_names_are_asked_for_one_by_one")),

@@ -4,11 +4,13 @@
 
 pub mod calendar;
 pub mod cold;
+pub mod faketime;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod random;
 pub mod s3;
 pub mod skips;
 
+pub use faketime::faketime;
 pub use random::{Random, noise, seeds};
 pub use skips::skip;

@@ -113,6 +113,9 @@ pub struct StorageServer {
     /// Pools of it that cannot be used, and why, from the last heartbeat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pool_faults: Vec<String>,
+    /// By how many seconds its clock is ahead of the control server's; negative: behind. Missing below five minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_secs: Option<i64>,
 }
 
 /// All storage servers.
@@ -258,6 +261,9 @@ pub struct Heartbeat {
     /// that takes that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_bucket: bool,
+    /// What its clock shows, in seconds since 1970; only for a control server that takes that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_secs: Option<i64>,
 }
 
 /// A node that reads a domain by a grant.
@@ -334,6 +340,9 @@ pub struct HeartbeatReply {
     /// Whether the next heartbeats may say that a pool lies in a bucket.
     #[serde(default)]
     pub takes_has_bucket: bool,
+    /// Whether the next heartbeats may say what its clock shows.
+    #[serde(default)]
+    pub takes_clock: bool,
 }
 
 /// Reply for one job.

@@ -99,9 +99,12 @@ impl ServerStatus {
         ))
     }
 
-    /// Whether a storage server was stopped, or cannot use one of its pools.
+    /// Whether a storage server was stopped, cannot use one of its pools, or has another time.
     fn is_alarming(&self, storage: &catalog::storage_servers::StorageServer) -> bool {
-        let has_faults = || !self.storage_servers.pool_faults(&storage.name).is_empty();
+        let has_faults = || {
+            !self.storage_servers.pool_faults(&storage.name).is_empty()
+                || self.storage_servers.clock_ahead_secs(&storage.name).is_some()
+        };
         storage.alarm.is_some() || (!storage.revoked && has_faults())
     }
 

@@ -290,6 +290,7 @@ impl StorageServers {
             self.catalog.storage_servers()?.into_iter().map(|storage| StorageServer {
                 connected: self.table.is_connected(&storage.name),
                 pool_faults: self.table.pool_faults(&storage.name),
+                clock_ahead_secs: self.table.clock_ahead_secs(&storage.name),
                 name: storage.name,
                 names: storage.names,
                 port: storage.port,

@@ -17,6 +17,7 @@ mod query_limiter;
 mod quotas;
 
 use crate::moving::Mover;
+use crate::planes::now_secs;
 use crate::securing::{Keepers, Securing};
 use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
@@ -96,6 +97,7 @@ pub struct StorageServer {
     /// Whether the control server takes what is wrong with pools.
     takes_pool_faults: AtomicBool,
     takes_has_bucket: AtomicBool,
+    takes_clock: AtomicBool,
     /// What others keep of its locked snapshots.
     kept_locks: Mutex<Option<KeptLocks>>,
 }
@@ -114,7 +116,7 @@ impl StorageServer {
         let run = data_encoding::HEXLOWER.encode(&run);
         let (port, nodes, jobs) = Default::default();
         let (queries, readers, quotas, moves) = Default::default();
-        let (takes_pool_faults, takes_has_bucket, kept_locks) = Default::default();
+        let (takes_pool_faults, takes_has_bucket, takes_clock, kept_locks) = Default::default();
         Ok(Arc::new(Self {
             pools: Arc::new(Pools::new(folder)),
             control_server,
@@ -128,6 +130,7 @@ impl StorageServer {
             moves,
             takes_pool_faults,
             takes_has_bucket,
+            takes_clock,
             kept_locks,
         }))
     }
@@ -179,6 +182,7 @@ impl StorageServer {
             moves: self.moves.to_report(),
             pool_faults: self.pool_faults(),
             has_bucket: self.takes_has_bucket.load(Ordering::Relaxed) && self.pools.has_bucket(),
+            clock_secs: self.takes_clock.load(Ordering::Relaxed).then(now_secs),
         };
         let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
         self.nodes.apply_reply(&heartbeat.nodes, &told);
@@ -188,6 +192,7 @@ impl StorageServer {
         self.moves.apply_reply(&self.pools, &told.moves);
         self.takes_pool_faults.store(told.takes_pool_faults, Ordering::Relaxed);
         self.takes_has_bucket.store(told.takes_has_bucket, Ordering::Relaxed);
+        self.takes_clock.store(told.takes_clock, Ordering::Relaxed);
         if let Err(error) = self.learn_labels() {
             tracing::warn!(%error, "the control server does not say what receipts shall say");
         }

@@ -8,6 +8,7 @@ use crate::waiting::found;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use testkit::faketime;
 
 /// A policy whose snapshots are locked for so long.
 const SITE: &str = r#"
@@ -82,15 +83,6 @@ impl<'a> Host<'a> {
         }
         ended(&mut command)
     }
-}
-
-/// The library that shows a program another time.
-fn faketime() -> Option<&'static str> {
-    let libraries = [
-        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-    ];
-    libraries.into_iter().find(|library| std::fs::exists(library).unwrap_or(false))
 }
 
 #[test]

@@ -75,3 +75,4 @@ mod unmounted;
 mod upkeeping;
 mod waiting;
 mod wishes;
+mod wrong_clocks;

@@ -34,6 +34,7 @@ impl StorageServerRequests {
         self.quotas.told(storage, &heartbeat.domains)?;
         reply.quotas = self.quotas.of_storage_server(storage)?;
         (reply.takes_pool_faults, reply.takes_has_bucket) = (true, true);
+        reply.takes_clock = true;
         reply.moves = self.table.moves.exchange(storage, &heartbeat.moves);
         Ok(reply)
     }
@@ -54,6 +55,8 @@ impl StorageServerRequests {
         let faults = heartbeat.pool_faults.iter().take(POOL_FAULTS_MAX);
         state.pool_faults = faults.cloned().collect();
         state.has_bucket = heartbeat.has_bucket;
+        state.clock_ahead_secs =
+            heartbeat.clock_secs.map_or(0, |there| there.saturating_sub(now_secs()));
         self.note_storage_server(storage, state, heartbeat)?;
         let (mut reply, mut nodes) = (HeartbeatReply::default(), FxHashMap::default());
         for asked in &heartbeat.nodes {

@@ -23,6 +23,9 @@ pub(crate) struct StorageServerTable {
     pub(crate) moves: StorageMoves,
 }
 
+/// Clocks of a site may differ by so much. Snapshots that were received ten minutes before an older one are suspect.
+const CLOCKS_DIFFER_SECS: u64 = 300;
+
 /// A storage server, as of its last heartbeat.
 #[derive(Default)]
 pub(super) struct StorageServerState {
@@ -38,6 +41,8 @@ pub(super) struct StorageServerState {
     pub(super) pool_faults: Vec<String>,
     /// A pool that takes new domains lies in a bucket.
     pub(super) has_bucket: bool,
+    /// By how much its clock was ahead of this machine's when the heartbeat came.
+    pub(super) clock_ahead_secs: i64,
 }
 
 /// What was heard of locks that are kept on a storage server.
@@ -122,6 +127,13 @@ impl StorageServerTable {
     pub(crate) fn pool_faults(&self, storage: &Name) -> Vec<String> {
         let state = self.states.lock().get(storage).cloned();
         state.map(|state| state.lock().pool_faults.clone()).unwrap_or_default()
+    }
+
+    /// By how many seconds the clock of a storage server is ahead, or behind if negative; `None` if it is right.
+    pub(crate) fn clock_ahead_secs(&self, storage: &Name) -> Option<i64> {
+        let state = self.states.lock().get(storage).cloned()?;
+        let ahead_secs = state.lock().clock_ahead_secs;
+        (ahead_secs.unsigned_abs() >= CLOCKS_DIFFER_SECS).then_some(ahead_secs)
     }
 
     /// Whether new domains of a storage server can lie in a bucket, as it has said lately.

@@ -2,6 +2,7 @@
 //! or do more than it may.
 
 mod certificate;
+mod clocks;
 mod expiring;
 mod measuring;
 
@@ -312,7 +313,8 @@ async fn a_storage_server_learns_no_key_and_nothing_of_domains_elsewhere() {
 fn news(jobs: Vec<StorageJob>) -> Heartbeat {
     let (run, version) = ("r".to_owned(), "1".to_owned());
     let (free_bytes, total_bytes, nodes) = (1, 2, Vec::new());
-    let (readers, domains, kept_locks, moves, pool_faults, has_bucket) = Default::default();
+    let (readers, domains, kept_locks, moves, pool_faults) = Default::default();
+    let (has_bucket, clock_secs) = Default::default();
     Heartbeat {
         run,
         port: 1,
@@ -327,6 +329,7 @@ fn news(jobs: Vec<StorageJob>) -> Heartbeat {
         moves,
         pool_faults,
         has_bucket,
+        clock_secs,
     }
 }
 

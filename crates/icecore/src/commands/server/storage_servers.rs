@@ -10,6 +10,7 @@ use crate::failure::Result;
 use crate::table::{Table, left, right};
 use crate::terminal::Paint;
 use crate::units;
+use api::Name;
 use api::storage_servers::{StorageServer, StorageServers};
 use serde::Serialize;
 
@@ -54,6 +55,9 @@ impl StoragesArgs {
             if let Some(alarm) = &storage.alarm {
                 context.out.note(&format!("ALARM: {}: {alarm}", storage.name));
             }
+            if let Some(ahead_secs) = storage.clock_ahead_secs {
+                context.out.note(&wrong_clock(&storage.name, ahead_secs));
+            }
             for fault in &storage.pool_faults {
                 context.out.note(&format!(
                     "ALARM: {}: {fault}. On that machine: icecore storage pool list",
@@ -66,7 +70,15 @@ impl StoragesArgs {
 }
 
 fn is_alarming(storage: &StorageServer) -> bool {
-    storage.alarm.is_some() || !storage.pool_faults.is_empty()
+    storage.alarm.is_some() || !storage.pool_faults.is_empty() || storage.clock_ahead_secs.is_some()
+}
+
+fn wrong_clock(storage: &Name, ahead_secs: i64) -> String {
+    let side = if ahead_secs > 0 { "ahead of" } else { "behind" };
+    let by = units::duration(ahead_secs.unsigned_abs() as f64);
+    format!(
+        "ALARM: {storage}: its clock is {by} {side} that of this server. On both machines: timedatectl. Let it be set from the network: timedatectl set-ntp true"
+    )
 }
 
 fn row(storage: &StorageServer) -> [String; 7] {
