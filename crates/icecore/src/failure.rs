@@ -339,6 +339,10 @@ fn of_storage(error: &StorageError) -> Failure {
         ),
         _ if error.name == remote::SERVERS_STORAGE => Failure::new(Code::Unreachable, message)
             .hint("The message names the pool. What is wrong with it, on the server: icecore server pool list. If the domain lies on a storage server, on that: icecore storage pool list"),
+        // Its directory was there when it was opened.
+        ErrorKind::NotFound if error.operation == "create" => {
+            Failure::new(Code::NoRepository, message)
+        }
         _ if error.operation == object_storage::TEMPORARY => of_temporary(&error.source, message),
         ErrorKind::FileTooLarge => Failure::new(Code::Failed, message).hint(
             "Lift the limit of file sizes: ulimit -f unlimited, or LimitFSIZE=infinity in a systemd unit.",
@@ -428,6 +432,10 @@ mod tests {
             let error = StorageError::new("open", "x", Io::from(kind));
             Error::Repository(store::Error::Storage(error))
         };
+        let gone = || {
+            let name = "containers/00000000/0000000001.part";
+            StorageError::new("create", name, Io::from(ErrorKind::NotFound))
+        };
         let archived = || {
             let error = StorageError::new("read", "x", store::Archived { class: "GLACIER".into() });
             Error::Repository(store::Error::Storage(error))
@@ -438,6 +446,7 @@ mod tests {
             (storage(ErrorKind::PermissionDenied), Code::NotAllowed),
             (storage(ErrorKind::StaleNetworkFileHandle), Code::Unreachable),
             (storage(ErrorKind::NotConnected), Code::Unreachable),
+            (Error::Repository(store::Error::Storage(gone())), Code::NoRepository),
             (archived(), Code::Archived),
             (Error::WrongKey, Code::WrongKey),
             (Error::KeysMissing(Vec::new()), Code::WrongKey),
