@@ -43,6 +43,7 @@ fn a_refusal_after_a_lost_request_leaves_the_lease_to_its_end() {
     };
     assert!(ended(&[Fault::Forbidden]), "nothing can be under way");
     assert!(!ended(&[Fault::Unavailable, Fault::Forbidden]), "the first one can");
+    assert!(!ended(&[Fault::Conflict, Fault::Forbidden]), "another of ours may be under way");
 }
 
 /// Credentials of a session last some hours, and a check of a large repository longer.
