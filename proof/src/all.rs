@@ -184,7 +184,7 @@ fn command(part: &Part, seconds: u64, binary: &str) -> Result<Command, String> {
             command.arg((seconds / targets()).max(1).to_string());
             Ok(command)
         }
-        What::Whole(words) => other(words),
+        What::Whole(words) | What::Remembers(words) => other(words),
         What::Large(words) => {
             let mut command = Command::new(crate::options::THIS);
             command.args(["fidelity", "--many", "1000000", "--depth", "3000", "--links", "65000"]);

@@ -7,12 +7,15 @@ use crate::mounted::run;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// `_IOR('X', 125, u32)`: the same for ext4 (`EXT4_IOC_SHUTDOWN`) and xfs (`XFS_IOC_GOINGDOWN`).
 const SHUTDOWN: libc::c_ulong = 0x8004_587d;
 /// Without writing the log first.
 const NO_LOG_FLUSH: u32 = 2;
 const BYTES: u64 = 640 << 20;
+/// How `e2fsck` says that it found errors and corrected them.
+const REPAIRED: i32 = 1;
 
 /// Bytes that anybody may still write to the file system below which `path` lies.
 pub(crate) fn free_bytes(path: &Path) -> Result<u64, String> {
@@ -46,11 +49,19 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Mounts the file system that is on the file `image`.
+    /// Mounts the file system that a power cut left on the file `image`. ext4 writes its superblock in place, two
+    /// sectors, and is not mounted if one of them is old: then it is repaired first, as the kernel asks for.
     pub(crate) fn open(image: &Path, mount: &Path) -> Result<Self, String> {
         let volume = Self::attach(image, mount)?;
-        volume.mount()?;
+        volume.mount().or_else(|error| volume.repair(error).and_then(|()| volume.mount()))?;
         Ok(volume)
+    }
+
+    /// `error`, if nothing was repaired: the file system is none of ext4, or is beyond that.
+    fn repair(&self, error: String) -> Result<(), String> {
+        let checked = Command::new("e2fsck").args(["-fy", &self.device]).output();
+        let is_repaired = checked.is_ok_and(|done| done.status.code() == Some(REPAIRED));
+        if is_repaired { Ok(()) } else { Err(error) }
     }
 
     fn attach(image: &Path, mount: &Path) -> Result<Self, String> {
@@ -91,5 +102,38 @@ impl Drop for Volume {
         // What fails here is said by whoever looks at the machine next: a mount that stays.
         let _ = run("umount", ["--quiet".as_ref(), self.mount.as_os_str()]);
         let _ = run("losetup", ["--detach", &self.device]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mounted::can_make;
+    use std::os::unix::fs::FileExt;
+
+    /// The second sector of the superblock begins here.
+    const SECOND_SECTOR: u64 = 1024 + 512;
+
+    #[test]
+    fn a_file_system_whose_superblock_was_torn_is_repaired_and_mounted() {
+        if !rustix::process::geteuid().is_root() || !can_make("ext4") {
+            return testkit::skip("a torn superblock: needs root and mkfs.ext4");
+        }
+        let work = std::env::temp_dir().join(format!("icecore-torn-{}", std::process::id()));
+        let (image, mount) = (work.join("image"), work.join("mount"));
+        std::fs::create_dir_all(&mount).unwrap();
+        let file = File::create(&image).unwrap();
+        file.set_len(16 << 20).unwrap();
+        let volume = Volume::format("ext4", &image, &mount).unwrap();
+        std::fs::write(volume.path().join("a"), b"kept").unwrap();
+        drop(volume);
+        file.write_at(&[0xff; 512], SECOND_SECTOR).unwrap();
+        let volume = Volume::open(&image, &mount).unwrap();
+        assert_eq!(std::fs::read(volume.path().join("a")).unwrap(), b"kept");
+        drop(volume);
+        file.write_at(&[0; 8 << 10], 0).unwrap();
+        file.set_len(8 << 10).unwrap();
+        assert!(Volume::open(&image, &mount).is_err(), "nothing is left of it");
+        std::fs::remove_dir_all(&work).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Several parts of a long run at the same time: each lane takes the next part that nobody has taken.
 
-use super::parts::Part;
+use super::parts::{Part, What};
 use super::record::Record;
 use super::{Outcome, minutes, table};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,9 @@ impl<Run: Fn(&Part) -> Outcome> Lanes<'_, Run> {
             };
             if place.get().is_none() {
                 let outcome = self.run_and_print(part);
-                self.record.lock().map_err(|error| error.to_string())?.note(&outcome)?;
+                if !matches!(part.what, What::Remembers(_)) {
+                    self.record.lock().map_err(|error| error.to_string())?.note(&outcome)?;
+                }
                 let _ = place.set(outcome);
             }
         }
@@ -87,7 +89,6 @@ impl<Run: Fn(&Part) -> Outcome> Lanes<'_, Run> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parts::What;
     use super::super::record::tests::Folder;
     use super::*;
     use std::sync::Barrier;
@@ -133,6 +134,30 @@ mod tests {
         };
         let outcomes = run_all(&parts, record_in(&folder), 2, run).unwrap();
         assert_eq!(names(&outcomes), ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn what_remembers_by_itself_is_asked_in_every_run() {
+        let folder = Folder::new("lanes-remembers");
+        let part = Part { what: What::Remembers(&["true"]), ..part("rows", false) };
+        let asked = AtomicU64::new(0);
+        let run = |part: &Part| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            outcome(part)
+        };
+        let parts = [&part];
+        let lanes = |record| Lanes {
+            parts: &parts,
+            outcomes: vec![before(&record, &part)],
+            next: AtomicUsize::new(0),
+            machine: RwLock::new(()),
+            record: Mutex::new(record),
+            run,
+        };
+        for _ in 0..2 {
+            lanes(record_in(&folder)).take_parts().unwrap();
+        }
+        assert_eq!(asked.into_inner(), 2);
     }
 
     #[test]

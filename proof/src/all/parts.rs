@@ -8,6 +8,8 @@ pub(super) enum What {
     Program(&'static [&'static str]),
     /// Another program that takes as long as it takes.
     Whole(&'static [&'static str]),
+    /// The same, and it remembers by itself what it has seen of which sources: no record of a run speaks for it.
+    Remembers(&'static [&'static str]),
     /// The rig of fidelity with as much as file systems hold, and these options.
     Large(&'static [&'static str]),
 }
@@ -74,8 +76,12 @@ pub(super) const PARTS: [Part; 27] = [
     rig("limits", 4, &["limits"]),
     rig("fidelity", 4, &["fidelity"]),
     Part { name: "fuzz", share: 6, what: What::Program(&[".ci/fuzz"]), is_alone: false },
-    // Six to ten hours, and it knows by itself which of its rows were seen.
-    whole("sabotage of the sources", &["make", "--quiet", "sabotage-sources"]),
+    Part {
+        name: "sabotage of the sources",
+        share: 0,
+        what: What::Remembers(&["make", "--quiet", "sabotage-sources"]),
+        is_alone: false,
+    },
 ];
 
 /// What runs only with `--nightly`.

@@ -3,7 +3,8 @@
 //!
 //! A line of JSON for each part, below one that names the sources and the time of the whole run. Results of other
 //! sources or of another length are not mixed: the record starts again. It lies among the sources, so that it can be
-//! committed and a run of hours goes on on another machine; what is only read by people changes no sources.
+//! committed and a run of hours goes on on another machine. What people alone read changes no sources, nor do rows of
+//! sabotage.
 
 use super::Outcome;
 use crate::options;
@@ -16,6 +17,9 @@ use std::process::Command;
 
 /// Where records and tables lie, below the top folder.
 const RESULTS: &str = "docs/results/";
+
+/// The rows of the sabotage of the sources, which remembers by itself what it has seen.
+const ROWS: &str = "proof/sabotage/";
 
 /// The parts that have ended.
 pub(super) struct Record {
@@ -89,17 +93,18 @@ fn sources() -> Option<String> {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let changed = git(&["status", "--porcelain", "--no-renames", "--untracked-files=all"])?;
-    let is_clean = changed.lines().all(is_read);
+    let is_clean = changed.lines().all(changes_nothing);
     let listed = git(&["ls-tree", "-r", "HEAD"]).filter(|_| is_clean)?;
-    let sources: Vec<_> = listed.lines().filter(|line| !is_read(line)).collect();
+    let sources: Vec<_> = listed.lines().filter(|line| !changes_nothing(line)).collect();
     Some(HEXLOWER.encode(&format::wire::checksum(&[sources.join("\n").as_bytes()])))
 }
 
-/// Whether the path at the end of `line` is for people alone: nothing that a long run starts reads it. Guides are tested.
-fn is_read(line: &str) -> bool {
+/// Whether the path at the end of `line` changes no part of a long run: it is for people alone, or has its own memory.
+/// Guides are tested.
+fn changes_nothing(line: &str) -> bool {
     let path = line.split_whitespace().last().unwrap_or_default();
     let is_for_people = ["CHANGELOG.md", "docs/PROOF.md", "docs/TESTING.md"].contains(&path);
-    is_for_people || [RESULTS, "bench/results/"].iter().any(|folder| path.starts_with(folder))
+    is_for_people || [RESULTS, "bench/results/", ROWS].iter().any(|folder| path.starts_with(folder))
 }
 
 #[cfg(test)]
@@ -165,12 +170,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_what_people_read_changes_no_sources() {
-        for read in ["docs/results/prove.jsonl", "bench/results/x.md", "docs/PROOF.md"] {
-            assert!(is_read(&format!("100644 blob abc\t{read}")) && is_read(&format!(" M {read}")));
+    fn what_people_read_and_rows_of_sabotage_change_no_sources() {
+        let rows = "proof/sabotage/run.py";
+        for read in ["docs/results/prove.jsonl", "bench/results/x.md", "docs/PROOF.md", rows] {
+            assert!(
+                changes_nothing(&format!("100644 blob abc\t{read}"))
+                    && changes_nothing(&format!(" M {read}"))
+            );
         }
         for source in ["proof/src/main.rs", "docs/CRYPTO.md", "docs/openapi.json", "Cargo.lock"] {
-            assert!(!is_read(&format!("100644 blob abc\t{source}")), "{source}");
+            assert!(!changes_nothing(&format!("100644 blob abc\t{source}")), "{source}");
         }
     }
 
