@@ -2,6 +2,7 @@
 
 use crate::codes::Code;
 use api::sites::Mistake;
+use capture::walk::WalkError;
 use pipeline::Error;
 use serde::Serialize;
 use std::io::{self, ErrorKind};
@@ -9,6 +10,9 @@ use store::{StorageError, is_connection_error};
 
 /// What the text of every failure begins with.
 pub(crate) const ERROR: &str = "error:";
+
+/// What helps where no thread can be started.
+const NO_THREAD: &str = "What limits processes and memory: ulimit -u -v, or TasksMax and MemoryMax of a systemd unit. Raise it, or close other programs.";
 
 /// Result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -87,7 +91,7 @@ impl Failure {
             Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),
             Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(location)),
             Code::Damage if is_config => format!(
-                "Nothing opens without it or config.copy, a check neither. A copy has the same file as what it was made from. Bring it back from there as {location}/config, then: icecore check --repair --repo {}",
+                "Nothing opens without config or config.copy, not even a check. A copy has the same file as what it was made from. Bring it back from there as {location}/config, then: icecore check --repair --repo {}",
                 quoted(location)
             ),
             Code::Damage => format!("To see what is affected: icecore check --repo {}", quoted(location)),
@@ -204,7 +208,9 @@ impl From<Error> for Failure {
             }
             Error::Untrusted { id, .. } => Self::new(Code::Damage, message)
                 .hint(format!("No command uses it. To remove it: icecore forget {id}")),
-            Error::Walk(capture::walk::WalkError::NoThread(_)) => Self::new(Code::Failed, message),
+            Error::NoThread(_) | Error::Walk(WalkError::NoThread(_)) => {
+                Self::new(Code::Failed, message).hint(NO_THREAD)
+            }
             Error::Walk(_) | Error::Usage(_) => Self::usage(message),
             Error::WriteOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can read. To list keys: icecore key list"),
@@ -339,6 +345,9 @@ fn of_storage(error: &StorageError) -> Failure {
         ),
         _ if error.name == remote::SERVERS_STORAGE => Failure::new(Code::Unreachable, message)
             .hint("The message names the pool. What is wrong with it, on the server: icecore server pool list. If the domain lies on a storage server, on that: icecore storage pool list"),
+        ErrorKind::WouldBlock if error.operation == "start" => {
+            Failure::new(Code::Failed, message).hint(NO_THREAD)
+        }
         // Its directory was there when it was opened.
         ErrorKind::NotFound if error.operation == "create" => {
             Failure::new(Code::NoRepository, message)
@@ -473,6 +482,7 @@ mod tests {
             ),
             (repository::Error::UncertainData("x".into()).into(), Code::Damage),
             (repository::Error::WriterStopped.into(), Code::Failed),
+            (Error::NoThread(ErrorKind::WouldBlock.into()), Code::Failed),
         ];
         for (error, code) in table {
             let message = error.to_string();

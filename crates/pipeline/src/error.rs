@@ -28,6 +28,9 @@ pub enum Error {
     /// The operating system gave no random bytes.
     #[error("the system gave no random bytes: {0}")]
     Random(#[from] getrandom::Error),
+    /// The system started no thread.
+    #[error("cannot start a thread: {0}")]
+    NoThread(std::io::Error),
     /// The key is write-only.
     #[error("this key is write-only: it can back up but not read")]
     WriteOnly,

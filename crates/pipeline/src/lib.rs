@@ -30,6 +30,7 @@ pub mod retention;
 pub mod select;
 pub mod signers;
 pub mod tags;
+mod threads;
 pub mod throttle;
 pub mod totals;
 pub mod unlocked;

@@ -310,13 +310,7 @@ impl Tree<'_> {
         let threads = threads(shared.options);
         let (queue, tasks) = crossbeam_channel::bounded(threads * work::TASKS_PER_THREAD);
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|_| {
-                    let tasks = tasks.clone();
-                    scope.spawn(move || work::run(shared, &tasks))
-                })
-                .collect();
-            drop(tasks);
+            let workers = crate::threads::start(scope, threads, move || work::run(shared, &tasks))?;
             let mut planner = Planner::new(shared, self.pages, queue, only);
             let planned = planner.all(&mut self.entries()?);
             drop(planner);

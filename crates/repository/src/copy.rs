@@ -17,6 +17,7 @@ use crate::lease::Lease;
 use crate::readers::ReaderPin;
 use crate::session::Session;
 use crate::snapshots::SnapshotRef;
+use crate::storage::StorageError;
 use crate::watch::Watch;
 use crate::{Error, Repository, Result};
 use batch::{Batch, Copied};
@@ -25,7 +26,7 @@ use ids::{ObjectId, SnapshotId};
 pub use records::GoodRecord;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use store::StoredSnapshot;
 
 /// Ids of a batch: one is copied while the next is gathered, some 1 MB each.
@@ -34,6 +35,11 @@ const WANTED_MAX: usize = 1 << 15;
 const PUBLISH_BYTES: u64 = 1 << 30;
 /// Damages that are told one by one; all are counted.
 const TOLD_MAX: usize = 100;
+
+/// The system has limits of processes and of address space.
+fn no_thread(error: std::io::Error) -> Error {
+    StorageError::new("start", "a thread", error).into()
+}
 
 /// Where the copy is made.
 #[derive(Clone, Copy)]
@@ -258,7 +264,8 @@ impl<'scope, 'env> Copier<'scope, 'env> {
             let copied = batch.run(ids)?;
             self.note(copied);
         } else {
-            self.running = Some(self.scope.spawn(move || batch.run(ids)));
+            let running = Builder::new().spawn_scoped(self.scope, move || batch.run(ids));
+            self.running = Some(running.map_err(no_thread)?);
         }
         Ok(())
     }

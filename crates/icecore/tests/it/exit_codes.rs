@@ -297,3 +297,37 @@ fn too_few_open_files_are_said_and_are_no_damage() {
     assert!(ran.stderr.contains("open at once"), "{}", ran.stderr);
     machine.run_limited("-n 200", &["check", "--read-data"]).ends(0);
 }
+
+/// Address space ends at another step each time: while a thread is to be started, too.
+#[test]
+fn too_little_address_space_ends_no_command_by_a_panic() {
+    let machine = Machine::new();
+    machine.write("large", &random(8 << 20));
+    let id = machine.backup();
+    let (source, target) = (machine.source(), machine.path("target"));
+    let [source, target] = [source.to_str().unwrap(), target.to_str().unwrap()];
+    let commands: [&[&str]; 4] = [
+        &["backup", source],
+        &["backup", "--stdin-name", "empty"],
+        &["check", "--read-data"],
+        &["restore", &id, "--target", target],
+    ];
+    let mut worked = 0;
+    for mib in (96..400).step_by(16) {
+        let limit = format!("-v {}", mib << 10);
+        for words in commands {
+            let ran = machine.run_limited(&limit, words);
+            // A signal: memory for a few bytes ended, which no program can tell of.
+            let is_told = matches!(ran.code, -1 | 0) || ran.stderr.contains("error:");
+            assert!(
+                is_told && ran.code != 101,
+                "{mib} MiB, {words:?}: {} {}",
+                ran.code,
+                ran.stderr
+            );
+            worked += u32::from(ran.code == 0);
+        }
+    }
+    assert!(worked > 0, "all limits were too small");
+    machine.run(["check"]).ends(0);
+}

@@ -22,9 +22,8 @@ pub(super) fn run(
     let queue = Queue::default();
     std::thread::scope(|scope| {
         let closing = Closing(&queue);
-        let workers: Vec<_> = (0..readers::count(options))
-            .map(|_| scope.spawn(|| worker::run(shared, &queue)))
-            .collect();
+        let work = || worker::run(shared, &queue);
+        let workers = crate::threads::start(scope, readers::count(options), work)?;
         let fed = feed(&mut walk, &mut merge, &mut reorder, shared, &queue);
         let drained = fed.and_then(|()| reorder.drain(&queue));
         drop(closing);

@@ -102,8 +102,8 @@ fn store(shared: &BackupContext<'_>, input: &mut dyn Read) -> Result<(Content, u
     let queue = Queue::default();
     std::thread::scope(|scope| {
         let helpers = std::thread::available_parallelism().map_or(1, usize::from);
-        let helpers: Vec<_> =
-            (0..helpers).map(|_| scope.spawn(|| super::worker::run(shared, &queue))).collect();
+        let work = || super::worker::run(shared, &queue);
+        let helpers = crate::threads::start(scope, helpers, work)?;
         let stored = read_all(shared, &queue, input);
         queue.close();
         let mut counters = Counters::default();

@@ -99,7 +99,7 @@ pub(super) fn check(
     };
     std::thread::scope(|scope| {
         let work = || work(repository, (&containers, &without), &chosen, progress, &next, &total);
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let threads = crate::threads::start(scope, threads, work)?;
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or(Err(Error::WorkerPanicked)))

@@ -21,13 +21,7 @@ pub(super) fn run(shared: &RestoreContext<'_>, entries: &mut Entries<'_>) -> Res
     let threads = threads(shared.options);
     let (queue, batches) = crossbeam_channel::bounded::<Vec<Entry>>(threads * 8);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                let batches = batches.clone();
-                scope.spawn(move || work(shared, &batches))
-            })
-            .collect();
-        drop(batches);
+        let workers = crate::threads::start(scope, threads, move || work(shared, &batches))?;
         let mut batch = Vec::new();
         loop {
             match entries.step()? {

@@ -1,6 +1,7 @@
 //! Copying a batch of objects: their records are read in the order in which they lie, verified, and stored. Meanwhile
 //! the walk gathers the next batch.
 
+use super::no_thread;
 use super::records::{GoodRecord, RecordReader};
 use crate::reading::REFRESH_MAX;
 use crate::session::Session;
@@ -9,6 +10,7 @@ use crate::{Repository, Result};
 use ids::{ObjectId, RecordLocation};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::thread::Builder;
 
 /// Records that are read before they are stored: some 16 MiB.
 const READ_AHEAD: usize = 8;
@@ -103,7 +105,8 @@ impl Batch<'_> {
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(READ_AHEAD);
             // It ends early when nobody waits for the rest any more.
-            scope.spawn(move || jobs.into_iter().try_for_each(|job| sender.send(read(job))));
+            let ahead = move || jobs.into_iter().try_for_each(|job| sender.send(read(job)));
+            Builder::new().spawn_scoped(scope, ahead).map_err(no_thread)?;
             for done in receiver {
                 copied.store(done, session, self.watch)?;
                 if !self.watch.goes_on() {

@@ -11,6 +11,7 @@ use ids::SnapshotId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::{Builder, ScopedJoinHandle};
 
 /// Snapshots of a list.
 const LIMIT_DEFAULT: u32 = 1_000;
@@ -165,12 +166,16 @@ impl Retention {
         let part = wanted.len().div_ceil(threads).max(1);
         std::thread::scope(|scope| {
             let judge_all = |some: &[_]| some.iter().flat_map(judge).collect::<Vec<_>>();
-            let parts = wanted.chunks(part).map(|some| scope.spawn(move || judge_all(some)));
-            let parts: Vec<_> = parts.collect();
-            let ended = |part: std::thread::ScopedJoinHandle<'_, _>| {
+            // Where the system starts no thread, this one does it.
+            let begin = |some| {
+                let begun = Builder::new().spawn_scoped(scope, move || judge_all(some));
+                begun.map_err(|_| judge_all(some))
+            };
+            let parts: Vec<_> = wanted.chunks(part).map(begin).collect();
+            let ended = |part: ScopedJoinHandle<'_, _>| {
                 part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
-            Ok(parts.into_iter().flat_map(ended).collect())
+            Ok(parts.into_iter().flat_map(|part| part.map_or_else(|done| done, ended)).collect())
         })
     }
 }
