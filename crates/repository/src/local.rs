@@ -7,6 +7,7 @@ mod aligned;
 mod attached;
 mod current;
 mod failing;
+mod heir;
 mod histogram;
 mod io;
 mod locking;
@@ -21,6 +22,7 @@ use crate::storage::{
 };
 use attached::Identity;
 use failing::Root;
+use heir::Heir;
 pub use histogram::{Histogram, Latencies, Mark};
 use io::LocalIo;
 pub use io::{Counters, counters, listen};
@@ -69,6 +71,8 @@ pub struct LocalStorage {
     identity: Option<Identity>,
     /// To whom the directory belongs.
     owner: u32,
+    /// To whom what is created is given.
+    heir: Option<Heir>,
     io: Arc<LocalIo>,
     /// Directories whose names are durable. One that is found may be of a writer that was killed
     /// before it had synced, or of a sync that failed.
@@ -84,8 +88,9 @@ impl LocalStorage {
         let kind = fs::fstatfs(&root).map(|status| status.f_type as u32).unwrap_or_default();
         let owner = fs::fstat(&root).map(|status| status.st_uid).unwrap_or_default();
         let (identity, io) = (Identity::of(&root, kind), Arc::new(LocalIo::of(&root, path)));
+        let heir = Heir::of(&root);
         let root = Arc::new(Root { handle: root, path: path.to_owned() });
-        Ok(Self { kind, root, identity, owner, io, durable: Mutex::default() })
+        Ok(Self { kind, root, identity, owner, heir, io, durable: Mutex::default() })
     }
 
     /// Opens the directory `path` to measure it with `settings`.
@@ -107,8 +112,9 @@ impl LocalStorage {
 
     /// Opens the directory `path`; creates it and its parents when it is missing.
     pub fn create(path: &Path) -> StorageResult<Self> {
-        std::fs::create_dir_all(path)
-            .map_err(|error| StorageError::new("create", &path.to_string_lossy(), error))?;
+        std::fs::create_dir_all(path).map_err(|error| {
+            StorageError::new("create the directory", &path.to_string_lossy(), error)
+        })?;
         Self::open(path)
     }
 
@@ -130,6 +136,23 @@ impl LocalStorage {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         fs::openat(&self.root.handle, name, flags, Mode::from_raw_mode(FILE_MODE))
             .map_err(|error| self.root.error(operation, name, error))
+    }
+
+    /// Creates a file that is not there.
+    fn create_file(&self, operation: &'static str, name: &str) -> StorageResult<OwnedFd> {
+        let Some(heir) = self.heir else {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+            return self.open_file(operation, name, flags);
+        };
+        let file = heir.create(&self.root.handle, name);
+        file.map_err(|error| self.root.error(operation, name, error))
+    }
+
+    fn make_directory(&self, name: &str) -> rustix::io::Result<()> {
+        match self.heir {
+            Some(heir) => heir.create_directory(&self.root.handle, name),
+            None => fs::mkdirat(&self.root.handle, name, Mode::from_raw_mode(DIRECTORY_MODE)),
+        }
     }
 
     /// Opens the file that has this name now.
@@ -172,8 +195,7 @@ impl LocalStorage {
 impl Storage for LocalStorage {
     fn create(&self, name: &str) -> StorageResult<Box<dyn FileWriter>> {
         self.verify_attached()?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let file = self.open_file("create", name, flags)?;
+        let file = self.create_file("create", name)?;
         Ok(Box::new(match name.starts_with(CONTAINERS) {
             true => LocalWriter::gathering(file, name, &self.io),
             false => LocalWriter::plain(file, name, &self.io),
@@ -256,7 +278,7 @@ impl Storage for LocalStorage {
         }
         for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
             let part = name.get(..end).unwrap_or(name);
-            match fs::mkdirat(&self.root.handle, part, Mode::from_raw_mode(DIRECTORY_MODE)) {
+            match self.make_directory(part) {
                 Ok(()) | Err(Errno::EXIST) => self.sync_parent(part)?,
                 Err(error) => return Err(StorageError::new("create directory", part, error)),
             }

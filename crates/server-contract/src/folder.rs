@@ -29,7 +29,7 @@ use repository::storage::StorageError;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -370,7 +370,9 @@ fn lock(path: &Path) -> Result<File> {
         .map_err(|error| Error::file(&name)(error.into()))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| Error::InUse { path: path.to_owned() })?;
-    Ok(file.into())
+    let file = File::from(file);
+    give(&file, &name).map_err(Error::file(&name))?;
+    Ok(file)
 }
 
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
@@ -406,11 +408,26 @@ pub(crate) fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(mode).open(&part)?;
         file.write_all(text.as_bytes())?;
+        give(&file, path)?;
         file.sync_all()?;
         fs::rename(&part, path)?;
         path.parent().map_or(Ok(()), sync)
     };
     steps().map_err(Error::file(path))
+}
+
+/// Root at work in the folder of another user, to whom its files must belong, or the server cannot start: gives that
+/// user the new file that is at `path` soon.
+fn give(file: &File, path: &Path) -> io::Result<()> {
+    let owner = fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
+    let is_roots = owner.uid() == 0 || !rustix::process::geteuid().is_root();
+    // Of another name nobody knows in whose folder it is.
+    if is_roots || file.metadata()?.nlink() > 1 {
+        return Ok(());
+    }
+    // A file system without owners refuses, and shows the right one.
+    let _ = std::os::unix::fs::fchown(file, Some(owner.uid()), Some(owner.gid()));
+    Ok(())
 }
 
 fn sync(folder: &Path) -> io::Result<()> {

@@ -46,6 +46,15 @@ fn a_file_without_a_policy_for_this_machine_is_a_mistake() {
     assert!(refused.contains("no policy in") && refused.contains("docs/SITE.md"), "{refused}");
 }
 
+/// To advise what has just failed helps nobody.
+#[test]
+fn where_no_directory_can_be_made_there_is_no_repository_to_create_either() {
+    let machine = Machine::new();
+    let refused = machine.run(["init", "--repo", "/proc/none/x"]).ends(1).stderr;
+    assert!(refused.contains("cannot create the directory /proc/none/x: "), "{refused}");
+    assert!(!refused.contains("icecore init"), "{refused}");
+}
+
 #[test]
 fn a_repository_that_is_deleted_during_a_backup_is_said_to_be_gone() {
     let machine = Machine::new();

@@ -27,7 +27,7 @@ pub(crate) struct OwnUser<'a> {
 }
 
 impl<'a> OwnUser<'a> {
-    fn own(machine: &'a Machine) -> Self {
+    pub(crate) fn own(machine: &'a Machine) -> Self {
         Self { machine, data: "data", status: "/kept_locks" }
     }
 
@@ -39,7 +39,7 @@ impl<'a> OwnUser<'a> {
         self.machine.path(name).to_str().unwrap().to_owned()
     }
 
-    fn data(self) -> String {
+    pub(crate) fn data(self) -> String {
         self.text(self.data)
     }
 
@@ -62,7 +62,7 @@ impl<'a> OwnUser<'a> {
     }
 
     /// `icecore WORDS` as the user.
-    fn command(self, words: &[&str]) -> Command {
+    pub(crate) fn command(self, words: &[&str]) -> Command {
         let of_tests = self.machine.command(words);
         let mut command = Command::new(self.machine.path("icecore"));
         command.args(words).env_clear().uid(SERVER).gid(SERVER);

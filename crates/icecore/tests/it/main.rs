@@ -75,4 +75,5 @@ mod unmounted;
 mod upkeeping;
 mod waiting;
 mod wishes;
+mod working_as_root;
 mod wrong_clocks;

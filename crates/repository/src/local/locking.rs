@@ -28,7 +28,7 @@ impl LocalStorage {
     /// Locks the file that has this name now; `None` when somebody else has it.
     pub(super) fn lock_file(&self, name: &str) -> StorageResult<Option<LocalLock>> {
         for _ in 0..TRIES {
-            let file = self.open_file("lock", name, OFlags::RDWR | OFlags::CREATE)?;
+            let file = self.open_to_lock(name)?;
             match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if self.has_name(&file, name)? => return Ok(Some(LocalLock { file })),
                 // It was replaced between the two calls: everybody else locks the new one.
@@ -38,6 +38,17 @@ impl LocalStorage {
             }
         }
         Ok(None)
+    }
+
+    /// Opens the file, which is created if it is not there.
+    fn open_to_lock(&self, name: &str) -> StorageResult<OwnedFd> {
+        if self.heir.is_some() {
+            match self.create_file("lock", name) {
+                Err(error) if error.already_exists() => {}
+                done => return done,
+            }
+        }
+        self.open_file("lock", name, OFlags::RDWR | OFlags::CREATE)
     }
 
     /// Whether `name` leads to the file that is open.
