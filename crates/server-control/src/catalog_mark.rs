@@ -9,6 +9,7 @@ use crate::checked_file::{self, Found};
 use crate::error::refused;
 use crate::revocations::Revocations;
 use crate::{Result, SERVER, by};
+use api::Name;
 use api::status::ConfirmedCatalog;
 use catalog::audit::AuditMark;
 use catalog::{By, Catalog};
@@ -186,6 +187,23 @@ impl CatalogMark {
         }
         let message = format!("nothing is forgotten while {}", clock::Doubt::Catalog);
         let hint = "An administrator of the server sees what to do: icecore server status";
+        Err(refused(message, hint))
+    }
+
+    /// Refuses to make a domain that was found nowhere while the catalog lacks changes: it may lie where nobody looked,
+    /// and its node would go on in an empty one.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] then; [`crate::Error::Catalog`].
+    pub(crate) fn allows_new_domain(&self, name: &Name) -> Result<()> {
+        if !self.is_older()? {
+            return Ok(());
+        }
+        let message = format!(
+            "the domain '{name}' was not found, and none is made while {}",
+            clock::Doubt::Catalog
+        );
+        let hint = "If it lay on a storage server, that must enroll again before its nodes (on it: icecore storage enroll --replace URL TOKEN). If it is new, an administrator of the server confirms the catalog first: icecore server catalog confirm";
         Err(refused(message, hint))
     }
 

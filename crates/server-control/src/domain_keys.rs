@@ -3,6 +3,7 @@
 //! In a managed domain the server has a key slot of its own, in the repository. What opens it derives from `master.key`
 //! and lies sealed in the catalog, too: with a repository and `master.key` a lost catalog costs no domain.
 
+use crate::catalog_mark::CatalogMark;
 use crate::domain_repository::{DomainRepositories, DomainRepository};
 use crate::pools::Pools;
 use crate::sealing::MasterKey;
@@ -30,6 +31,7 @@ pub(crate) struct DomainKeys {
     catalog: Arc<Catalog>,
     repositories: Arc<DomainRepositories>,
     pools: Pools,
+    mark: Arc<CatalogMark>,
     master: MasterKey,
 }
 
@@ -48,9 +50,10 @@ impl DomainKeys {
         catalog: Arc<Catalog>,
         repositories: Arc<DomainRepositories>,
         pools: Pools,
+        mark: Arc<CatalogMark>,
         master: MasterKey,
     ) -> Self {
-        Self { catalog, repositories, pools, master }
+        Self { catalog, repositories, pools, mark, master }
     }
 
     /// The domain `name`, created if it does not exist, with its repository if the server manages its keys. An
@@ -98,18 +101,21 @@ impl DomainKeys {
         let (made, settings) = (by.now_secs, wanted.or_default());
         let (name, repository, sealed) = (name.clone(), None, None);
         let new = Domain { name, keys, repository, sealed, made, storage, pool, settings };
-        let domain = self.as_it_is_there(new, wanted)?;
+        let domain = match self.as_it_is_there(&new, wanted)? {
+            Some(domain) => domain,
+            None => self.mark.allows_new_domain(&new.name).map(|()| new)?,
+        };
         self.catalog.add_domain(by, &domain)?;
         Ok(domain)
     }
 
     /// A domain whose repository is there, since only the catalog was lost: it has the settings that it was made with,
-    /// and the server must have its keys if it is to manage them.
-    fn as_it_is_there(&self, new: Domain, wanted: WantedSettings) -> Result<Domain> {
-        let repository = self.repositories.of(&new)?;
-        let Some(config) = repository.config()? else { return Ok(new) };
-        let settings = settings_of(&config).ok_or_else(|| strange_keys(&new))?;
-        let domain = Domain { settings, ..new };
+    /// and the server must have its keys if it is to manage them. `None` if no repository is there.
+    fn as_it_is_there(&self, new: &Domain, wanted: WantedSettings) -> Result<Option<Domain>> {
+        let repository = self.repositories.of(new)?;
+        let Some(config) = repository.config()? else { return Ok(None) };
+        let settings = settings_of(&config).ok_or_else(|| strange_keys(new))?;
+        let domain = Domain { settings, ..new.clone() };
         if !wanted.fit(domain.settings) {
             return Err(other_settings(&domain));
         }
@@ -117,7 +123,7 @@ impl DomainKeys {
             let secret = self.master.slot_secret(domain.name.as_str(), config.repository);
             own_ring(&repository, &config, &secret)?.ok_or_else(|| strange_keys(&domain))?;
         }
-        Ok(domain)
+        Ok(Some(domain))
     }
 
     fn new_repository(&self, domain: &Domain, repository: &DomainRepository) -> Result<Config> {

@@ -103,7 +103,13 @@ impl Parts {
         let repositories = DomainRepositories::new(of_catalog(), of_folder(), issuer.clone());
         let repositories = Arc::new(repositories);
         let pools = Pools::new(of_catalog(), of_folder());
-        let keys = Arc::new(DomainKeys::new(of_catalog(), repositories.clone(), pools, master));
+        let keys = Arc::new(DomainKeys::new(
+            of_catalog(),
+            repositories.clone(),
+            pools,
+            mark.clone(),
+            master,
+        ));
         let issued = Arc::new(IssuedKeys::new(of_catalog(), keys.clone(), locks.clone()));
         let of_nodes = (activity.clone(), refusals.clone());
         let admission = Admission::new(of_catalog(), mark.revocations(), of_nodes, wake.clone());

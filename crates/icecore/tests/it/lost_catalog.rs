@@ -97,3 +97,18 @@ fn nodes_that_enroll_again_find_their_domains_as_they_were() {
     node(&machine, "new", &["snapshots"]).ends(0);
     govern(&machine, &["key", "web"]).ends(0);
 }
+
+/// The storage server that has the domain is not known to the new catalog yet.
+#[test]
+fn a_domain_that_is_found_nowhere_is_made_only_once_somebody_confirms() {
+    let machine = lost();
+    let _server = start(&machine);
+    let [url, new] = token(&machine, &["far"]);
+    let words = ["enroll", &url, &new];
+    let refused = agent(&machine, "far", &words).ends(13).stderr;
+    assert!(refused.contains("'far' was not found") && refused.contains("storage"), "{refused}");
+    assert!(govern(&machine, &["domains", "--json"]).ends(0).lines().len() < 2, "none was made");
+    govern(&machine, &["catalog", "confirm"]).ends(0);
+    agent(&machine, "far", &words).ends(0);
+    back_up(&machine, "far");
+}
