@@ -131,10 +131,11 @@ impl CertificateAuthority {
     /// [`Error::Unreadable`] when certificate or key is damaged.
     pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Self> {
         let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
-            .map_err(unreadable("the CA certificate"))?;
-        let key = KeyPair::from_pem(key_pem).map_err(unreadable("the CA key"))?;
+            .map_err(unreadable("the certificate of the CA (ca/ca.pem)"))?;
+        let key =
+            KeyPair::from_pem(key_pem).map_err(unreadable("the key of the CA (ca/ca.key)"))?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
-            .map_err(unreadable("the CA certificate"))?;
+            .map_err(unreadable("the certificate of the CA (ca/ca.pem)"))?;
         Ok(Self { certificate, issuer })
     }
 

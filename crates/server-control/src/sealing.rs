@@ -37,7 +37,9 @@ impl MasterKey {
     /// # Errors
     /// [`Error::Usage`] if there is none.
     pub(crate) fn from_text(text: &str) -> Result<Self> {
-        let bad = || Error::Usage("master.key does not contain 64 hex digits".to_owned());
+        let bad = || {
+            Error::Usage("master.key does not contain 64 hex digits: bring it back from the copy of the server's files".to_owned())
+        };
         let bytes = Zeroizing::new(HEXLOWER.decode(text.as_bytes()).map_err(|_| bad())?);
         let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| bad())?;
         let seal = RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| bad())?;

@@ -177,7 +177,11 @@ pub(crate) fn kept_names(folder: &Folder, given: &[String]) -> Result<Vec<String
             continue;
         }
         if !pki::certificate_authority::is_name(&name) {
-            return Err(Error::Usage(format!("'{name}' is not a host name or address")));
+            let why = match given.iter().any(|it| it.trim().eq_ignore_ascii_case(&name)) {
+                true => String::new(),
+                false => format!(": remove the line from {}", folder.file(NAMES).display()),
+            };
+            return Err(Error::Usage(format!("'{name}' is not a host name or address{why}")));
         }
         names.push(name);
     }

@@ -175,9 +175,7 @@ impl StorageServers {
         let facts = pki::inspect(&peer.certificate)?;
         let known = self.catalog.certificate(Holder::StorageServer, &facts.serial)?;
         let known = known.filter(|it| facts.common_name == format!("{PREFIX}{}", it.holder));
-        let known = known.ok_or_else(|| {
-            refused("this certificate does not belong to a storage server".to_owned(), "")
-        })?;
+        let known = known.ok_or_else(unknown)?;
         let (name, now_secs) = (known.holder.clone(), now_secs());
         if known.revoked || self.admission.is_listed(&facts.serial)? {
             return Err(self.is_void(&name)?);
@@ -308,6 +306,14 @@ impl StorageServers {
 }
 
 /// The commands with which a storage server enrolls again.
+/// After a lost catalog, for example.
+fn unknown() -> Error {
+    refused(
+        "the server does not know the certificate of this storage server".to_owned(),
+        "Enroll it again. On the server: icecore server token NAME --storage; then here, with the line that it prints and --replace: icecore storage enroll",
+    )
+}
+
 fn enroll_again(storage: &Name) -> String {
     format!(
         "On the server: icecore server token {storage} --storage; then here, with the line that it prints and --replace: icecore storage enroll"

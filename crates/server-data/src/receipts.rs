@@ -132,10 +132,19 @@ impl Receipts {
     }
 }
 
+fn damaged(folder: &Path, error: &io::Error) -> io::Error {
+    let path = folder.join("key");
+    let why = format!(
+        "{} cannot be read: {error}. Bring it back from the copy of the server's files, or remove it: then the server makes a new key",
+        path.display()
+    );
+    io::Error::new(error.kind(), why)
+}
+
 fn seed(folder: &Path) -> io::Result<Zeroizing<[u8; 32]>> {
     let mut seed = Zeroizing::new([0; 32]);
     match File::open(folder.join("key")) {
-        Ok(mut file) => file.read_exact(&mut *seed)?,
+        Ok(mut file) => file.read_exact(&mut *seed).map_err(|error| damaged(folder, &error))?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             getrandom::fill(&mut *seed).map_err(io::Error::other)?;
             write(folder, "key", &*seed)?;

@@ -14,10 +14,10 @@ use api::Name;
 use api::storage_servers::{StorageServer, StorageServers};
 use serde::Serialize;
 
-/// List storage servers.
+/// List storage servers, and what is wrong with them.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore server storage-servers\n\nTo add one: icecore server token NAME --storage"
+    after_help = "Example:\n  icecore server storage-servers\n\nALARM: two machines use its certificates, one of its pools cannot be used, or its clock differs from that of this server. A line below the table says which.\n\nTo add one: icecore server token NAME --storage"
 )]
 pub(crate) struct StoragesArgs {}
 
