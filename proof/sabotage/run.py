@@ -910,6 +910,14 @@ SABOTAGES = {
     "a server writes to the catalog only with its lock": (
         "crates/catalog/src/sql/writer.rs", "if self.serves {", "if false {",
         test("catalog", "a_server_whose_lock_another_one_took")),
+    "a change that did not get its turn leaves no transaction": (
+        "crates/catalog/src/sql/postgresql.rs", "begun.inspect_err(|_| self.rollback())",
+        "begun",
+        test("catalog", "a_change_that_waited_too_long_leaves")),
+    "a connection in a failed transaction is given up": (
+        "crates/catalog/src/sql/postgresql/errors.rs", "        SqlState::IN_FAILED_SQL_TRANSACTION,\n",
+        "",
+        test("catalog", "a_connection_in_a_failed_transaction_is_used_no_more")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

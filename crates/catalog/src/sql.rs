@@ -40,7 +40,8 @@ pub(crate) enum Purpose {
 
 /// A connection to a database.
 pub(crate) trait Backend: Send {
-    /// Begins a transaction. If `alone`, no other transaction that began so runs meanwhile, in any process.
+    /// Begins a transaction. If `alone`, no other transaction that began so runs meanwhile, in any process. Where this
+    /// fails, no transaction is left.
     fn begin(&mut self, alone: bool) -> Result<()>;
     /// Makes the transaction durable.
     fn commit(&mut self) -> Result<()>;

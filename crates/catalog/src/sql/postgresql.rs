@@ -137,7 +137,9 @@ impl Backend for Postgres {
     fn begin(&mut self, alone: bool) -> Result<()> {
         let turn = "LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE";
         let turn = if alone { turn } else { "" };
-        self.batch(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {turn}"))
+        let begun = self.batch(&format!("BEGIN ISOLATION LEVEL SERIALIZABLE; {turn}"));
+        // The transaction is there even where its turn did not come: the next one could not begin.
+        begun.inspect_err(|_| self.rollback())
     }
 
     fn commit(&mut self) -> Result<()> {

@@ -37,7 +37,8 @@ fn is_busy(state: &SqlState) -> bool {
     .contains(state)
 }
 
-/// The database restarts, or has too many connections; class 08 is about connections.
+/// The database restarts, or has too many connections; class 08 is about connections. In a transaction that failed
+/// and was not undone, a connection is of no more use either.
 fn ends_connection(state: &SqlState) -> bool {
     let ends = [
         SqlState::ADMIN_SHUTDOWN,
@@ -45,6 +46,7 @@ fn ends_connection(state: &SqlState) -> bool {
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        SqlState::IN_FAILED_SQL_TRANSACTION,
     ];
     ends.contains(state) || state.code().starts_with("08")
 }

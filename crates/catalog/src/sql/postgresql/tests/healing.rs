@@ -1,0 +1,56 @@
+//! What a database ends, or refuses for a time, is as it was afterwards: nothing of it stays with a connection.
+
+use super::catalog;
+use crate::Catalog;
+use crate::testing::{BY, run};
+use postgres::Client;
+use std::time::Duration;
+
+/// What changes wait for.
+const TURN: &str = "BEGIN; LOCK TABLE settings IN SHARE MODE";
+
+/// How many of the connections of the catalog are in a transaction that failed.
+fn failed_transactions(beside: &mut Client) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND state = 'idle in transaction (aborted)'";
+    beside.query_one(count, &[]).unwrap().get(0)
+}
+
+fn works(catalog: &Catalog, beside: &mut Client) {
+    catalog.audit_note(BY, "test", "", "").unwrap();
+    assert_eq!(failed_transactions(beside), 0);
+}
+
+#[test]
+fn a_change_whose_turn_did_not_come_in_time_is_repeated() {
+    let (catalog, mut beside) = catalog();
+    run(&catalog, "SET lock_timeout = '100ms'");
+    beside.batch_execute(TURN).unwrap();
+    std::thread::scope(|scope| {
+        let changed = scope.spawn(|| catalog.audit_note(BY, "test", "", ""));
+        std::thread::sleep(Duration::from_secs(1));
+        beside.batch_execute("COMMIT").unwrap();
+        changed.join().unwrap().unwrap();
+    });
+    works(&catalog, &mut beside);
+}
+
+#[test]
+fn a_change_that_waited_too_long_leaves_no_transaction() {
+    let (catalog, mut beside) = catalog();
+    run(&catalog, "SET statement_timeout = '100ms'");
+    beside.batch_execute(TURN).unwrap();
+    let refused = catalog.audit_note(BY, "test", "", "").unwrap_err();
+    assert!(refused.to_string().contains("57014"), "{refused}");
+    assert_eq!(failed_transactions(&mut beside), 0);
+    beside.batch_execute("COMMIT").unwrap();
+    works(&catalog, &mut beside);
+}
+
+#[test]
+fn a_connection_in_a_failed_transaction_is_used_no_more() {
+    let (catalog, mut beside) = catalog();
+    let backend = |sql: &str| catalog.writer.lock().backend().unwrap().batch(sql);
+    assert!(backend("BEGIN; SELECT 1 / 0").is_err());
+    works(&catalog, &mut beside);
+}
