@@ -918,6 +918,14 @@ SABOTAGES = {
         "crates/catalog/src/sql/postgresql/errors.rs", "        SqlState::IN_FAILED_SQL_TRANSACTION,\n",
         "",
         test("catalog", "a_connection_in_a_failed_transaction_is_used_no_more")),
+    "a connection that was ended for being idle is opened again": (
+        "crates/catalog/src/sql/postgresql/errors.rs", "        SqlState::IDLE_SESSION_TIMEOUT,\n",
+        "",
+        test("catalog", "connections_that_were_ended_for_being_idle_are_opened_again")),
+    "the lock of a server does not end because nobody writes": (
+        "crates/catalog/src/sql/postgresql.rs", " -c idle_session_timeout=0",
+        "",
+        test("catalog", "the_connection_with_the_lock_of_a_server_is_not_ended_for_being_idle")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

@@ -20,8 +20,10 @@ use std::time::Duration;
 /// The oldest version that is tested: 14.
 const VERSION_MIN: i64 = 140_000;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
-/// Settings of a connection that writes: waiting for others ends.
-const WRITE: &str = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=5min";
+/// Settings of a connection that writes: waiting for others ends, and it stays when it is idle: with it the lock of a
+/// server would go.
+const WRITE: &str =
+    "-c lock_timeout=10s -c idle_in_transaction_session_timeout=5min -c idle_session_timeout=0";
 /// Settings of a connection that reads: a read that takes too long ends, nothing is changed by mistake, and each query
 /// is planned for its values: a list since yesterday and one since ever need different indexes.
 const READ: &str = "-c default_transaction_read_only=on -c statement_timeout=2min -c plan_cache_mode=force_custom_plan";

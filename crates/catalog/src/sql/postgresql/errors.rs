@@ -37,18 +37,24 @@ fn is_busy(state: &SqlState) -> bool {
     .contains(state)
 }
 
-/// The database restarts, or has too many connections; class 08 is about connections. In a transaction that failed
-/// and was not undone, a connection is of no more use either.
+/// A limit for transactions that PostgreSQL has since its version 17.
+const TRANSACTION_TIMEOUT: &str = "25P04";
+
+/// The database restarts, was dropped, has too many connections, or ends those that are idle for long; class 08 is
+/// about connections. In a transaction that failed and was not undone, a connection is of no more use either.
 fn ends_connection(state: &SqlState) -> bool {
     let ends = [
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
         SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::DATABASE_DROPPED,
+        SqlState::IDLE_SESSION_TIMEOUT,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         SqlState::IN_FAILED_SQL_TRANSACTION,
     ];
-    ends.contains(state) || state.code().starts_with("08")
+    let code = state.code();
+    ends.contains(state) || code == TRANSACTION_TIMEOUT || code.starts_with("08")
 }
 
 /// A certificate of an unknown authority is an error of input and output too; it lasts.
@@ -78,4 +84,22 @@ fn text(error: &postgres::Error) -> String {
         source = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `DROP DATABASE` and the timeouts of an administrator end a session, whatever it does.
+    #[test]
+    fn what_ends_a_session_ends_its_connection() {
+        for code in
+            ["57P01", "57P02", "57P03", "57P04", "57P05", "25P02", "25P03", "25P04", "08006"]
+        {
+            assert!(ends_connection(&SqlState::from_code(code)), "{code}");
+        }
+        for code in ["57014", "42501", "25006", "40001", "55P03"] {
+            assert!(!ends_connection(&SqlState::from_code(code)), "{code}");
+        }
+    }
 }

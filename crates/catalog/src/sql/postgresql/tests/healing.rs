@@ -1,8 +1,8 @@
 //! What a database ends, or refuses for a time, is as it was afterwards: nothing of it stays with a connection.
 
 use super::catalog;
-use crate::Catalog;
 use crate::testing::{BY, run};
+use crate::{Catalog, Error};
 use postgres::Client;
 use std::time::Duration;
 
@@ -53,4 +53,34 @@ fn a_connection_in_a_failed_transaction_is_used_no_more() {
     let backend = |sql: &str| catalog.writer.lock().backend().unwrap().batch(sql);
     assert!(backend("BEGIN; SELECT 1 / 0").is_err());
     works(&catalog, &mut beside);
+}
+
+/// `idle_session_timeout` of a database's administrator.
+#[test]
+fn connections_that_were_ended_for_being_idle_are_opened_again() {
+    let (catalog, _beside) = catalog();
+    let soon = "SET idle_session_timeout = '50ms'";
+    for _ in 0..3 {
+        run(&catalog, soon);
+        catalog.look(|look| look.execute(soon, &[])).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(catalog.limits().unwrap().is_empty());
+        catalog.audit_note(BY, "test", "", "").unwrap();
+    }
+    assert_eq!(catalog.audit_verify().unwrap().total, 3);
+}
+
+/// The lock of a server would go with it, and another server could take the catalog.
+#[test]
+fn the_connection_with_the_lock_of_a_server_is_not_ended_for_being_idle() {
+    let (catalog, mut beside) = catalog();
+    let place = catalog.location().to_string();
+    let database = place.rsplit('=').next().unwrap();
+    let soon = format!("ALTER DATABASE {database} SET idle_session_timeout = '50ms'");
+    beside.batch_execute(&soon).unwrap();
+    let server = Catalog::open(catalog.location()).unwrap();
+    server.serve().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let second = Catalog::open(catalog.location()).unwrap();
+    assert!(matches!(second.serve(), Err(Error::Serving { .. })));
 }
