@@ -926,6 +926,10 @@ SABOTAGES = {
         "crates/catalog/src/sql/postgresql.rs", " -c idle_session_timeout=0",
         "",
         test("catalog", "the_connection_with_the_lock_of_a_server_is_not_ended_for_being_idle")),
+    "a reader does not wait for a table for minutes": (
+        "crates/catalog/src/sql/postgresql.rs", '"-c lock_timeout=10s -c default_transaction',
+        '"-c default_transaction',
+        test("catalog", "waiting_for_a_table_ends_for_readers_too")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

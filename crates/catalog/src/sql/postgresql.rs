@@ -24,9 +24,9 @@ const CONNECT_WAIT: Duration = Duration::from_secs(10);
 /// server would go.
 const WRITE: &str =
     "-c lock_timeout=10s -c idle_in_transaction_session_timeout=5min -c idle_session_timeout=0";
-/// Settings of a connection that reads: a read that takes too long ends, nothing is changed by mistake, and each query
-/// is planned for its values: a list since yesterday and one since ever need different indexes.
-const READ: &str = "-c default_transaction_read_only=on -c statement_timeout=2min -c plan_cache_mode=force_custom_plan";
+/// Settings of a connection that reads: waiting for others ends, a read that takes too long ends, nothing is changed by
+/// mistake, and each query is planned for its values: a list since yesterday and one since ever need different indexes.
+const READ: &str = "-c lock_timeout=10s -c default_transaction_read_only=on -c statement_timeout=2min -c plan_cache_mode=force_custom_plan";
 /// Statements that stay prepared; there are fewer texts than this, and more would be a mistake.
 const PREPARED_MAX: usize = 500;
 /// The first half of the number of the lock; the second is that of the schema.

@@ -84,3 +84,20 @@ fn the_connection_with_the_lock_of_a_server_is_not_ended_for_being_idle() {
     let second = Catalog::open(catalog.location()).unwrap();
     assert!(matches!(second.serve(), Err(Error::Serving { .. })));
 }
+
+/// Else a reader waits for as long as somebody changes a table, and its node with it.
+#[test]
+fn waiting_for_a_table_ends_for_readers_too() {
+    let (catalog, mut beside) = catalog();
+    let most = "SELECT setting FROM pg_settings WHERE name = 'lock_timeout'";
+    let most = catalog.look(|look| look.one(most, &[], |row| row.get::<String>(0)));
+    assert_eq!(most.unwrap(), "10000");
+    catalog.look(|look| look.execute("SET lock_timeout = '100ms'", &[])).unwrap();
+    beside.batch_execute("BEGIN; LOCK TABLE limits").unwrap();
+    std::thread::scope(|scope| {
+        let read = scope.spawn(|| catalog.limits());
+        std::thread::sleep(Duration::from_secs(1));
+        beside.batch_execute("COMMIT").unwrap();
+        assert!(read.join().unwrap().unwrap().is_empty());
+    });
+}
