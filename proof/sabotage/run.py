@@ -930,6 +930,14 @@ SABOTAGES = {
         "crates/catalog/src/sql/postgresql.rs", '"-c lock_timeout=10s -c default_transaction',
         '"-c default_transaction',
         test("catalog", "waiting_for_a_table_ends_for_readers_too")),
+    "no server begins anew where its catalog is missing": (
+        "crates/catalog/src/lib.rs", "        location.must_be_there()?;\n",
+        "",
+        test("catalog", "a_file_that_somebody_named_is_made_by_a_move_only")),
+    "an address of a catalog is no file": (
+        "crates/catalog/src/location.rs", "|| text.contains('='))",
+        '|| text.starts_with("host="))',
+        test("catalog", "an_address_is_no_file_however_it_begins")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

@@ -1,5 +1,7 @@
 //! Errors of the catalog.
 
+use std::path::PathBuf;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -22,6 +24,15 @@ pub enum Error {
     /// What names a catalog is no path and no address of a database.
     #[error("the location of the catalog: {0}")]
     Location(String),
+    /// The file that was named as the catalog does not exist.
+    #[error(
+        "the catalog {} does not exist, and a new one in its place would know nobody: bring it back, or mount its file system. What the file 'catalog' in the server's directory names: icecore server catalog show",
+        path.display()
+    )]
+    Absent {
+        /// The missing file.
+        path: PathBuf,
+    },
     /// Another server uses the catalog, or another program is changing its tables.
     #[error("another server is using the catalog {place}: stop it first")]
     Serving {

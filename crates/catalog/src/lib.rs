@@ -72,11 +72,11 @@ pub struct By<'a> {
 }
 
 impl Catalog {
-    /// Opens the catalog at `location`, and creates it if it does not exist. It can be open several times, and a
-    /// server can be using it.
+    /// Opens the catalog at `location`, and creates it if it does not exist, unless somebody named its file. It can be
+    /// open several times, and a server can be using it.
     ///
     /// # Errors
-    /// [`Error::Newer`] for the catalog of a newer program, [`Error::Moved`] for one that was moved, [`Error::Foreign`]
+    /// [`Error::Absent`] for such a file; [`Error::Newer`] for the catalog of a newer program, [`Error::Moved`] for one that was moved, [`Error::Foreign`]
     /// for a database with other tables, [`Error::Serving`] when its tables must change first while a server uses it;
     /// [`Error::Database`].
     pub fn open(location: &Location) -> Result<Self> {
@@ -89,6 +89,7 @@ impl Catalog {
 
     /// Opens the catalog with the tables of `steps`, also one that was moved.
     fn open_at(location: &Location, steps: &[&str]) -> Result<Self> {
+        location.must_be_there()?;
         let mut writer = Writer::new(location);
         writer.begin_with(steps)?;
         Ok(Self {

@@ -13,7 +13,7 @@ mod words;
 mod writer;
 
 pub(crate) use pool::Pool;
-pub(crate) use postgresql::address::Address;
+pub(crate) use postgresql::address::{Address, HOW};
 pub(crate) use retry::again;
 pub(crate) use value::{FromValue, Row, ToValue, Value, storable};
 pub(crate) use words::{Json, Word};
@@ -80,7 +80,9 @@ pub(crate) trait Backend: Send {
 /// Opens a connection.
 pub(crate) fn connect(location: &Location, purpose: Purpose) -> Result<Box<dyn Backend>> {
     match &location.0 {
-        Kind::Sqlite(path) => Ok(Box::new(sqlite::Sqlite::open(path, purpose)?)),
+        Kind::Sqlite(path) | Kind::Named(path) => {
+            Ok(Box::new(sqlite::Sqlite::open(path, purpose)?))
+        }
         Kind::Postgres(address) => Ok(Box::new(postgresql::Postgres::connect(address, purpose)?)),
     }
 }

@@ -129,6 +129,22 @@ fn nothing_moves_into_another_catalog_or_under_a_server(on: On) {
     server.audit_note(BY, "test", "it works on", "").unwrap();
 }
 
+/// A new and empty catalog in its place would let nobody in, and nobody would know why.
+#[test]
+fn a_file_that_somebody_named_is_made_by_a_move_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let default = Location::file(folder.path().join("catalog.sqlite"));
+    drop(Catalog::open(&default).unwrap());
+    let named = Location::parse("named.sqlite", folder.path()).unwrap();
+    let path = folder.path().join("named.sqlite");
+    let refused = Catalog::open(&named).err().unwrap().to_string();
+    assert!(refused.contains("named.sqlite") && refused.contains("does not exist"), "{refused}");
+    assert!(Catalog::move_to(&named, &default, BY).is_err());
+    assert!(!path.exists());
+    Catalog::move_to(&default, &named, BY).unwrap();
+    drop(Catalog::open(&named).unwrap());
+}
+
 /// What was written is read again, and compared with what was read.
 fn a_table_that_would_differ_ends_the_move(on: On) {
     let (_from_folder, from) = full(on);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// What is written instead of what cannot be read: it may contain a password.
-const HOW: &str = "write postgres://USER@HOST/DATABASE?sslrootcert=FILE, or host=/run/postgresql dbname=DATABASE. A password is in PGPASSWORD, or after the user: USER:PASSWORD@HOST";
+pub(crate) const HOW: &str = "write, without quotes, postgres://USER@HOST/DATABASE?sslrootcert=FILE, or host=/run/postgresql dbname=DATABASE, or the path of a file from / on. A password is in PGPASSWORD, or after the user: USER:PASSWORD@HOST";
 
 /// A database of PostgreSQL, with what is needed to connect to it.
 #[derive(Clone)]
