@@ -938,6 +938,10 @@ SABOTAGES = {
         "crates/catalog/src/location.rs", "|| text.contains('='))",
         '|| text.starts_with("host="))',
         test("catalog", "an_address_is_no_file_however_it_begins")),
+    "nobody is told to empty the catalog that is in use": (
+        "crates/catalog/src/moving.rs", "    must_lie_elsewhere(change, &mut *target, to)?;\n",
+        "",
+        test("catalog", "a_catalog_is_not_moved_to_where_it_lies")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

@@ -69,6 +69,7 @@ fn copy_and_mark(
 ) -> Result<Vec<(&'static str, u64)>> {
     let mut target = connect(to, Purpose::Write)?;
     let mut rows = Vec::new();
+    must_lie_elsewhere(change, &mut *target, to)?;
     if target.tables()?.is_empty() {
         rows = copy(change, &mut *target, to, (from, by))?;
     } else if !is_complete(change, &mut *target)? {
@@ -78,6 +79,18 @@ fn copy_and_mark(
     settings::set(change, settings::MOVED_TO, &to.to_string())?;
     note(change, by, "catalog.move", &to.to_string(), "moved there")?;
     Ok(rows)
+}
+
+/// Whoever moves the catalog holds its lock: where the lock of the same catalog is taken, it is this one.
+fn must_lie_elsewhere(change: &Sql<'_>, target: &mut dyn Backend, to: &Location) -> Result<()> {
+    if !is_same(change, target)? {
+        return Ok(());
+    }
+    if target.lock()? {
+        return target.unlock();
+    }
+    let why = "it lies there already: icecore server catalog show";
+    Err(Error::Target { place: to.to_string(), why: why.to_owned() })
 }
 
 /// Whether the target holds this catalog, perhaps in an older state.

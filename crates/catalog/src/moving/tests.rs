@@ -129,6 +129,18 @@ fn nothing_moves_into_another_catalog_or_under_a_server(on: On) {
     server.audit_note(BY, "test", "it works on", "").unwrap();
 }
 
+/// "Empty this one" would be the end of the catalog.
+fn a_catalog_is_not_moved_to_where_it_lies(on: On) {
+    let (_folder, place) = full(on);
+    let before = rows(&Catalog::open(&place).unwrap());
+    let refused = Catalog::move_to(&place, &place, BY).unwrap_err();
+    assert!(matches!(refused, Error::Target { .. }), "{refused}");
+    let refused = refused.to_string();
+    assert!(refused.contains("lies there already") && !refused.contains("empty"), "{refused}");
+    let catalog = Catalog::open(&place).unwrap();
+    assert_eq!(rows(&catalog), before);
+}
+
 /// A new and empty catalog in its place would let nobody in, and nobody would know why.
 #[test]
 fn a_file_that_somebody_named_is_made_by_a_move_only() {
@@ -168,5 +180,6 @@ on_both![
     a_move_that_was_interrupted_is_completed,
     an_old_copy_is_not_taken_for_the_catalog,
     nothing_moves_into_another_catalog_or_under_a_server,
+    a_catalog_is_not_moved_to_where_it_lies,
     a_table_that_would_differ_ends_the_move,
 ];
