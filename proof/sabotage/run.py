@@ -942,6 +942,14 @@ SABOTAGES = {
         "crates/catalog/src/moving.rs", "    must_lie_elsewhere(change, &mut *target, to)?;\n",
         "",
         test("catalog", "a_catalog_is_not_moved_to_where_it_lies")),
+    "a database misses a server that lost its power": (
+        "crates/catalog/src/sql/postgresql.rs", '{own} {}", network::OPTIONS);',
+        '{own} {}", &network::OPTIONS[..0]);',
+        test("catalog", "both_ends_of_a_connection_notice")),
+    "a server misses a database that lost its power": (
+        "crates/catalog/src/sql/postgresql.rs", "    network::notice_ends(&mut config);\n",
+        "    let _ = network::notice_ends;\n",
+        test("catalog", "both_ends_of_a_connection_notice")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

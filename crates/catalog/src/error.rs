@@ -34,10 +34,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another server uses the catalog, or another program is changing its tables.
-    #[error("another server is using the catalog {place}: stop it first")]
+    #[error("another server is using the catalog {place}: {how}")]
     Serving {
         /// The catalog, without a password.
         place: String,
+        /// How that is ended.
+        how: String,
     },
     /// The catalog was moved to another database.
     #[error(

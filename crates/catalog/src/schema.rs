@@ -56,7 +56,8 @@ pub(crate) fn migrate(
     }
     if !backend.lock()? {
         // Perhaps another program that brings it to the newest version: that is soon done.
-        let serving = Error::Serving { place: location.to_string() };
+        let how = backend.how_to_free();
+        let serving = Error::Serving { place: location.to_string(), how };
         return Err(Error::failed(Failure::Busy, serving));
     }
     let done = climb(location, backend, steps);

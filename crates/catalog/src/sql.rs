@@ -73,6 +73,10 @@ pub(crate) trait Backend: Send {
     fn copy(&mut self, version: u32, keep: usize) -> Result<()>;
     /// Takes the lock of whoever serves or migrates the catalog, until the connection ends. Returns whether it is free.
     fn lock(&mut self) -> Result<bool>;
+    /// How whoever holds the lock gives it back.
+    fn how_to_free(&mut self) -> String {
+        "stop it first".to_owned()
+    }
     /// Gives the lock back.
     fn unlock(&mut self) -> Result<()>;
 }

@@ -3,6 +3,8 @@
 pub(super) mod address;
 mod copies;
 mod errors;
+mod lock;
+mod network;
 mod tls;
 mod values;
 
@@ -13,7 +15,7 @@ use address::Address;
 use errors::{at_commit, failed};
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
-use postgres::{Client, Statement};
+use postgres::{Client, Config, Statement};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -29,9 +31,6 @@ const WRITE: &str =
 const READ: &str = "-c lock_timeout=10s -c default_transaction_read_only=on -c statement_timeout=2min -c plan_cache_mode=force_custom_plan";
 /// Statements that stay prepared; there are fewer texts than this, and more would be a mistake.
 const PREPARED_MAX: usize = 500;
-/// The first half of the number of the lock; the second is that of the schema.
-const LOCK: i32 = 0x1ce_c04e;
-
 /// What stands for the placeholders in the text of the tables. Text is compared byte by byte, as SQLite does, whatever
 /// the language of the database.
 const TYPES: &[(&str, &str)] = &[
@@ -47,21 +46,21 @@ pub(super) struct Postgres {
     /// `None` only while this is dropped.
     client: Option<Client>,
     prepared: HashMap<String, Statement>,
+    /// Where the database is, without a password.
+    place: String,
 }
 
 impl Postgres {
     pub(super) fn connect(address: &Address, purpose: Purpose) -> Result<Self> {
-        let mut config = address.config().clone();
-        let own = if purpose == Purpose::Write { WRITE } else { READ };
-        let options = format!("{} {own}", config.get_options().unwrap_or_default());
-        config.options(options.trim()).application_name("icecore").connect_timeout(CONNECT_WAIT);
+        let config = config(address, purpose);
         let at = |error: Error| error.at(address);
         let client = match address.tls()? {
             Some(tls) => config.connect(tls),
             None => config.connect(postgres::NoTls),
         };
         let client = client.map_err(|error| at(failed(&error)))?;
-        let mut new = Self { client: Some(client), prepared: HashMap::new() };
+        let (prepared, place) = (HashMap::new(), address.to_string());
+        let mut new = Self { client: Some(client), prepared, place };
         new.check().map_err(at)?;
         Ok(new)
     }
@@ -120,6 +119,17 @@ impl Postgres {
         })?;
         Ok(texts)
     }
+}
+
+/// How to connect to `address`, with the settings that such a connection has.
+fn config(address: &Address, purpose: Purpose) -> Config {
+    let mut config = address.config().clone();
+    let own = if purpose == Purpose::Write { WRITE } else { READ };
+    let written = config.get_options().unwrap_or_default();
+    let options = format!("{written} {own} {}", network::OPTIONS);
+    config.options(options.trim()).application_name("icecore").connect_timeout(CONNECT_WAIT);
+    network::notice_ends(&mut config);
+    config
 }
 
 /// Closing a connection waits, for which the threads of an asynchronous program are no place: the last owner of a
@@ -207,14 +217,16 @@ impl Backend for Postgres {
         copies::copy(self, version, keep)
     }
 
-    /// A lock of the session: it ends with the connection, so what writes over this connection has it.
     fn lock(&mut self) -> Result<bool> {
-        let lock = format!("SELECT pg_try_advisory_lock({LOCK}, hashtext(current_schema()::text))");
-        Ok(self.number(&lock, &[])? == 1)
+        lock::take(self)
+    }
+
+    fn how_to_free(&mut self) -> String {
+        lock::how_to_free(self)
     }
 
     fn unlock(&mut self) -> Result<()> {
-        self.batch(&format!("SELECT pg_advisory_unlock({LOCK}, hashtext(current_schema()::text))"))
+        lock::give_back(self)
     }
 }
 

@@ -86,7 +86,10 @@ impl Writer {
 
 /// Takes the lock of a server, or says that another one has it.
 fn lock(location: &Location, backend: &mut dyn Backend) -> Result<()> {
-    if backend.lock()? { Ok(()) } else { Err(Error::Serving { place: location.to_string() }) }
+    if backend.lock()? {
+        return Ok(());
+    }
+    Err(Error::Serving { place: location.to_string(), how: backend.how_to_free() })
 }
 
 /// One transaction: everything is durable, or nothing changed.

@@ -1,6 +1,7 @@
 //! What only PostgreSQL does: connections that are lost, changes that are in each other's way, long waits.
 
 mod healing;
+mod messages;
 
 use crate::audit::note;
 use crate::testing::{BY, On, database, run};
