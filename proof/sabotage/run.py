@@ -950,6 +950,10 @@ SABOTAGES = {
         "crates/catalog/src/sql/postgresql.rs", "    network::notice_ends(&mut config);\n",
         "    let _ = network::notice_ends;\n",
         test("catalog", "both_ends_of_a_connection_notice")),
+    "a connection that only reads is given up": (
+        "crates/catalog/src/error.rs", "failure: Disconnected | ReadOnly, ..",
+        "failure: Disconnected, ..",
+        test("catalog", "a_database_that_only_reads_is_told")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

@@ -115,6 +115,10 @@ pub enum Failure {
     Disconnected,
     /// The disk of the database is full.
     Full,
+    /// The database only reads, as long as this connection lasts.
+    ReadOnly,
+    /// The user of the database may not do this, or not connect.
+    Denied,
     /// Repeating it does not help.
     Lasting,
 }
@@ -149,8 +153,9 @@ impl Error {
 
     /// Whether the connection is of no more use.
     pub(crate) fn is_disconnect(&self) -> bool {
-        let is_lost = matches!(self, Self::Database { failure: Failure::Disconnected, .. });
-        is_lost || matches!(self, Self::OutcomeUnknown)
+        use Failure::{Disconnected, ReadOnly};
+        let is_over = matches!(self, Self::Database { failure: Disconnected | ReadOnly, .. });
+        is_over || matches!(self, Self::OutcomeUnknown)
     }
 }
 

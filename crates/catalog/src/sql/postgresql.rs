@@ -3,6 +3,7 @@
 pub(super) mod address;
 mod copies;
 mod errors;
+mod hints;
 mod lock;
 mod network;
 mod tls;
@@ -46,22 +47,21 @@ pub(super) struct Postgres {
     /// `None` only while this is dropped.
     client: Option<Client>,
     prepared: HashMap<String, Statement>,
-    /// Where the database is, without a password.
-    place: String,
+    /// Where the database is.
+    address: Address,
 }
 
 impl Postgres {
     pub(super) fn connect(address: &Address, purpose: Purpose) -> Result<Self> {
         let config = config(address, purpose);
-        let at = |error: Error| error.at(address);
         let client = match address.tls()? {
             Some(tls) => config.connect(tls),
             None => config.connect(postgres::NoTls),
         };
-        let client = client.map_err(|error| at(failed(&error)))?;
-        let (prepared, place) = (HashMap::new(), address.to_string());
-        let mut new = Self { client: Some(client), prepared, place };
-        new.check().map_err(at)?;
+        let client = client.map_err(|error| failed(&error, address))?;
+        let (prepared, address) = (HashMap::new(), address.clone());
+        let mut new = Self { client: Some(client), prepared, address };
+        new.check()?;
         Ok(new)
     }
 
@@ -70,13 +70,13 @@ impl Postgres {
         let version = self.number("SELECT current_setting('server_version_num')::bigint", &[])?;
         if version < VERSION_MIN {
             let found = version / 10_000;
-            return Err(Error::database(format!("PostgreSQL {found} is too old: 14 is needed")));
+            return Err(self.unfit(&format!("PostgreSQL {found} is too old: 14 is needed")));
         }
         let is_utf8 = "SELECT current_setting('server_encoding') = 'UTF8'";
         if self.number(is_utf8, &[])? != 1 {
             let why =
                 "its encoding is not UTF8: CREATE DATABASE name TEMPLATE template0 ENCODING 'UTF8'";
-            return Err(Error::database(why));
+            return Err(self.unfit(why));
         }
         self.batch(
             "SELECT set_config('synchronous_commit', 'on', false)
@@ -84,8 +84,19 @@ impl Postgres {
         )
     }
 
+    fn unfit(&self, why: &str) -> Error {
+        Error::database(why).at(&self.address)
+    }
+
+    /// What `run` does on the connection.
+    fn with<T>(
+        &mut self,
+        run: impl FnOnce(&mut Client) -> std::result::Result<T, postgres::Error>,
+    ) -> Result<T> {
+        run(self.client()?).map_err(|error| failed(&error, &self.address))
+    }
+
     fn client(&mut self) -> Result<&mut Client> {
-        let closed = || Error::failed(Failure::Disconnected, "the connection is closed");
         self.client.as_mut().ok_or_else(closed)
     }
 
@@ -96,7 +107,7 @@ impl Postgres {
         if self.prepared.len() == PREPARED_MAX {
             self.prepared.clear();
         }
-        let statement = self.client()?.prepare(sql).map_err(|error| failed(&error))?;
+        let statement = self.with(|client| client.prepare(sql))?;
         self.prepared.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
@@ -119,6 +130,10 @@ impl Postgres {
         })?;
         Ok(texts)
     }
+}
+
+fn closed() -> Error {
+    Error::failed(Failure::Disconnected, "the connection is closed")
 }
 
 /// How to connect to `address`, with the settings that such a connection has.
@@ -155,7 +170,8 @@ impl Backend for Postgres {
     }
 
     fn commit(&mut self) -> Result<()> {
-        self.client()?.batch_execute("COMMIT").map_err(|error| at_commit(&error))
+        let committed = self.client()?.batch_execute("COMMIT");
+        committed.map_err(|error| at_commit(&error, &self.address))
     }
 
     fn rollback(&mut self) {
@@ -165,7 +181,7 @@ impl Backend for Postgres {
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64> {
         let statement = self.prepared(sql)?;
         let values: Vec<_> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        self.client()?.execute(&statement, &values).map_err(|error| failed(&error))
+        self.with(|client| client.execute(&statement, &values))
     }
 
     fn each(
@@ -175,16 +191,17 @@ impl Backend for Postgres {
         with: &mut dyn FnMut(&Row) -> Result<()>,
     ) -> Result<()> {
         let statement = self.prepared(sql)?;
-        let rows = self.client()?.query_raw(&statement, values);
-        let mut rows = rows.map_err(|error| failed(&error))?;
-        while let Some(row) = rows.next().map_err(|error| failed(&error))? {
+        let Self { client: Some(client), address, .. } = self else { return Err(closed()) };
+        let failed = |error| failed(&error, address);
+        let mut rows = client.query_raw(&statement, values).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
             with(&values::read(&row)?)?;
         }
         Ok(())
     }
 
     fn batch(&mut self, sql: &str) -> Result<()> {
-        self.client()?.batch_execute(sql).map_err(|error| failed(&error))
+        self.with(|client| client.batch_execute(sql))
     }
 
     fn types(&self) -> &'static [(&'static str, &'static str)] {

@@ -52,6 +52,15 @@ impl Address {
         &self.config
     }
 
+    /// Who connects; where nobody is written, a user with the name of that of the system.
+    pub(super) fn user(&self) -> &str {
+        self.config.get_user().unwrap_or("USER")
+    }
+
+    pub(super) fn database(&self) -> &str {
+        self.config.get_dbname().unwrap_or_default()
+    }
+
     /// How to encrypt the connection; `None` where it needs or wants no encryption.
     pub(super) fn tls(&self) -> Result<Option<MakeRustlsConnect>> {
         match &self.roots {

@@ -1,28 +1,35 @@
 //! What an error of PostgreSQL means for the program.
 
+use super::address::Address;
+use super::hints;
 use crate::Error;
 use crate::error::Failure;
 use postgres::error::SqlState;
 use std::error::Error as _;
 
-/// An error before a commit.
-pub(super) fn failed(error: &postgres::Error) -> Error {
+/// An error before a commit, at the database `address`.
+pub(super) fn failed(error: &postgres::Error, address: &Address) -> Error {
     let failure = match error.code() {
         Some(state) if is_busy(state) => Failure::Busy,
         Some(state) if ends_connection(state) => Failure::Disconnected,
         Some(&SqlState::DISK_FULL) => Failure::Full,
+        Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Failure::ReadOnly,
+        Some(state) if is_denied(state) => Failure::Denied,
         Some(_) => Failure::Lasting,
         None if is_io(error) => Failure::Disconnected,
         None => Failure::Lasting,
     };
-    Error::failed(failure, text(error))
+    Error::failed(
+        failure,
+        format!("{address}: {}{}", text(error), hints::what_to_do(error, address)),
+    )
 }
 
 /// An error of a commit. Only an answer of the database says that nothing was committed; without one, or with one
 /// that ends the connection, nobody knows.
-pub(super) fn at_commit(error: &postgres::Error) -> Error {
+pub(super) fn at_commit(error: &postgres::Error, address: &Address) -> Error {
     match error.code() {
-        Some(state) if !ends_connection(state) => failed(error),
+        Some(state) if !ends_connection(state) => failed(error, address),
         _ => Error::OutcomeUnknown,
     }
 }
@@ -33,6 +40,16 @@ fn is_busy(state: &SqlState) -> bool {
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::LOCK_NOT_AVAILABLE,
+    ]
+    .contains(state)
+}
+
+/// A wrong password, a user who may not connect, or one who may not do this.
+fn is_denied(state: &SqlState) -> bool {
+    [
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INSUFFICIENT_PRIVILEGE,
     ]
     .contains(state)
 }

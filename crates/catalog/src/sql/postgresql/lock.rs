@@ -30,7 +30,7 @@ pub(super) fn how_to_free(catalog: &mut Postgres) -> String {
     let whence = if address.is_empty() { "over a local socket" } else { &address };
     format!(
         "stop it first. It is connected from {whence}. If no server runs there any more, wait two minutes, or end its connection: psql '{}' -c 'SELECT pg_terminate_backend({process})'",
-        catalog.place
+        catalog.address
     )
 }
 
