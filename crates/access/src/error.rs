@@ -133,6 +133,14 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A file of a storage server is damaged.
+    #[error("{}: {why}", path.display())]
+    StorageDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A certificate or key is not valid.
     #[error(transparent)]
     Pki(#[from] pki::Error),
@@ -160,6 +168,7 @@ impl Error {
             Self::LessPrivate { wants, .. } => format!("On the server: icecore server token NODE --privacy {wants} --domain NAME, with the name of a new domain; then here with its token"),
             Self::Enrolled { .. } => "To give it a new identity: icecore agent enroll --replace URL TOKEN".into(),
             Self::Damaged { .. } => "Enroll again: icecore agent enroll --replace URL TOKEN".into(),
+            Self::StorageDamaged { .. } => "Enroll again, which keeps its repositories. On the server: icecore server token NAME --storage; then here: icecore storage enroll --replace URL TOKEN".into(),
             Self::Server(failure) => return failure.hint.clone(),
             _ => return None,
         })

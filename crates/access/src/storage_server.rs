@@ -7,7 +7,6 @@
 //! ```
 
 use crate::files::{self, read};
-use crate::identity::damaged;
 use crate::renew::{answered, turn, wanted};
 use crate::{Client, Error, Result, Url};
 use api::storage_servers::{EnrollStorageServerReply, EnrollStorageServerRequest};
@@ -57,7 +56,7 @@ impl StorageIdentity {
     /// Reads the folder.
     ///
     /// # Errors
-    /// [`Error::NoStorage`]; [`Error::Damaged`] for damaged files; [`Error::File`].
+    /// [`Error::NoStorage`]; [`Error::StorageDamaged`] for damaged files; [`Error::File`].
     pub fn load(folder: &Path) -> Result<Self> {
         let missing = |name: &str| Error::NoStorage { path: folder.join(name) };
         let text = |name: &str| read(&folder.join(name))?.ok_or_else(|| missing(name));
@@ -203,4 +202,8 @@ pub async fn renew(folder: &Path) -> Result<()> {
     let pem = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(CERTIFICATE), &pem)?;
     answered(folder)
+}
+
+fn damaged(folder: &Path, name: &str, why: impl ToString) -> Error {
+    Error::StorageDamaged { path: folder.join(name), why: why.to_string() }
 }

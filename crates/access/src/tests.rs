@@ -1,5 +1,6 @@
 //! What the folder is when something fails on the way, and what is not believed of an answer.
 
+use crate::storage_server::StorageIdentity;
 use crate::{Error, Identity, Url, enroll, identity};
 use api::Token;
 use api::enroll::{EnrollReply, KeyMode, Role};
@@ -87,6 +88,23 @@ fn files_that_do_not_hold_what_they_should_are_named() {
             Err(Error::Damaged { path, .. }) => assert!(path.ends_with(name)),
             other => panic!("{name}: {:?}", other.err()),
         }
+    }
+}
+
+/// Who follows the hint of a node makes a node of it, and its repositories have no server.
+#[test]
+fn a_storage_server_with_damaged_files_is_enrolled_as_one_again() {
+    for name in ["storage.pem", "storage.toml"] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = "server = \"https://backup:9000\"\nstorage = \"box\"\nlisten = \"[::]:1\"\nnames = []\n";
+        for (file, text) in [("storage.toml", settings), ("ca.pem", ""), ("storage.pem", "")] {
+            let text = if file == name { "nonsense" } else { text };
+            crate::files::write(&folder.path().join(file), text).unwrap();
+        }
+        let error = StorageIdentity::load(folder.path()).err().unwrap();
+        assert!(error.to_string().contains(name), "{error}");
+        let hint = error.hint().unwrap();
+        assert!(hint.ends_with("icecore storage enroll --replace URL TOKEN"), "{hint}");
     }
 }
 
