@@ -187,7 +187,7 @@ SABOTAGES = {
         "crates/icecore/src/tarball.rs", "                header.set_mode(mode_without(&xattr.value, entry.attributes.mode.into()));\n", "                let _ = (mode_without, &header);\n",
         test("icecore", "acls_of_a_dump_come_back")),
     "a node tries again while the catalog is away": (
-        "crates/server-control/src/access_control.rs", "Error::Catalog(error) if error.passes() => {", "Error::Catalog(error) if error.passes() && false => {",
+        "crates/server-control/src/access_control.rs", "Error::Catalog(error) if error.is_of_database() => {", "Error::Catalog(error) if error.passes() && false => {",
         test("icecore", "a_backup_tries_again_while_the_database_is_away")),
     "without owners setuid of others is dropped": (
         "crates/restore/src/metadata.rs", "        let mode = self.0.owners.mode_of(entry);\n", "        let mode = u32::from(entry.attributes.mode);\n",
@@ -954,6 +954,10 @@ SABOTAGES = {
         "crates/catalog/src/error.rs", "failure: Disconnected | ReadOnly, ..",
         "failure: Disconnected, ..",
         test("catalog", "a_database_that_only_reads_is_told")),
+    "a database that refuses its server refuses no node": (
+        "crates/server-control/src/access_control.rs", "Error::Catalog(error) if error.is_of_database() => {",
+        "Error::Catalog(error) if error.passes() => {",
+        test("icecore", "a_database_that_refuses_the_server_is_no_refusal")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

@@ -89,6 +89,19 @@ impl Server {
         std::fs::rename(self.folder.join("away"), self.socket()).unwrap();
     }
 
+    /// Nobody may connect to `database` any more, and who did is cut off: as after a change of its password.
+    pub fn refuse(&self, database: &str) {
+        self.let_in(database, false);
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        self.client().execute(end, &[&database]).unwrap();
+    }
+
+    /// Who may connect to `database` is as before, if `is_let_in`.
+    pub fn let_in(&self, database: &str, is_let_in: bool) {
+        let alter = format!("ALTER DATABASE {database} ALLOW_CONNECTIONS {is_let_in}");
+        self.client().batch_execute(&alter).unwrap();
+    }
+
     fn socket(&self) -> PathBuf {
         self.folder.join(format!(".s.PGSQL.{}", self.port))
     }

@@ -146,6 +146,16 @@ impl Error {
         matches!(self, Self::Database { failure: Failure::Busy | Failure::Disconnected, .. })
     }
 
+    /// Whether the database failed, or this server may not use it, whatever was asked: it is no answer.
+    pub fn is_of_database(&self) -> bool {
+        matches!(self, Self::Database { .. } | Self::OutcomeUnknown | Self::Serving { .. })
+    }
+
+    /// Whether the database does not let its user in, or do what is needed.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Database { failure: Failure::Denied, .. })
+    }
+
     /// Whether the disk of the database is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Database { failure: Failure::Full, .. })

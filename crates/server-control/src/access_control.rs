@@ -129,7 +129,8 @@ fn refusal(error: Error, what: &str) -> Refusal {
             tracing::error!(%error, what, "the disk of the catalog is full");
             Refusal::transient("the disk of the server's catalog is full: make room there")
         }
-        Error::Catalog(error) if error.passes() => {
+        // A database that refuses its server has refused no node.
+        Error::Catalog(error) if error.is_of_database() => {
             tracing::error!(%error, what, "the catalog does not answer");
             Refusal::transient(
                 "the server does not reach its catalog now; the server's log says why",

@@ -141,17 +141,36 @@ impl From<server_contract::Error> for Failure {
     }
 }
 
+/// How to find the database that is meant.
+const CATALOG_SHOW: &str = "To see where the catalog lies: icecore server catalog show";
+
+impl From<catalog::Error> for Failure {
+    fn from(error: catalog::Error) -> Self {
+        use catalog::Error::*;
+        let message = error.to_string();
+        match error {
+            Serving { .. } => Self::new(Code::InUse, message)
+                .hint("Only one server can use a catalog. Stop the other one first."),
+            Location(_) => Self::usage(message),
+            Absent { .. } => Self::new(Code::Unreachable, message),
+            _ if error.is_full() => Self::new(Code::NoSpace, message).hint(format!(
+                "Make room on the file system of the server's data directory, or on that of its database. {CATALOG_SHOW}"
+            )),
+            _ if error.is_denied() => Self::new(Code::NotAllowed, message).hint(CATALOG_SHOW),
+            _ if error.passes() => Self::new(Code::Unreachable, message)
+                .hint(format!("Check that the database runs and can be reached from here. {CATALOG_SHOW}")),
+            _ => Self::new(Code::Failed, message),
+        }
+    }
+}
+
 impl From<server_control::Error> for Failure {
     fn from(error: server_control::Error) -> Self {
         use server_control::Error::*;
         match error {
             System(error) => error.into(),
             Repository(error) => error.into(),
-            Catalog(catalog::Error::Serving { .. }) => Self::new(Code::InUse, error.to_string())
-                .hint("Only one server can use a catalog. Stop the other one first."),
-            Catalog(error) if error.is_full() => Self::new(Code::NoSpace, error.to_string())
-                .hint("Make room on the file system of the server's data directory, or on that of its database. To see how much there is: icecore server status"),
-            Catalog(catalog::Error::Location(_)) => Self::usage(error.to_string()),
+            Catalog(error) => error.into(),
             Usage(_) | OnStorageServer { .. } => Self::usage(error.to_string()),
             Unfit { message, hint } => Self::usage(message).hint(hint),
             Refused(Refusal { message, hint, .. }) => Self {

@@ -105,7 +105,54 @@ fn a_server_whose_database_is_gone_names_it_and_no_password() {
     assert!(readable.stderr.contains("chmod 600"), "{}", readable.stderr);
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(&file, private).unwrap();
-    let gone = site.govern(&["--listen", "127.0.0.1:0"]).ends(1);
-    assert!(gone.stderr.contains("host=/nonexistent user=a dbname=b"), "{}", gone.stderr);
-    assert!(!gone.stderr.contains("s3cret"), "{}", gone.stderr);
+    for words in [&["--listen", "127.0.0.1:0"][..], &["key", "web"]] {
+        let gone = site.govern(words).ends(16);
+        assert!(gone.stderr.contains("host=/nonexistent user=a dbname=b"), "{}", gone.stderr);
+        assert!(gone.stderr.contains("icecore server catalog show"), "{}", gone.stderr);
+        assert!(!gone.stderr.contains("s3cret"), "{}", gone.stderr);
+    }
+}
+
+#[test]
+fn a_move_to_a_database_that_is_away_or_refuses_ends_with_the_code_for_it() {
+    let mut site = Site::new();
+    site.server = None;
+    site.govern(&["catalog", "move", "host=/nonexistent user=a dbname=b"]).ends(16);
+    let to = Server::shared().database("refuses").replace("user=postgres", "user=nobody");
+    let refused = site.govern(&["catalog", "move", &to]).ends(13);
+    assert!(refused.stderr.contains("user=nobody"), "{}", refused.stderr);
+    let file = site.folder("absent.sqlite");
+    let place = site.machine.path("data").join("catalog");
+    std::fs::write(&place, &file).unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let absent = site.govern(&["--listen", "127.0.0.1:0"]).ends(16);
+    assert!(absent.stderr.contains(&file), "{}", absent.stderr);
+    assert!(!std::path::Path::new(&file).exists());
+}
+
+/// A site whose catalog lies in a database of its own.
+fn in_postgres(database: &str) -> Site {
+    let mut site = Site::new();
+    enroll(&site, "web");
+    site.server = None;
+    let to = Server::shared().database(database);
+    site.govern(&["catalog", "move", &to]).ends(0);
+    site.start_server();
+    site
+}
+
+/// As when its password was changed, or somebody dropped it.
+#[test]
+fn a_database_that_refuses_the_server_is_no_refusal_of_a_node() {
+    let site = in_postgres("refusing");
+    Server::shared().refuse("refusing");
+    let refused = site.govern(&["nodes"]).ends(16);
+    assert!(refused.stderr.contains("its catalog"), "{}", refused.stderr);
+    std::thread::scope(|scope| {
+        let done = scope.spawn(|| backup(&site, "web"));
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        assert!(!done.is_finished(), "{}", done.join().unwrap().stderr);
+        Server::shared().let_in("refusing", true);
+        done.join().unwrap().ends(0);
+    });
 }

@@ -22,7 +22,8 @@ pub struct Failed {
 }
 
 const FULL: &str = "the disk of the server's catalog is full";
-const FULL_HINT: &str = "Make room on the file system of the server's data directory, or on that of its database; forgetting snapshots does not. To see how much there is: icecore server status";
+/// The disk of a database is that of another machine, perhaps: only where it lies can be told.
+const FULL_HINT: &str = "Make room on the file system of the server's data directory, or on that of its database; forgetting snapshots does not. To see where the catalog lies, on the server: icecore server catalog show";
 
 impl Failed {
     /// A failure with this status.
@@ -144,7 +145,7 @@ impl Failed {
                 let failed = Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::NoSpace, FULL);
                 return failed.hint(FULL_HINT);
             }
-            Error::Catalog(error) if error.passes() => {
+            Error::Catalog(error) if error.is_of_database() => {
                 let message = "the server does not reach its catalog now";
                 (StatusCode::SERVICE_UNAVAILABLE, Code::Unreachable, message)
             }
