@@ -958,6 +958,14 @@ SABOTAGES = {
         "crates/server-control/src/access_control.rs", "Error::Catalog(error) if error.is_of_database() => {",
         "Error::Catalog(error) if error.passes() => {",
         test("icecore", "a_database_that_refuses_the_server_is_no_refusal")),
+    "what was not stored is an alarm": (
+        "crates/catalog/src/lib.rs", "Err(error) if error.is_of_database() => {",
+        "Err(error) if error.is_of_database() && false => {",
+        test("catalog", "a_change_that_waited_too_long_leaves_no_transaction")),
+    "the status shows that the last change was not stored": (
+        "crates/server-control/src/status.rs", "let why = self.catalog.write_fault()?;",
+        "let why = self.catalog.write_fault().filter(|_| false)?;",
+        test("icecore", "the_status_has_an_alarm_while_the_catalog")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

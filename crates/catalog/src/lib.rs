@@ -60,6 +60,8 @@ pub struct Catalog {
     writer: Mutex<Writer>,
     readers: Pool,
     historians: Pool,
+    /// Why the last change was not stored, if it was not.
+    write_fault: Mutex<Option<String>>,
 }
 
 /// Who changes something, and when: for the audit log.
@@ -97,6 +99,7 @@ impl Catalog {
             writer: Mutex::new(writer),
             readers: Pool::new(location, readers(location)),
             historians: Pool::new(location, historians(location)),
+            write_fault: Mutex::default(),
         })
     }
 
@@ -116,7 +119,20 @@ impl Catalog {
     /// One transaction: everything is durable, or nothing changed. `work` is repeated when another change was in its
     /// way, or when the connection was lost before the commit: it must do nothing but change the catalog.
     fn change<T>(&self, work: impl FnMut(&Sql<'_>) -> Result<T>) -> Result<T> {
-        self.writer.lock().change(work)
+        let done = self.writer.lock().change(work);
+        match &done {
+            Ok(_) => *self.write_fault.lock() = None,
+            Err(error) if error.is_of_database() => {
+                *self.write_fault.lock() = Some(error.to_string());
+            }
+            Err(_) => {} // what was asked for could not be: nobody knows whether it would have been stored
+        }
+        done
+    }
+
+    /// Why the last change was not stored: until one is, perhaps none can be.
+    pub fn write_fault(&self) -> Option<String> {
+        self.write_fault.lock().clone()
     }
 
     /// Reads committed data: some rows by their key.

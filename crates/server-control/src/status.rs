@@ -80,12 +80,26 @@ impl ServerStatus {
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
-            catalog_faults: self.mark.faults().into_iter().chain(self.short_of_room()).collect(),
+            catalog_faults: self.catalog_faults(),
             pool_faults: self.pools.faults()?,
             domain_faults: self.pools.domain_faults()?.into_iter().take(FAULTS_MAX).collect(),
             kept_locks: self.kept_locks.lock().clone(),
             storage_kept_locks: self.storage_servers.all_kept_locks(),
         })
+    }
+
+    /// The cause first: a full disk is why nothing is stored.
+    fn catalog_faults(&self) -> Vec<String> {
+        let faults = self.mark.faults().into_iter();
+        faults.chain(self.short_of_room()).chain(self.not_written()).collect()
+    }
+
+    /// What cannot be written cannot be revoked either, and nothing that runs is recorded.
+    fn not_written(&self) -> Option<String> {
+        let why = self.catalog.write_fault()?;
+        Some(format!(
+            "the last change of the catalog was not stored, and perhaps none can be: {why}"
+        ))
     }
 
     /// Without room for the catalog and the server's other files nothing is stored, however large the pools are.

@@ -156,3 +156,25 @@ fn a_database_that_refuses_the_server_is_no_refusal_of_a_node() {
         done.join().unwrap().ends(0);
     });
 }
+
+#[test]
+fn the_status_has_an_alarm_while_the_catalog_cannot_be_written() {
+    let site = in_postgres("unwritable");
+    let set = |to: &str| {
+        let (mut beside, set) = (Server::shared().client(), "default_transaction_read_only");
+        let set = format!("ALTER DATABASE unwritable SET {set} = {to}");
+        beside.batch_execute(&set).unwrap();
+    };
+    let status = || site.govern(&["status"]).ends(0).text();
+    let is_alarm = |text: &str| text.contains("ALARM") && text.contains("25006");
+    assert!(!is_alarm(&status()));
+    set("on");
+    Server::shared().refuse("unwritable");
+    Server::shared().let_in("unwritable", true);
+    site.govern(&["token", "db"]).ends(16);
+    let shown = status();
+    assert!(is_alarm(&shown) && shown.contains("dbname=unwritable"), "{shown}");
+    set("off");
+    site.govern(&["token", "db"]).ends(0);
+    assert!(!is_alarm(&status()));
+}

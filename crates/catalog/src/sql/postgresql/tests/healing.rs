@@ -43,8 +43,14 @@ fn a_change_that_waited_too_long_leaves_no_transaction() {
     let refused = catalog.audit_note(BY, "test", "", "").unwrap_err();
     assert!(refused.to_string().contains("57014"), "{refused}");
     assert_eq!(failed_transactions(&mut beside), 0);
+    assert_eq!(catalog.write_fault(), Some(refused.to_string()));
+    assert!(catalog.remove_limit(BY, 1).is_err(), "as before");
+    assert!(catalog.write_fault().is_some());
     beside.batch_execute("COMMIT").unwrap();
+    assert!(matches!(catalog.remove_limit(BY, 1), Err(Error::Missing { .. })));
+    assert!(catalog.write_fault().is_some(), "that was no change");
     works(&catalog, &mut beside);
+    assert_eq!(catalog.write_fault(), None);
 }
 
 #[test]
