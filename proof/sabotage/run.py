@@ -966,6 +966,10 @@ SABOTAGES = {
         "crates/server-control/src/status.rs", "let why = self.catalog.write_fault()?;",
         "let why = self.catalog.write_fault().filter(|_| false)?;",
         test("icecore", "the_status_has_an_alarm_while_the_catalog")),
+    "a stop does not wait for a database that hangs": (
+        "crates/icecore/src/commands/server/run.rs", "tokio::time::timeout(NOTED_WITHIN, noted).await",
+        "tokio::time::timeout(THREADS_WITHIN * 60, noted).await",
+        test("icecore", "a_server_whose_database_hangs_stops")),
     "a catalog is copied before its tables change": (
         "crates/catalog/src/schema.rs", "            backend.copy(at as u32, COPIES)?;\n", "",
         test("catalog", "each_step_is_made_on_a_copied_catalog")),

@@ -102,6 +102,18 @@ impl Server {
         self.client().batch_execute(&alter).unwrap();
     }
 
+    /// Stops all its processes where they are, until the result is dropped: connections stay, and nothing answers.
+    pub fn freeze(&self) -> Frozen {
+        let running = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+        let rows = self.client().query(running, &[]).unwrap();
+        let mut processes: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+        let first = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap();
+        processes.push(first.lines().next().unwrap().parse().unwrap());
+        let frozen = Frozen(processes);
+        frozen.signal("-STOP");
+        frozen
+    }
+
     fn socket(&self) -> PathBuf {
         self.folder.join(format!(".s.PGSQL.{}", self.port))
     }
@@ -116,6 +128,23 @@ impl Server {
         }
         let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         panic!("PostgreSQL did not start: {log}");
+    }
+}
+
+/// The processes of a server that was stopped where it is. They go on when this is dropped.
+pub struct Frozen(Vec<i32>);
+
+impl Frozen {
+    fn signal(&self, signal: &str) {
+        for process in &self.0 {
+            let _ = Command::new("kill").args([signal, &process.to_string()]).status();
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.signal("-CONT");
     }
 }
 

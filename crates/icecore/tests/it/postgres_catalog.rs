@@ -178,3 +178,22 @@ fn the_status_has_an_alarm_while_the_catalog_cannot_be_written() {
     site.govern(&["token", "db"]).ends(0);
     assert!(!is_alarm(&status()));
 }
+
+/// As long as the guide promises, and a second: a server that waits for its database ends all the same.
+#[test]
+fn a_server_whose_database_hangs_stops_as_soon_as_any_other() {
+    let mut site = Site::new();
+    enroll(&site, "web");
+    let postgres = Server::start("hangs", &[]);
+    let to = postgres.database("icecore");
+    site.server = None;
+    site.govern(&["catalog", "move", &to]).ends(0);
+    site.start_server();
+    let mut waiting = site.begin_backup("web");
+    let frozen = postgres.freeze();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let server = site.server.as_mut().unwrap();
+    crate::stopping::ask_to_stop(server, rustix::process::Signal::TERM);
+    drop(frozen);
+    waiting.kill();
+}

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Longer than a server takes to stop, by what the guide says.
 const STOPPED_WITHIN_SECS: u64 = 6;
 
-fn ask_to_stop(running: &mut Running, signal: Signal) {
+pub(crate) fn ask_to_stop(running: &mut Running, signal: Signal) {
     let pid = Pid::from_raw(running.0.id().try_into().unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
     assert_eq!(running.ends_within(STOPPED_WITHIN_SECS), Some(0), "after {signal:?}");

@@ -19,6 +19,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// When the server stops, running work has this time to end. It is safe to interrupt it at any moment.
 pub(crate) const THREADS_WITHIN: Duration = Duration::from_secs(2);
 
+/// Of that, so long the server waits for its catalog, which may hang, to note what it has seen: nobody misses it.
+const NOTED_WITHIN: Duration = Duration::from_secs(1);
+
 /// How the server is started.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Start {
@@ -83,7 +86,7 @@ impl Start {
             .build();
         let runtime = runtime.map_err(Failure::from)?;
         let code = runtime.block_on(self.serve(control, context));
-        runtime.shutdown_timeout(THREADS_WITHIN);
+        runtime.shutdown_timeout(THREADS_WITHIN.saturating_sub(NOTED_WITHIN));
         code
     }
 
@@ -109,7 +112,8 @@ impl Start {
             stopped = asked_to_stop() => stopped?,
         }
         stop(&planes.data).await;
-        let _ = tokio::task::spawn_blocking(move || control.note_seen()).await; // a bug is in the log
+        let noted = tokio::task::spawn_blocking(move || control.note_seen());
+        let _ = tokio::time::timeout(NOTED_WITHIN, noted).await; // a bug is in the log
         context.out.summary(Code::Complete, &crate::out::Nothing {})
     }
 
