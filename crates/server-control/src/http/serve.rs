@@ -22,6 +22,10 @@ use transport::evicting_quota::EvictablePermit;
 const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
+/// Nobody knows what a request waits for; hardly anything but a database or a storage takes so long.
+const SLOW: &str = "the server did not answer in time: perhaps its catalog or a storage hangs";
+const SLOW_HINT: &str = "It may still be carried out. To see where the catalog lies, on the server: icecore server catalog show";
+
 /// How long a caller may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
@@ -117,8 +121,9 @@ async fn answer(
         Ok(Ok(response)) => response,
         Ok(Err(never)) => match never {},
         Err(_) => {
+            tracing::error!("a request took longer than {} s", within.as_secs());
             let status = StatusCode::REQUEST_TIMEOUT;
-            Failed::new(status, Code::Failed, "the request took too long").into_response()
+            Failed::new(status, Code::Unreachable, SLOW).hint(SLOW_HINT).into_response()
         }
     })
 }

@@ -62,6 +62,25 @@ async fn who_sends_a_body_drop_by_drop_is_not_waited_for() {
     assert!(begun.elapsed() < Duration::from_secs(3));
 }
 
+/// A database that hangs is no failure of the request.
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_told_with_what_may_hang() {
+    let hangs = || async { tokio::time::sleep(Duration::from_secs(60)).await };
+    let router = Router::new().route("/", axum::routing::get(hangs));
+    let (mut stream, other) = tokio::io::duplex(64 << 10);
+    let caller = Caller { address: Ipv4Addr::LOCALHOST.into(), peer: None, stranger: None };
+    tokio::spawn(serve_within(other, router, caller, TIMES));
+    let head = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let body = answer.split("\r\n\r\n").nth(1).unwrap();
+    let failure: api::Failure = serde_json::from_str(body).unwrap();
+    assert_eq!(failure.code, Code::Unreachable.number());
+    assert!(failure.message.contains("catalog"), "{}", failure.message);
+    assert!(failure.hint.unwrap().contains("icecore server catalog show"));
+}
+
 #[tokio::test]
 async fn who_says_nothing_or_only_half_a_head_is_cut_off() {
     for bytes in [&b""[..], b"GET /api/v1/sta"] {
