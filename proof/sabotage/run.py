@@ -354,6 +354,18 @@ SABOTAGES = {
         "crates/restore/src/replace.rs", "take_free_name(fd, temporary, entry.name()),",
         "rustix::fs::renameat(fd, &temporary[..], fd, entry.name()),",
         test("restore", "what_somebody_makes_meanwhile_is_not_replaced")),
+    "an object that is listed under another name is not equal": (
+        "crates/restore/src/verify.rs", "if self.is_of_another(open.as_fd(), &entry.path) {",
+        "if self.is_of_another(open.as_fd(), &entry.path) && false {",
+        test("restore", "what_is_found_and_not_listed_is_another_object")),
+    "any file system that is not usual may fold names": (
+        "crates/restore/src/flags.rs", "    flagged || !rustix::fs::fstatfs(directory).is_ok_and(is_usual)",
+        "    let _ = is_usual;\n    flagged",
+        test("restore", "what_is_found_and_not_listed_is_another_object")),
+    "a link that is found in another spelling is not there": (
+        "crates/restore/src/link.rs",
+        "            self.refuse_other_spelling(parent, fd, entry.name(), &entry.path)?;\n", "            let _ = fd;\n",
+        test("restore", "what_is_found_and_not_listed_is_another_object")),
     "a restore believes no part of a file that another one has left": (
         "crates/restore/src/replace.rs", "false if self.is_maybe_partial(&stat, entry) =>",
         "false if self.is_maybe_partial(&stat, entry) && false =>",

@@ -5,7 +5,7 @@ use crate::system::{self, READ};
 use crate::target::Target;
 use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{IFlags, Mode, Statx, StatxAttributes, ioctl_getflags, ioctl_setflags};
+use rustix::fs::{IFlags, Mode, StatFs, Statx, StatxAttributes, ioctl_getflags, ioctl_setflags};
 use rustix::io::{Errno, Result};
 
 /// `FS_CASEFOLD_FL`, which rustix does not name.
@@ -71,24 +71,24 @@ pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {
     }
 }
 
-/// Whether names that differ only in case or spelling are one name in this directory.
+/// Whether names that differ only in case or spelling may be one name in this directory.
 pub(crate) fn folds_names(directory: BorrowedFd<'_>) -> bool {
     let flagged = ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
-    flagged || rustix::fs::fstatfs(directory).is_ok_and(|fs| FOLDING.contains(&(fs.f_type as u32)))
+    let is_usual = |fs: StatFs| USUAL.contains(&(fs.f_type as u32));
+    flagged || !rustix::fs::fstatfs(directory).is_ok_and(is_usual)
 }
 
-/// File systems that fold names without a flag: msdos, exfat, ntfs, ntfs3, smb, cifs, smb2, hfs,
-/// hfs+.
-const FOLDING: [u32; 9] = [
-    0x4d44,
-    0x2011_bab0,
-    0x5346_544e,
-    0x7366_746e,
-    0x517b,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x4244,
-    0x482b,
+/// File systems that fold names only where a flag says so: ext2 to ext4, xfs, btrfs, f2fs, bcachefs, tmpfs, ramfs,
+/// overlayfs. Others (FAT, exFAT, NTFS, SMB, HFS+, ZFS, whatever is behind FUSE or NFS) may do it anywhere.
+const USUAL: [u32; 8] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x0102_1994,
+    0x8584_58f6,
+    0x794c_7630,
 ];
 
 impl Target {

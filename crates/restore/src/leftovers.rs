@@ -8,7 +8,8 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::AtFlags;
 use std::sync::atomic::Ordering;
 
-/// Temporary names begin and end so; between them are the number of the restore and that of the name.
+/// Temporary names begin and end so; between them are the number of the restore, that of the name, and perhaps the name
+/// of an object.
 const TEMPORARY: &[u8] = b".icecore-";
 const PART: &[u8] = b".part";
 /// So many names that are left are removed at once.
@@ -19,7 +20,8 @@ fn is_of(name: &[u8], marker: &[u8]) -> bool {
     let Some(number) = marker.strip_prefix(marker::PREFIX) else { return false };
     let rest = name.strip_prefix(TEMPORARY).and_then(|rest| rest.strip_prefix(number));
     let rest = rest.and_then(|rest| rest.strip_prefix(b"-"));
-    let digits = rest.and_then(|rest| rest.strip_suffix(PART)).unwrap_or_default();
+    let rest = rest.and_then(|rest| rest.strip_suffix(PART)).unwrap_or_default();
+    let digits = rest.split(|byte| *byte == b'-').next().unwrap_or_default();
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
@@ -47,9 +49,17 @@ impl Target {
 
     /// A temporary name for an object that gets its own later. It remains only after a crash, until the next restore.
     pub(crate) fn temporary_name(&self) -> Vec<u8> {
+        [TEMPORARY, self.next_number().as_bytes(), PART].concat()
+    }
+
+    /// The same with `name` in it, to see how the file system lists such names.
+    pub(crate) fn temporary_name_like(&self, name: &[u8]) -> Vec<u8> {
+        [TEMPORARY, self.next_number().as_bytes(), b"-", name, PART].concat()
+    }
+
+    fn next_number(&self) -> String {
         let count = self.0.temporaries.fetch_add(1, Ordering::Relaxed);
-        let own = format!("{}-{count}", self.own_number());
-        [TEMPORARY, own.as_bytes(), PART].concat()
+        format!("{}-{count}", self.own_number())
     }
 
     /// The number of this restore, in the names that only it has.

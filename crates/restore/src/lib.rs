@@ -46,6 +46,7 @@ mod removal_count;
 mod replace;
 mod snapshot_names;
 mod special;
+mod spelling;
 mod system;
 mod target;
 #[cfg(test)]

@@ -46,7 +46,8 @@ impl Target {
             Err(problem) if wants_copy(&problem) => return Ok(RestoreOutcome::NeedsCopy),
             Err(problem) => return Err(problem),
         };
-        if parent.fd().is_some_and(|fd| source.is_at(fd, entry.name())) {
+        if let Some(fd) = parent.fd().filter(|fd| source.is_at(*fd, entry.name())) {
+            self.refuse_other_spelling(parent, fd, entry.name(), &entry.path)?;
             return Ok(RestoreOutcome::Unchanged);
         }
         let make = |fd: BorrowedFd<'_>, name: &[u8]| self.link(&source, fd, name, entry);

@@ -200,8 +200,8 @@ impl Target {
         }
     }
 
-    /// If names fold, the existing object may have another spelling. Costs a listing for each taken
-    /// name, but only on file systems that fold names.
+    /// If names fold, the existing object may have another spelling. Costs a listing of a directory
+    /// in which names are taken, but only on file systems that may fold names.
     pub(crate) fn refuse_other_spelling(
         &self,
         parent: &Directory,
@@ -212,16 +212,10 @@ impl Target {
         if !*parent.folds_names.get_or_init(|| flags::folds_names(fd)) {
             return Ok(());
         }
-        let exact = system::list(fd, 1, &|listed| listed != name)
-            .map_err(|error| RestoreProblem::new(path, RestoreOperation::Inspect, error))?;
-        if exact.is_empty() {
-            return Err(RestoreProblem::new(
-                path,
-                RestoreOperation::Create,
-                RestoreCause::Collision,
-            ));
+        if self.is_spelled_so(fd, path, name)? {
+            return Ok(());
         }
-        Ok(())
+        Err(RestoreProblem::new(path, RestoreOperation::Create, RestoreCause::Collision))
     }
 
     /// The outcome in a dry run.

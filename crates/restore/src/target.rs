@@ -10,6 +10,7 @@ use crate::owners::OwnerIds;
 use crate::problem::{
     Attribute, Degradations, Degraded, RestoreOperation, RestoreProblem, Several,
 };
+use crate::spelling::Spelling;
 use crate::system;
 use crate::unfinished::{RestoreMarker, UnfinishedRestores};
 use format::entry::{Entry, Time};
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) marker: Mutex<Option<RestoreMarker>>,
     degraded: Mutex<Degradations>,
     pub(crate) temporaries: AtomicU64,
+    pub(crate) spelling: Spelling,
     /// A file stays that a restore before this one may have left incomplete.
     pub(crate) has_left_doubt: AtomicBool,
     /// One open directory of each file system, for `sync`.
@@ -106,6 +108,7 @@ impl Target {
             marker: Mutex::default(),
             degraded: Mutex::default(),
             temporaries: AtomicU64::new(0),
+            spelling: Spelling::default(),
             has_left_doubt: AtomicBool::new(false),
             systems: Mutex::default(),
         })))

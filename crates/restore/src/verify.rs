@@ -65,6 +65,9 @@ impl Target {
         if !replace::is_same(open.as_fd(), name, &stat, entry) {
             return ContentMatch::Different;
         }
+        if self.is_of_another(open.as_fd(), &entry.path) {
+            return ContentMatch::Different;
+        }
         if !is_compared && self.is_uncertain(&stat, entry) {
             return ContentMatch::Uncertain;
         }
