@@ -196,6 +196,7 @@ impl Target {
         };
         self.may_be_cleared(&stat).map_err(problem)?;
         flags::unlock(fd, name, &stat);
+        self.0.old_links.loses_a_name(&stat);
         match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
             // It is a directory now: the next attempt opens it.
             Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),

@@ -36,6 +36,7 @@ mod link;
 mod marker;
 mod metadata;
 mod names;
+mod old_links;
 mod open_file;
 mod options;
 mod others;

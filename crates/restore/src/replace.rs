@@ -314,6 +314,7 @@ impl Target {
         old: &Statx,
     ) -> Result<(), RestoreProblem> {
         let name = entry.name();
+        self.0.old_links.loses_a_name(old);
         if system::kind(old) != Some(Kind::Directory) {
             flags::unlock(fd, name, old);
             return Ok(());

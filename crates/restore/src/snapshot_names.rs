@@ -120,7 +120,7 @@ impl Respelled {
 }
 
 fn identity(stat: Statx) -> (u64, u64) {
-    (system::device(&stat), stat.stx_ino)
+    system::identity(&stat)
 }
 
 fn lower(name: &[u8]) -> String {

@@ -72,9 +72,12 @@ pub(crate) fn mtime(stat: &Statx) -> Time {
 /// When the inode was created. File systems that do not record it (NFS 3, FAT on old kernels) give
 /// the last change instead, which is never earlier.
 pub(crate) fn birth_time(stat: &Statx) -> Time {
-    let recorded = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let time = if recorded { stat.stx_btime } else { stat.stx_ctime };
+    let time = if has_birth_time(stat) { stat.stx_btime } else { stat.stx_ctime };
     Time { secs: time.tv_sec, nanos: time.tv_nsec }
+}
+
+pub(crate) fn has_birth_time(stat: &Statx) -> bool {
+    stat.stx_mask & StatxFlags::BTIME.bits() != 0
 }
 
 /// Number of the file system.
@@ -93,7 +96,12 @@ pub(crate) fn rdev(stat: &Statx) -> u64 {
 }
 
 pub(crate) fn same_inode(left: &Statx, right: &Statx) -> bool {
-    left.stx_ino == right.stx_ino && device(left) == device(right)
+    identity(left) == identity(right)
+}
+
+/// Device and inode.
+pub(crate) fn identity(stat: &Statx) -> (u64, u64) {
+    (device(stat), stat.stx_ino)
 }
 
 /// Opens the directory at `path` below `root` without following any symlink, piece by piece

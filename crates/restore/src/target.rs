@@ -5,6 +5,7 @@ use crate::confined;
 use crate::credentials::Credentials;
 use crate::directory::{DirHandle, Directory};
 use crate::kept::Looks;
+use crate::old_links::OldLinks;
 use crate::options::TargetOptions;
 use crate::owners::OwnerIds;
 use crate::problem::{
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     degraded: Mutex<Degradations>,
     pub(crate) temporaries: AtomicU64,
     pub(crate) spelling: Spelling,
+    pub(crate) old_links: OldLinks,
     /// A file stays that a restore before this one may have left incomplete.
     pub(crate) has_left_doubt: AtomicBool,
     /// One open directory of each file system, for `sync`.
@@ -109,6 +111,7 @@ impl Target {
             degraded: Mutex::default(),
             temporaries: AtomicU64::new(0),
             spelling: Spelling::default(),
+            old_links: OldLinks::default(),
             has_left_doubt: AtomicBool::new(false),
             systems: Mutex::default(),
         })))
@@ -238,7 +241,7 @@ fn start_time() -> Result<Time, Errno> {
 impl Shared {
     /// Whether it was created since the restore started.
     pub(crate) fn is_ours(&self, stat: &rustix::fs::Statx) -> bool {
-        system::birth_time(stat) > self.started
+        system::birth_time(stat) > self.started && !self.old_links.has(stat)
     }
 
     /// `None` if nothing may be written: in a dry run.

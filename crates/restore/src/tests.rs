@@ -1,6 +1,7 @@
 //! Restores into real directories, on ext4 and tmpfs.
 
 mod attack;
+mod coarse;
 mod existing;
 mod extremes;
 mod folding;
