@@ -5,7 +5,7 @@ use crate::system::{self, READ};
 use crate::target::Target;
 use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{IFlags, Mode, StatFs, Statx, StatxAttributes, ioctl_getflags, ioctl_setflags};
+use rustix::fs::{IFlags, Mode, Statx, StatxAttributes, ioctl_getflags, ioctl_setflags};
 use rustix::io::{Errno, Result};
 
 /// `FS_CASEFOLD_FL`, which rustix does not name.
@@ -74,8 +74,12 @@ pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {
 /// Whether names that differ only in case or spelling may be one name in this directory.
 pub(crate) fn folds_names(directory: BorrowedFd<'_>) -> bool {
     let flagged = ioctl_getflags(directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0);
-    let is_usual = |fs: StatFs| USUAL.contains(&(fs.f_type as u32));
-    flagged || !rustix::fs::fstatfs(directory).is_ok_and(is_usual)
+    flagged || !is_usual(directory)
+}
+
+/// Whether an object lies on a file system that keeps all that a snapshot has.
+pub(crate) fn is_usual(object: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(object).is_ok_and(|fs| USUAL.contains(&(fs.f_type as u32)))
 }
 
 /// File systems that fold names only where a flag says so: ext2 to ext4, xfs, btrfs, f2fs, bcachefs, tmpfs, ramfs,

@@ -20,6 +20,7 @@
 //! target, which are read once. The umask is not changed, because it belongs to the whole process;
 //! the bits that it removes are set again with `fchmod`.
 
+mod abilities;
 pub mod acl;
 mod cache;
 mod confined;
@@ -28,6 +29,7 @@ mod directory;
 mod elsewhere;
 mod extraneous;
 mod file;
+mod fixing;
 mod flags;
 mod handle;
 mod kept;

@@ -10,19 +10,17 @@
 //! 3. What may be replaced is replaced by `renameat` from a temporary name in the same directory:
 //!    a crash leaves the old object or the new one.
 
+use crate::abilities::TimeMatch;
 use crate::directory::Directory;
 use crate::flags;
-use crate::handle::AttributeHandle;
-use crate::metadata::CurrentAttributes;
 use crate::names;
 use crate::options::Overwrite;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
-use crate::system::{self, ONLY_PATH};
+use crate::system;
 use crate::target::Target;
-use crate::verify::differing_xattrs;
 use format::entry::{Content, Entry, Kind};
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Mode, RenameFlags, Statx};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, RenameFlags, Statx};
 use rustix::io::Errno;
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
@@ -237,54 +235,16 @@ impl Target {
 
     /// Whether the existing object equals the entry; then its attributes are corrected.
     fn settles(&self, fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
-        is_same(fd, name, stat, entry)
+        let is_timed = match self.match_time(stat, entry.mtime) {
+            TimeMatch::Equal => true,
+            // Of anything but a file there is no more to compare.
+            TimeMatch::Rough => entry.kind() != Kind::File,
+            TimeMatch::Different => false,
+        };
+        is_timed
+            && is_alike(fd, name, stat, entry)
             && !self.is_uncertain(stat, entry)
             && self.fix_attributes(fd, name, stat, entry)
-    }
-
-    /// Corrects owner, mode, extended attributes and flags of an object with equal content. `false`
-    /// if that is not possible: other names of the object, perhaps outside the target, would
-    /// change, too.
-    pub(crate) fn fix_attributes(
-        &self,
-        fd: BorrowedFd<'_>,
-        name: &[u8],
-        stat: &Statx,
-        entry: &Entry,
-    ) -> bool {
-        let Ok(object) = rustix::fs::openat(fd, name, ONLY_PATH, Mode::empty()) else {
-            return true;
-        };
-        // If another object took the name meanwhile, its owner must not change.
-        let is_it =
-            system::stat_open(object.as_fd()).is_ok_and(|now| system::same_inode(&now, stat));
-        if !is_it {
-            return true;
-        }
-        let mode = self.0.owners.mode_of(entry);
-        let owner = (stat.stx_uid, stat.stx_gid) == self.0.owners.of(&entry.attributes);
-        let moded = entry.kind() == Kind::Symlink || system::mode(stat) == mode;
-        let flagged = flags::recorded(stat) != entry.attributes.inode_flags;
-        let wrong = !owner || !moded || differing_xattrs(object.as_fd(), entry).next().is_some();
-        let is_only_owner = !owner && !self.0.credentials.may_chown && moded && !flagged;
-        if (wrong || flagged) && stat.stx_nlink > 1 && !is_only_owner {
-            return false;
-        }
-        if self.0.options.dry_run {
-            return true;
-        }
-        if wrong {
-            flags::unlock(fd, name, stat);
-            self.apply(
-                AttributeHandle::path(object.as_fd()),
-                entry,
-                CurrentAttributes::of(stat, true),
-            );
-        }
-        if entry.kind() == Kind::File && (wrong || flagged) {
-            flags::set_at(self, fd, name, entry);
-        }
-        true
     }
 
     /// Gives the new object its final name.
@@ -361,10 +321,9 @@ fn take_free_name(fd: BorrowedFd<'_>, temporary: &[u8], name: &[u8]) -> Result<(
     }
 }
 
-/// Whether kind, size and mtime are equal; for symlinks also the target, for devices the number.
-pub(crate) fn is_same(fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
-    let alike = system::kind(stat) == Some(entry.kind()) && system::mtime(stat) == entry.mtime;
-    alike
+/// Whether kind and size are equal; for symlinks also the target, for devices the number.
+pub(crate) fn is_alike(fd: BorrowedFd<'_>, name: &[u8], stat: &Statx, entry: &Entry) -> bool {
+    system::kind(stat) == Some(entry.kind())
         && match entry.kind() {
             Kind::File => stat.stx_size == entry.size,
             Kind::CharDevice | Kind::BlockDevice => system::rdev(stat) == entry.rdev,

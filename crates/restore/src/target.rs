@@ -1,5 +1,6 @@
 //! The target: its root, and what its threads share.
 
+use crate::abilities::Abilities;
 use crate::cache::Cache;
 use crate::confined;
 use crate::credentials::Credentials;
@@ -24,8 +25,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The directory into which a snapshot is restored. Cheap to clone; can be used from any thread.
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     degraded: Mutex<Degradations>,
     pub(crate) temporaries: AtomicU64,
     pub(crate) spelling: Spelling,
+    /// What its file system keeps, once that is known.
+    pub(crate) abilities: OnceLock<Abilities>,
     pub(crate) old_links: OldLinks,
     /// A file stays that a restore before this one may have left incomplete.
     pub(crate) has_left_doubt: AtomicBool,
@@ -111,6 +114,7 @@ impl Target {
             degraded: Mutex::default(),
             temporaries: AtomicU64::new(0),
             spelling: Spelling::default(),
+            abilities: OnceLock::new(),
             old_links: OldLinks::default(),
             has_left_doubt: AtomicBool::new(false),
             systems: Mutex::default(),

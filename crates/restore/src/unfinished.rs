@@ -165,6 +165,7 @@ impl Target {
         if self.0.options.sync {
             rustix::fs::fsync(root).map_err(problem)?;
         }
+        self.try_abilities(file.as_fd());
         *self.0.marker.lock() = Some(RestoreMarker { name, _file: file });
         Ok(())
     }

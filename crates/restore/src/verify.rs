@@ -1,5 +1,6 @@
 //! Inspecting existing objects: before writing (unchanged?) and after (as recorded?).
 
+use crate::abilities::TimeMatch;
 use crate::flags;
 use crate::handle::AttributeHandle;
 use crate::names;
@@ -28,7 +29,8 @@ pub struct Difference {
 pub enum ContentMatch {
     /// It equals the entry.
     Equal,
-    /// It seems equal, but a restore that did not finish wrote it: the content must be compared.
+    /// It seems equal, but a restore that did not finish wrote it, or the file system keeps times
+    /// less exactly: the content must be compared.
     Uncertain,
     /// It has to be restored.
     Different,
@@ -62,13 +64,15 @@ impl Target {
             return ContentMatch::Different;
         };
         let Ok(stat) = system::stat_at(open.as_fd(), name) else { return ContentMatch::Different };
-        if !replace::is_same(open.as_fd(), name, &stat, entry) {
+        let timed = self.match_time(&stat, entry.mtime);
+        if timed == TimeMatch::Different || !replace::is_alike(open.as_fd(), name, &stat, entry) {
             return ContentMatch::Different;
         }
         if self.is_of_another(open.as_fd(), &entry.path) {
             return ContentMatch::Different;
         }
-        if !is_compared && self.is_uncertain(&stat, entry) {
+        let is_rough = timed == TimeMatch::Rough && entry.kind() == Kind::File;
+        if !is_compared && (is_rough || self.is_uncertain(&stat, entry)) {
             return ContentMatch::Uncertain;
         }
         match self.fix_attributes(open.as_fd(), name, &stat, entry) {
@@ -78,8 +82,9 @@ impl Target {
     }
 
     /// Compares all attributes with the object on disk. Owners are not compared if the process may
-    /// not set them (one degradation for the whole restore); link counts, inode numbers and ctime
-    /// never are.
+    /// not set them, modes and owners if the file system keeps none, and times only as exactly as
+    /// it keeps them (one degradation each for the whole restore); link counts, inode numbers and
+    /// ctime never are.
     pub fn compare_metadata(&self, entry: &Entry) -> Vec<Difference> {
         let differing = match self.find(&entry.path) {
             Ok(found) => self.differing(&found, entry),
@@ -134,15 +139,16 @@ impl Target {
         let kind = entry.kind();
         let device = matches!(kind, Kind::CharDevice | Kind::BlockDevice);
         let owner = (stat.stx_uid, stat.stx_gid) != self.0.owners.of(&entry.attributes);
-        let may_chown = self.0.credentials.may_chown;
+        let keeps_modes = self.keeps_modes(stat);
+        let may_chown = self.0.credentials.may_chown && keeps_modes;
         // Without the right owner, setuid and setgid were dropped on purpose.
         let bits = if owner && !may_chown { 0o1777 } else { 0o7777 };
         let mode = (system::mode(stat) ^ self.0.owners.mode_of(entry)) & bits;
         [
             (owner && may_chown, Attribute::Owner),
-            (mode != 0 && kind != Kind::Symlink, Attribute::Mode),
+            (mode != 0 && keeps_modes && kind != Kind::Symlink, Attribute::Mode),
             (kind == Kind::File && stat.stx_size != entry.size, Attribute::Size),
-            (system::mtime(stat) != entry.mtime, Attribute::Mtime),
+            (self.match_time(stat, entry.mtime) == TimeMatch::Different, Attribute::Mtime),
             (device && system::rdev(stat) != entry.rdev, Attribute::Device),
             (flags::recorded(stat) != entry.attributes.inode_flags, Attribute::InodeFlags),
         ]

@@ -1,7 +1,8 @@
 //! File systems that keep less than a snapshot has: no times of birth, no modes, times that are less exact.
 
+use crate::abilities::Abilities;
 use crate::testing::*;
-use crate::{Overwrite, RestoreOutcome};
+use crate::{ContentMatch, Difference, Overwrite, RestoreOutcome};
 use std::fs;
 use std::process::Command;
 
@@ -54,4 +55,133 @@ fn all_names_of_a_file_are_replaced_where_no_time_of_birth_is_recorded() {
             }
         }
     }
+}
+
+/// An exFAT through a driver in user space, which keeps whole seconds and no modes.
+fn exfat(folder: &TestFolder) -> Option<Mount> {
+    super::folding::exfat(folder)
+}
+
+/// What of the same tree is there after a restore: the outcome of a file that a caller would look at first, of a
+/// symlink where there are such, and what verification finds.
+struct Repeated {
+    found: ContentMatch,
+    compared: ContentMatch,
+    symlink: Option<RestoreOutcome>,
+    differing: Vec<Difference>,
+}
+
+fn repeat(folder: &TestFolder) -> Repeated {
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let target = folder.target(Overwrite::IfChanged);
+    target.write_marker().unwrap();
+    let entry = sized(file("f", 0o640), b"abc");
+    let (found, compared) = (target.match_metadata(&entry), target.match_after_comparison(&entry));
+    let parent = target.parent_of(b"f").unwrap();
+    if compared == ContentMatch::Different {
+        target.small_file(&parent, &entry, b"abc").unwrap();
+    }
+    let symlink = target.symlink(&parent, &symlink("s", b"f"), b"f").ok();
+    let differing = target.compare_metadata(&entry);
+    target.sync().unwrap();
+    assert_eq!(target.take_degraded().modes.count, 1);
+    Repeated { found, compared, symlink, differing }
+}
+
+/// Seen: each restore wrote everything again, and verification found that all differed.
+#[test]
+fn what_is_equal_as_far_as_a_file_system_keeps_it_is_compared_and_left_alone() {
+    let mounts: [fn(&TestFolder) -> Option<Mount>; 2] = [exfat, ntfs];
+    for mount in mounts {
+        let folder = TestFolder::new();
+        let Some(_mount) = mount(&folder) else {
+            testkit::skip("exFAT or NTFS cannot be mounted here");
+            continue;
+        };
+        let first = repeat(&folder);
+        assert_eq!((first.found, first.differing), (ContentMatch::Different, vec![]));
+        let inode = folder.look("f").stx_ino;
+        let again = repeat(&folder);
+        // The time says only so much: the content is compared.
+        assert_eq!(again.found, ContentMatch::Uncertain);
+        assert_eq!((again.compared, again.differing), (ContentMatch::Equal, vec![]));
+        assert_eq!(folder.look("f").stx_ino, inode);
+        let links = [first.symlink, again.symlink];
+        assert!(
+            links == [Some(RestoreOutcome::Created), Some(RestoreOutcome::Unchanged)]
+                || links == [None, None],
+            "{links:?}"
+        );
+        for other in [b"abcd".as_slice(), b"ab"] {
+            let target = folder.target(Overwrite::IfChanged);
+            target.write_marker().unwrap();
+            let found = target.match_metadata(&sized(file("f", 0o640), other));
+            assert_eq!(found, ContentMatch::Different);
+        }
+        let touched = fs::File::options().write(true).open(folder.at("f")).unwrap();
+        let now = std::time::SystemTime::now();
+        touched.set_times(fs::FileTimes::new().set_accessed(now).set_modified(now)).unwrap();
+        let edited = repeat(&folder);
+        assert_eq!(edited.compared, ContentMatch::Different);
+    }
+}
+
+/// Seen on NTFS: a file of several names was written again each time, because its mode cannot be set.
+#[test]
+fn a_file_of_several_names_is_left_alone_where_no_modes_are_kept() {
+    let folder = TestFolder::new();
+    let Some(_mount) = ntfs(&folder) else {
+        return testkit::skip("ntfs-3g cannot be mounted here");
+    };
+    restore_linked(&folder, 0o640, b"abc");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let target = folder.target(Overwrite::IfChanged);
+    let entry = sized(file("hard", 0o640), b"abc");
+    assert_eq!(target.match_after_comparison(&entry), ContentMatch::Different, "not tried yet");
+    target.write_marker().unwrap();
+    assert_eq!(target.match_metadata(&entry), ContentMatch::Uncertain);
+    assert_eq!(target.match_after_comparison(&entry), ContentMatch::Equal);
+    assert_eq!(target.take_degraded().modes.count, 1, "it is reported each time");
+    let named = with_xattr(entry, "user.new", b"1");
+    assert_eq!(target.match_after_comparison(&named), ContentMatch::Different);
+}
+
+#[test]
+fn nothing_is_tried_on_a_usual_file_system() {
+    for folder in TestFolder::both() {
+        let target = folder.target(Overwrite::IfChanged);
+        target.write_marker().unwrap();
+        assert_eq!(target.0.abilities.get(), None);
+    }
+}
+
+/// The same where none of these can be mounted: two seconds, and no modes.
+#[test]
+fn what_is_equal_within_the_step_of_a_file_system_is_compared() {
+    let folder = TestFolder::new();
+    let entry = sized(file("f", 0o640), b"abc");
+    restore(&folder.target(Overwrite::Always), &file("f", 0o600), b"abc");
+    fs::hard_link(folder.at("f"), folder.folder.path().join("other")).unwrap();
+    let played = |secs_after: u64| {
+        let secs = u64::try_from(MTIME.secs).unwrap() / 2 * 2 + secs_after;
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(secs);
+        let open = fs::File::options().write(true).open(folder.at("f")).unwrap();
+        open.set_modified(time).unwrap();
+        let target = folder.target(Overwrite::IfChanged);
+        target.0.abilities.set(Abilities { keeps_modes: false, step: 2_000_000_000 }).unwrap();
+        target
+    };
+    let target = played(0);
+    assert_eq!(target.match_metadata(&entry), ContentMatch::Uncertain);
+    assert_eq!(target.match_metadata(&sized(file("f", 0o640), b"abcd")), ContentMatch::Different);
+    assert_eq!(target.match_after_comparison(&entry), ContentMatch::Equal);
+    assert_eq!(folder.look("f").stx_mode & 0o777, 0o600, "its other name is not touched");
+    assert_eq!(target.take_degraded().modes.count, 1);
+    assert_eq!(target.compare_metadata(&entry), []);
+    for secs in [1, 4] {
+        assert_eq!(played(secs).match_after_comparison(&entry), ContentMatch::Different, "{secs}");
+    }
+    let parent = target.parent_of(b"f").unwrap();
+    let restored = played(0).small_file(&parent, &entry, b"abc");
+    assert_eq!(restored, Ok(RestoreOutcome::Replaced), "without a comparison it is not believed");
 }

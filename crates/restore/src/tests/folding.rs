@@ -84,7 +84,7 @@ fn a_further_link_of_a_restored_file_is_deleted_where_names_do_not_fold() {
 
 /// An exFAT, whose driver has neither times of birth nor a type that says that names fold; `None` where it cannot be
 /// mounted.
-fn exfat(folder: &TestFolder) -> Option<Mount> {
+pub(super) fn exfat(folder: &TestFolder) -> Option<Mount> {
     let image = folder.folder.path().join("image");
     fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
     let made = Command::new("mkfs.exfat").arg(&image).output().ok()?;
