@@ -371,6 +371,9 @@ SABOTAGES = {
     "a file of several names is not changed in vain": (
         "crates/restore/src/fixing.rs", "        if is_linked && is_in_vain {", "        if is_linked && is_in_vain && false {",
         test("restore", "what_is_equal_within_the_step_of_a_file_system_is_compared")),
+    "what a file system cannot hold is said in words": (
+        "crates/restore/src/refused.rs", "        Errno::INVAL | Errno::ILSEQ => RestoreCause::NameRefused,\n", "",
+        test("restore", "what_a_file_system_cannot_hold_is_said_in_words")),
     "an object that is listed under another name is not equal": (
         "crates/restore/src/verify.rs", "if self.is_of_another(open.as_fd(), &entry.path) {",
         "if self.is_of_another(open.as_fd(), &entry.path) && false {",

@@ -4,9 +4,10 @@ use crate::credentials::Credentials;
 use crate::flags;
 use crate::names;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
+use crate::refused;
 use crate::system::{self, DIRECTORY, ONLY_PATH};
 use crate::target::Target;
-use format::entry::{Entry, Time};
+use format::entry::{Entry, Kind, Time};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx};
 use rustix::io::Errno;
@@ -115,7 +116,8 @@ impl Target {
         };
         while let Some(end) = ends.pop() {
             let made = self.make_or_keep(&handle, &path[..end]);
-            handle = made.map_err(|problem| self.place(&handle, problem))?;
+            let explain = |problem| refused::explain(handle.fd(), Kind::Directory, problem);
+            handle = made.map_err(|problem| self.place(&handle, explain(problem)))?;
             self.0.cache.lock().put(&path[..end], &handle);
             self.note_system(&handle);
         }

@@ -4,10 +4,11 @@ use crate::directory::Directory;
 use crate::handle::AttributeHandle;
 use crate::metadata::CurrentAttributes;
 use crate::problem::{RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::refused;
 use crate::replace::{Existing, Staged, StagedName};
 use crate::system;
 use crate::target::Target;
-use format::entry::Entry;
+use format::entry::{Entry, Kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
@@ -57,7 +58,8 @@ impl Target {
     ) -> Result<Staged<OwnedFd>, RestoreProblem> {
         let mode = Mode::from_raw_mode(self.early_mode(parent, entry));
         let make = |fd: BorrowedFd<'_>, name: &[u8]| rustix::fs::openat(fd, name, CREATE, mode);
-        self.stage(parent, entry, Existing::MayStay, make)
+        let staged = self.stage(parent, entry, Existing::MayStay, make);
+        staged.map_err(|problem| refused::explain(parent.fd(), Kind::File, problem))
     }
 
     /// The mode for creation: the final one if nobody else can access the file meanwhile, otherwise

@@ -44,6 +44,7 @@ mod options;
 mod others;
 mod owners;
 mod problem;
+mod refused;
 mod removal;
 mod removal_count;
 mod replace;

@@ -4,6 +4,7 @@ use crate::directory::Directory;
 use crate::flags;
 use crate::names;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::refused;
 use crate::replace::{Existing, Staged};
 use crate::system;
 use crate::target::Target;
@@ -14,10 +15,11 @@ use rustix::io::Errno;
 
 /// Errors after which the content is copied instead: too many links, another file system, no links
 /// at all (FAT), a locked or foreign file (protected hard links), first name missing.
-const COPY_INSTEAD: [Errno; 7] = [
+const COPY_INSTEAD: [Errno; 8] = [
     Errno::MLINK,
     Errno::XDEV,
     Errno::OPNOTSUPP,
+    Errno::NOSYS,
     Errno::PERM,
     Errno::NOENT,
     Errno::ACCESS,
@@ -59,7 +61,10 @@ impl Target {
             }
             Ok(Staged::Settled(outcome)) => Ok(outcome),
             Err(problem) if wants_copy(&problem) => Ok(RestoreOutcome::NeedsCopy),
-            Err(problem) => Err(self.place(parent, problem)),
+            Err(problem) => {
+                let problem = refused::explain(parent.fd(), entry.kind(), problem);
+                Err(self.place(parent, problem))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What happened to an object: an outcome, a problem, or a missing attribute.
 
+use format::entry::Kind;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -43,6 +44,18 @@ impl std::fmt::Display for RestoreOperation {
 /// An error of the kernel in words, without its number.
 fn words(error: Errno) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Objects of a kind, in words.
+fn many(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "files",
+        Kind::Directory => "directories",
+        Kind::Symlink => "symbolic links",
+        Kind::Fifo => "FIFOs",
+        Kind::Socket => "sockets",
+        Kind::CharDevice | Kind::BlockDevice => "device nodes",
+    }
 }
 
 /// Why an operation failed.
@@ -90,6 +103,14 @@ pub enum RestoreCause {
         "it must belong to root or this user, and only the owner may write to it: chown root, chmod go-w"
     )]
     WritableByOthers,
+    /// Not a name that this file system takes.
+    #[error(
+        "this file system cannot hold such a name; restore it to another one with --target DIR"
+    )]
+    NameRefused,
+    /// Not a kind of object that this file system has.
+    #[error("this file system has no {}; restore it to another one with --target DIR", many(*.0))]
+    KindRefused(Kind),
     /// Not the kind of object that this call restores.
     #[error("it is not the expected kind of object")]
     WrongKind,

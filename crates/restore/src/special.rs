@@ -5,6 +5,7 @@ use crate::directory::Directory;
 use crate::handle::AttributeHandle;
 use crate::metadata::CurrentAttributes;
 use crate::problem::{Attribute, RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::refused;
 use crate::replace::{Existing, Staged, StagedName};
 use crate::system::{self, ONLY_PATH};
 use crate::target::Target;
@@ -48,7 +49,9 @@ impl Target {
         entry: &Entry,
         make: impl FnMut(BorrowedFd<'_>, &[u8]) -> Result<(), Errno>,
     ) -> Result<RestoreOutcome, RestoreProblem> {
-        let staged = match self.stage(parent, entry, Existing::MayStay, make)? {
+        let staged = self.stage(parent, entry, Existing::MayStay, make);
+        let staged = staged.map_err(|problem| refused::explain(parent.fd(), entry.kind(), problem));
+        let staged = match staged? {
             Staged::New((), staged) => staged,
             Staged::Settled(outcome) => return Ok(outcome),
         };

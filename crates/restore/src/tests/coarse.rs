@@ -2,7 +2,8 @@
 
 use crate::abilities::Abilities;
 use crate::testing::*;
-use crate::{ContentMatch, Difference, Overwrite, RestoreOutcome};
+use crate::{ContentMatch, Difference, Overwrite, RestoreCause, RestoreOutcome, RestoreProblem};
+use format::entry::Kind;
 use std::fs;
 use std::process::Command;
 
@@ -184,4 +185,24 @@ fn what_is_equal_within_the_step_of_a_file_system_is_compared() {
     let parent = target.parent_of(b"f").unwrap();
     let restored = played(0).small_file(&parent, &entry, b"abc");
     assert_eq!(restored, Ok(RestoreOutcome::Replaced), "without a comparison it is not believed");
+}
+
+#[test]
+fn what_exfat_cannot_hold_is_said_in_words() {
+    let folder = TestFolder::new();
+    let Some(_mount) = exfat(&folder) else {
+        return testkit::skip("exFAT cannot be mounted here");
+    };
+    let target = folder.target(Overwrite::IfChanged);
+    let parent = target.parent_of(b"f").unwrap();
+    let cause = |result: Result<RestoreOutcome, RestoreProblem>| result.unwrap_err().error;
+    let named = target.small_file(&parent, &file("a:b", 0o644), b"");
+    assert_eq!(cause(named), RestoreCause::NameRefused);
+    let below = target.parent_of(b"d:e/f").map(|_| RestoreOutcome::Created);
+    assert_eq!(cause(below), RestoreCause::NameRefused);
+    let linked = target.symlink(&parent, &symlink("s", b"f"), b"f");
+    assert_eq!(cause(linked), RestoreCause::KindRefused(Kind::Symlink));
+    target.small_file(&parent, &file("f", 0o644), b"").unwrap();
+    let linked = target.hard_link(&parent, &file("g", 0o644), b"f");
+    assert_eq!(linked, Ok(RestoreOutcome::NeedsCopy));
 }
