@@ -5,7 +5,7 @@ use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProb
 use crate::replace::{Staged, StagedName};
 use crate::system;
 use crate::target::Target;
-use format::entry::Entry;
+use format::entry::{Content, Entry};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -36,7 +36,8 @@ pub struct OpenFile {
 }
 
 impl Target {
-    /// Creates the file in its full length, as one hole.
+    /// Creates the file in its full length, as one hole, or with the content that the entry holds
+    /// itself.
     pub fn start_file(
         &self,
         parent: &DirHandle,
@@ -57,6 +58,9 @@ impl Target {
         };
         if entry.size > 0 {
             rustix::fs::ftruncate(&file.file, entry.size).map_err(|e| file.problem(e))?;
+        }
+        if let Content::Inline(bytes) = &entry.content {
+            file.write_at(0, bytes)?; // nobody else has it: pieces are of content that lies elsewhere
         }
         Ok(StartedFile::Open(file))
     }

@@ -2,8 +2,10 @@
 
 use crate::abilities::Abilities;
 use crate::testing::*;
-use crate::{ContentMatch, Difference, Overwrite, RestoreCause, RestoreOutcome, RestoreProblem};
-use format::entry::Kind;
+use crate::{
+    ContentMatch, Difference, Overwrite, RestoreCause, RestoreOutcome, RestoreProblem, StartedFile,
+};
+use format::entry::{Content, Kind};
 use std::fs;
 use std::process::Command;
 
@@ -205,4 +207,19 @@ fn what_exfat_cannot_hold_is_said_in_words() {
     target.small_file(&parent, &file("f", 0o644), b"").unwrap();
     let linked = target.hard_link(&parent, &file("g", 0o644), b"f");
     assert_eq!(linked, Ok(RestoreOutcome::NeedsCopy));
+}
+
+/// Seen on exFAT: the copy that a further name of a small file became had its length in zeros.
+#[test]
+fn a_small_file_that_is_begun_in_pieces_has_its_content() {
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::IfChanged);
+    let content = Content::Inline(b"abc".to_vec());
+    let entry = format::entry::Entry { content, ..sized(file("f", 0o640), b"abc") };
+    let parent = target.parent_of(b"f").unwrap();
+    let StartedFile::Open(begun) = target.start_file(&parent, &entry).unwrap() else {
+        panic!("it is new");
+    };
+    begun.finish(&entry).unwrap();
+    assert_eq!(fs::read(folder.at("f")).unwrap(), b"abc");
 }
