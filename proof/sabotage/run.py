@@ -551,9 +551,16 @@ SABOTAGES = {
         "crates/lock-helper/src/pool.rs", "fs::fchown(file, Some(Uid::ROOT), None)?;", "",
         test("lock-helper", "who_owns_a_pool")),
     "the helper without its clock lets nothing go early": (
-        "crates/lock-helper/src/clock_file.rs", "Some(secs) => LockClock::not_before(secs, tick),",
+        "crates/lock-helper/src/clock_file.rs", "Some(secs) => LockClock::not_before(secs.min(tick.wall_secs), tick),",
         "Some(_) => LockClock::start(tick),",
         test("lock-helper", "without_its_clock")),
+    "a clock that was ahead comes right": (
+        "crates/lock-helper/src/clock_file.rs", "LockClock::not_before(secs.min(tick.wall_secs), tick),",
+        "LockClock::not_before(secs, tick),",
+        test("lock-helper", "stamps_of_a_clock_that_was_ahead")),
+    "what is over does not count as kept": (
+        "crates/lock-helper/src/until.rs", "if behind_secs >= BEHIND_SECS_MAX {", "if behind_secs >= BEHIND_SECS_MAX && false {",
+        test("lock-helper", "what_is_over_by_the_clock")),
     "the helper finds its directory under another name": (
         "crates/lock-helper/src/moved.rs", "Some(name) if name != DIRECTORY => rename(root, path, &name),",
         "Some(name) if name != DIRECTORY && false => rename(root, path, &name),",

@@ -26,7 +26,8 @@ pub(crate) struct ClockFile {
 
 impl ClockFile {
     /// The clock in `directory`. Without its file it is the wall clock where nothing is kept, and else not before
-    /// `proven_secs`: the time at which the last file came.
+    /// `proven_secs`: the time at which the last file came. Unless that is in the future of the wall clock: one of the
+    /// two was wrong, and what is kept too long does less harm than what goes early.
     pub(crate) fn open(
         (directory, path): (&OwnedFd, &Path),
         tick: Tick,
@@ -35,7 +36,7 @@ impl ClockFile {
         let stored = read(directory, path)?;
         let clock = stored.unwrap_or_else(|| match proven_secs {
             None => LockClock::start(tick),
-            Some(secs) => LockClock::not_before(secs, tick),
+            Some(secs) => LockClock::not_before(secs.min(tick.wall_secs), tick),
         });
         Ok(Self { clock, stored })
     }

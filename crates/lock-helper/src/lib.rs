@@ -21,6 +21,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod until;
 mod writers;
 
 pub use client::Client;

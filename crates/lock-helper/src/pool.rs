@@ -1,9 +1,9 @@
 //! One pool: what is kept of it, and until when.
 
-use crate::clock_file::ClockFile;
+use crate::clock_file::{self, ClockFile};
 use crate::entry::{self, Entry};
 use crate::message::{Failed, File, Secured};
-use crate::{Error, LONGEST_SECS, Result, moved, names, own_directory, tree, writers};
+use crate::{Error, Result, moved, names, own_directory, tree, until, writers};
 use clock::Tick;
 use parking_lot::Mutex;
 use rustix::fd::{AsFd, OwnedFd};
@@ -97,15 +97,14 @@ impl Pool {
             let directory = file.name.rsplit_once('/').map_or("", |(directory, _)| directory);
             by_directory.entry(directory).or_default().push(file);
         }
-        let last_secs = now_secs.saturating_add(LONGEST_SECS);
         for files in by_directory.values() {
-            self.secure_in_one(files, last_secs, &mut secured);
+            self.secure_in_one(files, now_secs, &mut secured);
         }
         Ok(secured)
     }
 
     /// Files of one directory.
-    fn secure_in_one(&self, files: &[&File], last_secs: i64, secured: &mut Secured) {
+    fn secure_in_one(&self, files: &[&File], now_secs: i64, secured: &mut Secured) {
         let begun = files.first().and_then(|file| names::parts(&file.name)).map(|(parts, _)| {
             let directory = tree::make(&self.kept, &parts, |_| Ok(()))?;
             let listing = entry::list(&directory)?;
@@ -118,7 +117,7 @@ impl Pool {
         };
         let mut done = 0;
         for file in files {
-            match self.secure_one(file, last_secs, &directory, &known) {
+            match self.secure_one(file, now_secs, &directory, &known) {
                 Ok(()) => done += 1,
                 Err(failed) => secured.failed.push(failed),
             }
@@ -132,7 +131,7 @@ impl Pool {
     fn secure_one(
         &self,
         file: &File,
-        last_secs: i64,
+        now_secs: i64,
         directory: &OwnedFd,
         known: &[Entry],
     ) -> std::result::Result<(), Failed> {
@@ -146,12 +145,14 @@ impl Pool {
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
             return Err(failed("it is no regular file".into(), false));
         }
-        let new = Entry {
-            file: name.to_owned(),
-            inode: status.st_ino,
-            until_secs: file.until_secs.min(last_secs),
+        let inode = status.st_ino;
+        let old = known.iter().find(|old| (old.file.as_str(), old.inode) == (name, inode));
+        let is_kept = old.map(|old| old.until_secs).filter(|until_secs| *until_secs > now_secs);
+        let Some(until_secs) = until::bounded(file.until_secs, now_secs).or(is_kept) else {
+            let clock = self.place().join(clock_file::NAME);
+            return Err(failed(until::why_over(file.until_secs, now_secs, &clock), false));
         };
-        let old = known.iter().find(|old| (&old.file, old.inode) == (&new.file, new.inode));
+        let new = Entry { file: name.to_owned(), inode, until_secs };
         match old {
             Some(old) => keep_longer(directory, old, &new).map_err(of_system)?,
             None if Uid::from_raw(status.st_uid) != self.owner.0 => {

@@ -1,7 +1,9 @@
 //! What a user to whom a pool belongs can do to the files that are kept, and what not: with real users and shells.
 
+mod clock;
+
 use crate::{Client, DIRECTORY, Error, File, Helper, LONGEST_SECS, Pool, Secured};
-use clock::Tick;
+use ::clock::Tick;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
@@ -301,7 +303,7 @@ fn a_pool_of_root_an_empty_one_and_a_directory_of_somebody_else_are_refused() {
 fn without_its_clock_nothing_goes_early() {
     let Some(rig) = Rig::new() else { return };
     let real = repository::machine_time().wall_secs;
-    rig.pool().secure(&[file(NAME, real + 50)]).unwrap();
+    Pool::open(&rig.path("")).unwrap().secure(&[file(NAME, real + 50)]).unwrap();
     fs::write(rig.path(DIRECTORY).join("clock"), "damaged").unwrap();
     let pool = rig.pool();
     wait(40);

@@ -121,7 +121,9 @@ impl LockHelper {
             }
         }
         if files == 0 {
-            context.out.line("Nothing is kept: no snapshot is locked, or the server was not started with --lock-helper.")?;
+            context
+                .out
+                .line("Nothing is kept. Whether something should be: icecore server status")?;
         } else {
             table.print(&context.out)?;
         }
