@@ -558,6 +558,9 @@ SABOTAGES = {
         "crates/lock-helper/src/clock_file.rs", "LockClock::not_before(secs.min(tick.wall_secs), tick),",
         "LockClock::not_before(secs, tick),",
         test("lock-helper", "stamps_of_a_clock_that_was_ahead")),
+    "the socket of the helper lies where root alone may write": (
+        "crates/lock-helper/src/socket.rs", "verify(at, at == directory)?;", "drop(verify(at, at == directory));",
+        test("lock-helper", "a_socket_lies_only")),
     "what is over does not count as kept": (
         "crates/lock-helper/src/until.rs", "if behind_secs >= BEHIND_SECS_MAX {", "if behind_secs >= BEHIND_SECS_MAX && false {",
         test("lock-helper", "what_is_over_by_the_clock")),

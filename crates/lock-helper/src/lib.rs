@@ -18,6 +18,7 @@ mod own_directory;
 mod pool;
 mod recover;
 mod serve;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -1,8 +1,8 @@
 //! The helper as a process: it listens on a Unix socket for the owner of its pools, and lets go what is over.
 
 use crate::message::{self, Answer, FILES_MAX, Request};
-use crate::{Error, Pool, Result};
-use rustix::fs::{self, FileType, Gid, Mode, Uid};
+use crate::{Error, Pool, Result, socket};
+use rustix::fs::{Gid, Uid};
 use rustix::net::sockopt::socket_peercred;
 use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -49,22 +49,13 @@ impl Helper {
         &self.pools
     }
 
-    /// Listens at `socket`, where the owner of the pools may connect. What a helper that was killed left there is removed.
+    /// Listens at `socket`, where the owner of the pools may connect, and nobody else. What a helper that was killed left
+    /// there is removed.
     ///
     /// # Errors
-    /// Those of the system; [`Error::Pool`] when something else is there.
+    /// Those of the system; [`Error::Pool`] when something else is there, or others may put something there.
     pub fn listen(&self, socket: &Path) -> Result<UnixListener> {
-        match fs::lstat(socket) {
-            Ok(there) if FileType::from_raw_mode(there.st_mode) == FileType::Socket => {
-                fs::unlink(socket).map_err(Error::file("remove", socket))?;
-            }
-            Ok(_) => return Err(Error::pool(socket, "there is a file that is no socket")),
-            Err(_) => {}
-        }
-        let listener = UnixListener::bind(socket).map_err(Error::file("listen at", socket))?;
-        fs::chown(socket, None, Some(self.owner.1)).map_err(Error::file("change", socket))?;
-        fs::chmod(socket, Mode::from_raw_mode(0o660)).map_err(Error::file("change", socket))?;
-        Ok(listener)
+        socket::listen(socket, self.owner.1)
     }
 
     fn answer(&self, request: &Request) -> Answer {

@@ -1,6 +1,7 @@
 //! What a user to whom a pool belongs can do to the files that are kept, and what not: with real users and shells.
 
 mod clock;
+mod socket;
 
 use crate::{Client, DIRECTORY, Error, File, Helper, LONGEST_SECS, Pool, Secured};
 use ::clock::Tick;
