@@ -538,17 +538,17 @@ SABOTAGES = {
         "let secret = secret.as_ref().map(|secret| OwnSecret(secret)).filter(|_| false);",
         test("icecore", "a_server_that_manages_the_keys")),
     "what is kept is kept only longer": (
-        "crates/lock-helper/src/pool.rs", "if new.until_secs <= old.until_secs {", "if new.until_secs == old.until_secs {",
+        "crates/lock-helper/src/secure.rs", "if new.until_secs <= old.until_secs {", "if new.until_secs == old.until_secs {",
         test("lock-helper", "a_time_becomes_longer")),
     "nobody has a kept file open for writing": (
         "crates/lock-helper/src/writers.rs", "if done == 0 { Ok(()) }", "if done <= 0 { Ok(()) }",
         test("lock-helper", "a_file_that_somebody_may_still_write")),
     "root makes only files of the owner its own": (
-        "crates/lock-helper/src/pool.rs", "None if Uid::from_raw(status.st_uid) != self.owner.0 => {",
+        "crates/lock-helper/src/secure.rs", "None if Uid::from_raw(status.st_uid) != self.owner.0 => {",
         "None if Uid::from_raw(status.st_uid) != self.owner.0 && false => {",
         test("lock-helper", "only_regular_files_of_the_owner")),
     "a kept file is root's": (
-        "crates/lock-helper/src/pool.rs", "fs::fchown(file, Some(Uid::ROOT), None)?;", "",
+        "crates/lock-helper/src/secure.rs", "fs::fchown(file, Some(Uid::ROOT), None)?;", "",
         test("lock-helper", "who_owns_a_pool")),
     "the helper without its clock lets nothing go early": (
         "crates/lock-helper/src/clock_file.rs", "Some(secs) => LockClock::not_before(secs.min(tick.wall_secs), tick),",
@@ -561,6 +561,13 @@ SABOTAGES = {
     "the socket of the helper lies where root alone may write": (
         "crates/lock-helper/src/socket.rs", "verify(at, at == directory)?;", "drop(verify(at, at == directory));",
         test("lock-helper", "a_socket_lies_only")),
+    "only names that a pool has are kept": (
+        "crates/lock-helper/src/names.rs", "(!is_own && above(&parts).len() <= ABOVE_MAX)", "(above(&parts).len() < 9)",
+        test("lock-helper", "names_lead_down_and_never_to_the_own_directory")),
+    "directories go with what is let go": (
+        "crates/lock-helper/src/pool.rs", "tree::remove_empty(visited.directory, &visited.directories)",
+        "tree::remove_empty(visited.directory, &[])",
+        test("lock-helper", "directories_go_with_what_is_let_go")),
     "what is over does not count as kept": (
         "crates/lock-helper/src/until.rs", "if behind_secs >= BEHIND_SECS_MAX {", "if behind_secs >= BEHIND_SECS_MAX && false {",
         test("lock-helper", "what_is_over_by_the_clock")),

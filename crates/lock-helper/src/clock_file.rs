@@ -11,7 +11,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 pub(crate) const NAME: &str = "clock";
-const PART: &str = "clock.new";
+/// No directory of a pool is kept under a name with a dot before it, so none takes this place.
+const PART: &str = ".clock.new";
 const MAGIC: &[u8; 8] = b"ICEHELP1";
 const SUM_BYTES: usize = 16;
 const BYTES: usize = MAGIC.len() + LockClock::BYTES + SUM_BYTES;

@@ -5,8 +5,8 @@
 //! 000000012c.ice@1573921@1798761600
 //! ```
 
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{self, AtFlags, Dir};
+use rustix::fd::OwnedFd;
+use rustix::fs::{self, AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
 
 /// A name in a directory of the helper.
@@ -38,33 +38,39 @@ impl Entry {
     }
 }
 
+/// An entry as it was found.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) entry: Entry,
+    pub(crate) status: Stat,
+}
+
 /// What lies in a directory of the helper.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Kept>,
     pub(crate) directories: Vec<String>,
 }
 
-/// Lists `directory`. What the helper did not name is passed over.
+/// Lists `directory`. What the helper did not name is passed over, and what goes meanwhile.
 pub(crate) fn list(directory: &OwnedFd) -> rustix::io::Result<Listing> {
     let mut listing = Listing::default();
     for found in Dir::read_from(directory)? {
         let found = found?;
         let Ok(name) = found.file_name().to_str() else { continue };
-        match (Entry::parse(name), is_directory(directory, name)) {
-            (Some(entry), Ok(false)) => listing.entries.push(entry),
-            (None, Ok(true)) if !name.starts_with('.') => listing.directories.push(name.to_owned()),
-            (_, Err(error)) if error != Errno::NOENT => return Err(error),
+        let status = match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            status => status?,
+        };
+        let is_directory = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
+        match (Entry::parse(name), is_directory) {
+            (Some(entry), false) => listing.entries.push(Kept { entry, status }),
+            (None, true) if !name.starts_with('.') => listing.directories.push(name.to_owned()),
             _ => {}
         }
     }
     listing.directories.sort_unstable();
     Ok(listing)
-}
-
-fn is_directory(directory: impl AsFd, name: &str) -> rustix::io::Result<bool> {
-    let status = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(fs::FileType::from_raw_mode(status.st_mode) == fs::FileType::Directory)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod names;
 mod own_directory;
 mod pool;
 mod recover;
+mod secure;
 mod serve;
 mod socket;
 #[cfg(test)]

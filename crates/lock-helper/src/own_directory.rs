@@ -3,7 +3,7 @@
 use crate::pool::DIRECTORY;
 use crate::{Error, Result, moved, tree};
 use rustix::fd::OwnedFd;
-use rustix::fs::{self, AtFlags, Mode, OFlags, Stat};
+use rustix::fs::{self, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -51,11 +51,8 @@ pub(crate) fn is_roots(status: &Stat) -> bool {
 pub(crate) fn proven_secs(kept: &OwnedFd, place: &Path) -> Result<Option<i64>> {
     let mut proven = None;
     tree::walk((kept, place), &mut |visited| {
-        for entry in &visited.entries {
-            let status = fs::statat(visited.directory, entry.name(), AtFlags::SYMLINK_NOFOLLOW);
-            let status = status.map_err(Error::file("look at", place.join(visited.path)))?;
-            proven = proven.max(Some(status.st_ctime));
-        }
+        let stamps = visited.entries.iter().map(|kept| kept.status.st_ctime);
+        proven = proven.max(stamps.max());
         Ok(())
     })?;
     Ok(proven)

@@ -1,6 +1,6 @@
 //! After the server's names were removed or replaced: what is kept gets its names back.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Kept};
 use crate::{Error, Pool, Result, tree};
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, RenameFlags};
@@ -51,9 +51,9 @@ impl Pool {
     }
 }
 
-fn by_file(entries: &[Entry]) -> BTreeMap<&str, Vec<&Entry>> {
+fn by_file(entries: &[Kept]) -> BTreeMap<&str, Vec<&Entry>> {
     let mut by_file: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
-    for entry in entries {
+    for Kept { entry, .. } in entries {
         by_file.entry(&entry.file).or_default().push(entry);
     }
     by_file

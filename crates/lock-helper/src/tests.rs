@@ -1,6 +1,7 @@
 //! What a user to whom a pool belongs can do to the files that are kept, and what not: with real users and shells.
 
 mod clock;
+mod rubbish;
 mod socket;
 
 use crate::{Client, DIRECTORY, Error, File, Helper, LONGEST_SECS, Pool, Secured};
@@ -78,10 +79,9 @@ impl Rig {
     /// The names that are kept in the directory of [`NAME`].
     fn kept(&self) -> Vec<String> {
         let directory = self.path(DIRECTORY).join(NAME).parent().unwrap().to_owned();
-        let mut names: Vec<_> = fs::read_dir(directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let Ok(found) = fs::read_dir(directory) else { return Vec::new() };
+        let mut names: Vec<_> =
+            found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }

@@ -1,9 +1,9 @@
 //! Directories below a handle: made, opened and walked without following a link.
 
-use crate::entry::{self, Entry};
+use crate::entry::{self, Kept, Listing};
 use crate::{Error, Result};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -45,12 +45,13 @@ pub(crate) fn make(
     Ok(at)
 }
 
-/// A directory of the helper, where it is and its entries.
+/// A directory of the helper, where it is and what is in it.
 pub(crate) struct Visited<'a> {
     pub(crate) directory: &'a OwnedFd,
     /// Its directories from the pool on, with `/` between them.
     pub(crate) path: &'a str,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Kept>,
+    pub(crate) directories: Vec<String>,
 }
 
 /// Calls `visit` for each directory below `root` after those below it.
@@ -73,10 +74,24 @@ fn walk_below(
     let at = || place.join(path);
     let listing = entry::list(directory).map_err(Error::file("list", at()))?;
     for name in &listing.directories {
-        let below = open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY);
-        let below = below.map_err(Error::file("open", at().join(name)))?;
+        let below = match open(directory, name, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Err(Errno::NOENT) => continue, // nothing is kept there any more
+            below => below.map_err(Error::file("open", at().join(name)))?,
+        };
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         walk_below((&below, place), &path, depth + 1, visit)?;
     }
-    visit(Visited { directory, path, entries: listing.entries })
+    let Listing { entries, directories } = listing;
+    visit(Visited { directory, path, entries, directories })
+}
+
+/// Removes those of the directories `names` that are empty.
+pub(crate) fn remove_empty(directory: &OwnedFd, names: &[String]) -> rustix::io::Result<()> {
+    for name in names {
+        match fs::unlinkat(directory, name.as_str(), AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => {}
+            done => done?,
+        }
+    }
+    Ok(())
 }

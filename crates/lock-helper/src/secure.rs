@@ -1,0 +1,195 @@
+//! Keeping files: each gets a second name that is root's, becomes root's itself, and is open for writing nowhere.
+
+use crate::entry::{self, Entry};
+use crate::message::{Failed, File, Secured};
+use crate::{Pool, Result, clock_file, names, tree, until, writers};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat, Uid};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+
+/// The owner and the group of the pool read: the server does.
+const KEPT_MODE: u32 = 0o440;
+const MODE_BITS: u32 = 0o7777;
+const NO_NAME: &str = "no name of a file in a pool";
+
+/// A directory of the helper. It is made when a file comes for which there is none: a name alone makes nothing.
+struct Place<'a> {
+    kept: &'a OwnedFd,
+    parts: Vec<&'a str>,
+    directory: Option<OwnedFd>,
+    known: Vec<Entry>,
+}
+
+/// Why one file is not kept.
+enum Why {
+    System(Errno),
+    Said(String),
+}
+
+impl Pool {
+    /// Keeps these files until their times, or longer. It is durable afterwards.
+    ///
+    /// # Errors
+    /// Those of the clock; a file that cannot be kept is in the answer.
+    pub fn secure(&self, files: &[File]) -> Result<Secured> {
+        let mut clock = self.clock.lock();
+        self.is_in_place()?;
+        let now_secs = clock.read((&self.kept, &self.place()), (self.time)())?;
+        let mut secured = Secured::default();
+        let mut by_directory: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+        for file in files {
+            let directory = file.name.rsplit_once('/').map_or("", |(directory, _)| directory);
+            by_directory.entry(directory).or_default().push(file);
+        }
+        for files in by_directory.values() {
+            self.secure_in_one(files, now_secs, &mut secured);
+        }
+        Ok(secured)
+    }
+
+    /// Files of one directory.
+    fn secure_in_one(&self, files: &[&File], now_secs: i64, secured: &mut Secured) {
+        let Some((parts, _)) = files.iter().find_map(|file| names::parts(&file.name)) else {
+            return fail_all(files, NO_NAME, secured);
+        };
+        let mut place = match Place::open(&self.kept, parts) {
+            Ok(place) => place,
+            Err(error) => return fail_all(files, &error.to_string(), secured),
+        };
+        let mut done = 0;
+        for file in files {
+            match self.secure_one(file, now_secs, &mut place) {
+                Ok(()) => done += 1,
+                Err(why) => secured.failed.push(why.of(file)),
+            }
+        }
+        match place.sync() {
+            Ok(()) => secured.files += done,
+            Err(error) => fail_all(files, &error.to_string(), secured),
+        }
+    }
+
+    fn secure_one(
+        &self,
+        file: &File,
+        now_secs: i64,
+        place: &mut Place<'_>,
+    ) -> std::result::Result<(), Why> {
+        let (_, name) = names::parts(&file.name).ok_or_else(|| Why::said(NO_NAME))?;
+        let opened = tree::open(&self.root, &file.name, OFlags::RDONLY)?;
+        let status = fs::fstat(&opened)?;
+        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+            return Err(Why::said("it is no regular file"));
+        }
+        let old = place.find(name, status.st_ino);
+        let is_kept = old.map(|old| old.until_secs).filter(|until_secs| *until_secs > now_secs);
+        let Some(until_secs) = until::bounded(file.until_secs, now_secs).or(is_kept) else {
+            let clock = self.place().join(clock_file::NAME);
+            return Err(Why::Said(until::why_over(file.until_secs, now_secs, &clock)));
+        };
+        let new = Entry { file: name.to_owned(), inode: status.st_ino, until_secs };
+        match old.cloned() {
+            Some(old) => place.keep_longer(&old, new)?,
+            None if Uid::from_raw(status.st_uid) != self.owner.0 => {
+                return Err(Why::said("it does not belong to the owner of the pool"));
+            }
+            None => place.add(&opened, new)?,
+        }
+        take(&opened, &status)?;
+        writers::nobody_writes(opened.as_fd()).map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => Why::said("somebody has it open for writing"),
+            _ => Why::Said(format!("whether somebody writes it is unknown: {error}")),
+        })
+    }
+}
+
+impl<'a> Place<'a> {
+    fn open(kept: &'a OwnedFd, parts: Vec<&'a str>) -> rustix::io::Result<Self> {
+        let directory = match parts.is_empty() {
+            true => Some(tree::make(kept, &parts, |_| Ok(()))?),
+            false => match tree::open(kept, &parts.join("/"), OFlags::RDONLY | OFlags::DIRECTORY) {
+                Err(Errno::NOENT) => None,
+                directory => Some(directory?),
+            },
+        };
+        let listing = directory.as_ref().map(entry::list).transpose()?.unwrap_or_default();
+        let known = listing.entries.into_iter().map(|kept| kept.entry).collect();
+        Ok(Self { kept, parts, directory, known })
+    }
+
+    fn find(&self, file: &str, inode: u64) -> Option<&Entry> {
+        self.known.iter().find(|known| (known.file.as_str(), known.inode) == (file, inode))
+    }
+
+    fn directory(&mut self) -> rustix::io::Result<&OwnedFd> {
+        let made = match self.directory.take() {
+            Some(directory) => directory,
+            None => tree::make(self.kept, &self.parts, |_| Ok(()))?,
+        };
+        Ok(self.directory.insert(made))
+    }
+
+    fn add(&mut self, file: &OwnedFd, new: Entry) -> rustix::io::Result<()> {
+        fs::linkat(file, "", self.directory()?, new.name(), AtFlags::EMPTY_PATH)?;
+        self.known.push(new);
+        Ok(())
+    }
+
+    /// Gives what is kept the later of both times.
+    fn keep_longer(&mut self, old: &Entry, new: Entry) -> rustix::io::Result<()> {
+        if new.until_secs <= old.until_secs {
+            return Ok(());
+        }
+        let directory = self.directory()?;
+        fs::renameat(directory, old.name(), directory, new.name())?;
+        self.known.retain(|known| known != old);
+        self.known.push(new);
+        Ok(())
+    }
+
+    fn sync(&self) -> rustix::io::Result<()> {
+        self.directory.as_ref().map_or(Ok(()), fs::fsync)
+    }
+}
+
+impl Why {
+    fn said(why: &str) -> Self {
+        Self::Said(why.to_owned())
+    }
+
+    fn of(self, file: &File) -> Failed {
+        let is_gone = matches!(self, Self::System(Errno::NOENT));
+        let why = match self {
+            Self::System(error) => error.to_string(),
+            Self::Said(why) => why,
+        };
+        Failed { name: file.name.clone(), why, is_gone }
+    }
+}
+
+impl From<Errno> for Why {
+    fn from(error: Errno) -> Self {
+        Self::System(error)
+    }
+}
+
+fn fail_all(files: &[&File], why: &str, secured: &mut Secured) {
+    let failed =
+        |file: &&File| Failed { name: file.name.clone(), why: why.to_owned(), is_gone: false };
+    secured.failed.extend(files.iter().map(failed));
+}
+
+/// From now on the file is root's, and who owned it reads it through its group. The mode comes first, so that the
+/// server can read at any moment, and once more, in case its owner changed it meanwhile: it also limits what access
+/// control lists grant.
+fn take(file: &OwnedFd, status: &Stat) -> rustix::io::Result<()> {
+    let is_kept = |status: &Stat| status.st_uid == 0 && status.st_mode & MODE_BITS == KEPT_MODE;
+    if is_kept(status) {
+        return Ok(());
+    }
+    fs::fchmod(file, Mode::from_raw_mode(KEPT_MODE))?;
+    fs::fchown(file, Some(Uid::ROOT), None)?;
+    fs::fchmod(file, Mode::from_raw_mode(KEPT_MODE))?;
+    fs::fsync(file)
+}
