@@ -538,7 +538,7 @@ SABOTAGES = {
         "let secret = secret.as_ref().map(|secret| OwnSecret(secret)).filter(|_| false);",
         test("icecore", "a_server_that_manages_the_keys")),
     "what is kept is kept only longer": (
-        "crates/lock-helper/src/secure.rs", "if new.until_secs <= old.until_secs {", "if new.until_secs == old.until_secs {",
+        "crates/lock-helper/src/secure.rs", "if until_secs <= old.until_secs {", "if until_secs == old.until_secs {",
         test("lock-helper", "a_time_becomes_longer")),
     "nobody has a kept file open for writing": (
         "crates/lock-helper/src/writers.rs", "if done == 0 { Ok(()) }", "if done <= 0 { Ok(()) }",
@@ -575,10 +575,15 @@ SABOTAGES = {
         "crates/lock-helper/src/moved.rs", "Some(name) if name != DIRECTORY => rename(root, path, &name),",
         "Some(name) if name != DIRECTORY && false => rename(root, path, &name),",
         test("lock-helper", "the_directory_of_the_helper")),
-    "of two files of one name the last one comes back": (
-        "crates/lock-helper/src/recover.rs", "latest = latest.max(Some((written, entry.name())));",
-        "latest = latest.or(Some((written, entry.name())));",
-        test("lock-helper", "a_file_that_replaced")),
+    "of several files of one name the first one comes back": (
+        "crates/lock-helper/src/recover.rs", "self.versions.iter().rposition(is_before).unwrap_or(0)", "self.versions.len() - 1",
+        test("lock-helper", "what_somebody_added")),
+    "what came first is known from no stamp of the file": (
+        "crates/lock-helper/src/secure.rs", "now_secs.max(last.saturating_add(1))", "now_secs.min(0)",
+        test("lock-helper", "what_somebody_added")),
+    "a directory on the way can be used after recovering": (
+        "crates/lock-helper/src/aside.rs", "if status.st_mode & OWNER_ALL != OWNER_ALL {", "if false {",
+        test("lock-helper", "what_is_in_the_way")),
     "a container is needed until the last lock that needs it": (
         "crates/repository/src/reclaim/locked.rs", "locked.sort_unstable_by_key(|(name, until_secs)| (std::cmp::Reverse(*until_secs), *name));",
         "locked.sort_unstable_by_key(|(name, until_secs)| (*until_secs, *name));",

@@ -1,7 +1,8 @@
-//! The name under which a file is kept: its own, its inode, and until when. So the names are the whole state, and to
-//! keep a file longer is a rename.
+//! The name under which a file is kept: its own, since when, its inode, and until when. So the names are the whole
+//! state, and to keep a file longer is a rename. Earlier helpers did not write since when.
 //!
 //! ```text
+//! 000000012c.ice@1796169600@1573921@1798761600
 //! 000000012c.ice@1573921@1798761600
 //! ```
 
@@ -14,6 +15,9 @@ use rustix::io::Errno;
 pub(crate) struct Entry {
     /// The name of the file in the pool.
     pub(crate) file: String,
+    /// When it came, by the helper's clock, and later than each that came before it under the same name; 0 if nobody
+    /// knows. No stamp of the file says so: who owned it set them.
+    pub(crate) since_secs: i64,
     /// Its inode: a file that took the place of another is another one.
     pub(crate) inode: u64,
     /// In seconds since 1970.
@@ -22,14 +26,20 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn name(&self) -> String {
-        format!("{}@{}@{}", self.file, self.inode, self.until_secs)
+        let Self { file, since_secs, inode, until_secs } = self;
+        match since_secs {
+            0 => format!("{file}@{inode}@{until_secs}"),
+            _ => format!("{file}@{since_secs}@{inode}@{until_secs}"),
+        }
     }
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (rest, until) = name.rsplit_once('@')?;
-        let (file, inode) = rest.rsplit_once('@')?;
+        let (rest, inode) = rest.rsplit_once('@')?;
+        let (file, since) = rest.split_once('@').unwrap_or((rest, "0"));
         let parsed = Self {
             file: file.to_owned(),
+            since_secs: since.parse().ok()?,
             inode: inode.parse().ok()?,
             until_secs: until.parse().ok()?,
         };
@@ -79,10 +89,27 @@ mod tests {
 
     #[test]
     fn a_name_is_read_back_and_has_one_spelling() {
-        let entry = Entry { file: "a@b.ice".into(), inode: 12, until_secs: -3 };
-        assert_eq!(Entry::parse(&entry.name()), Some(entry));
-        for bad in ["", "a", "a@1", "@1@2", "a@1@", "a@@2", "a@01@2", "a@1@+2", "a@1@2 ", "a@-1@2"]
-        {
+        for since_secs in [0, 7] {
+            let file = "a.ice".to_owned();
+            let entry = Entry { file, since_secs, inode: 12, until_secs: -3 };
+            assert_eq!(Entry::parse(&entry.name()), Some(entry));
+        }
+        for bad in [
+            "",
+            "a",
+            "a@1",
+            "@1@2",
+            "a@1@",
+            "a@@2",
+            "a@01@2",
+            "a@1@+2",
+            "a@1@2 ",
+            "a@-1@2",
+            "a@0@1@2",
+            "a@b@1@2",
+            "a@1@2@3@4",
+            "@1@2@3",
+        ] {
             assert_eq!(Entry::parse(bad), None, "{bad:?}");
         }
     }

@@ -7,6 +7,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod aside;
 mod client;
 mod clock_file;
 mod entry;
@@ -30,7 +31,7 @@ pub use client::Client;
 pub use error::{Error, Result};
 pub use message::{FILES_MAX, Failed, File, Secured};
 pub use pool::{Content, DIRECTORY, Pool};
-pub use recover::Recovered;
+pub use recover::{Recovered, Versions};
 pub use serve::{Helper, serve};
 
 /// The longest time from now for which a file is kept; longer ones are asked for again meanwhile. It bounds what a

@@ -88,13 +88,16 @@ impl Pool {
             let clock = self.place().join(clock_file::NAME);
             return Err(Why::Said(until::why_over(file.until_secs, now_secs, &clock)));
         };
-        let new = Entry { file: name.to_owned(), inode: status.st_ino, until_secs };
         match old.cloned() {
-            Some(old) => place.keep_longer(&old, new)?,
+            Some(old) => place.keep_longer(old, until_secs)?,
             None if Uid::from_raw(status.st_uid) != self.owner.0 => {
                 return Err(Why::said("it does not belong to the owner of the pool"));
             }
-            None => place.add(&opened, new)?,
+            None => {
+                let (file, since_secs) = (name.to_owned(), place.next_since(name, now_secs));
+                let new = Entry { file, since_secs, inode: status.st_ino, until_secs };
+                place.add(&opened, new)?;
+            }
         }
         take(&opened, &status)?;
         writers::nobody_writes(opened.as_fd()).map_err(|error| match error.kind() {
@@ -136,14 +139,22 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
+    /// When a file of this name comes that comes now: after all others.
+    fn next_since(&self, file: &str, now_secs: i64) -> i64 {
+        let same = self.known.iter().filter(|known| known.file == file);
+        let last = same.map(|known| known.since_secs).max().unwrap_or(0);
+        now_secs.max(last.saturating_add(1))
+    }
+
     /// Gives what is kept the later of both times.
-    fn keep_longer(&mut self, old: &Entry, new: Entry) -> rustix::io::Result<()> {
-        if new.until_secs <= old.until_secs {
+    fn keep_longer(&mut self, old: Entry, until_secs: i64) -> rustix::io::Result<()> {
+        if until_secs <= old.until_secs {
             return Ok(());
         }
         let directory = self.directory()?;
+        let new = Entry { until_secs, ..old.clone() };
         fs::renameat(directory, old.name(), directory, new.name())?;
-        self.known.retain(|known| known != old);
+        self.known.retain(|known| *known != old);
         self.known.push(new);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What a user to whom a pool belongs can do to the files that are kept, and what not: with real users and shells.
 
 mod clock;
+mod recovering;
 mod rubbish;
 mod socket;
 
@@ -121,14 +122,14 @@ fn who_owns_a_pool_can_read_what_is_kept_and_can_neither_change_nor_lose_it() {
     assert!(
         rig.shell(&format!("rm -rf domains; mkdir -p $(dirname {NAME}); echo forged > {NAME}"))
     );
-    let recovered = pool.recover().unwrap();
+    let recovered = pool.recover(None).unwrap();
     assert_eq!((recovered.recovered, recovered.replaced, recovered.present), (1, 1, 0));
     assert_eq!(fs::read_to_string(rig.path(NAME)).unwrap(), "content\n");
     assert_eq!(fs::read_to_string(rig.path(&format!("{NAME}.replaced-1"))).unwrap(), "forged\n");
     assert_eq!(fs::metadata(rig.path("domains/web")).unwrap().uid(), SERVER);
-    assert_eq!(pool.recover().unwrap().present, 1, "it can be repeated");
+    assert_eq!(pool.recover(None).unwrap().present, 1, "it can be repeated");
     assert!(rig.shell("rm -rf domains"));
-    assert_eq!(pool.recover().unwrap().recovered, 1, "with all its directories");
+    assert_eq!(pool.recover(None).unwrap().recovered, 1, "with all its directories");
 }
 
 #[test]
@@ -221,33 +222,6 @@ fn an_access_control_list_grants_nothing_any_more() {
     rig.pool().secure(&[file(NAME, NOW + 9)]).unwrap();
     assert!(!rig.shell(&format!("echo x >> {NAME}")));
     assert!(rig.shell(&format!("grep -q content {NAME}")));
-}
-
-/// A repair writes another file in the place of a damaged one: both are kept, and the last one comes back.
-#[test]
-fn a_file_that_replaced_a_kept_one_is_kept_too() {
-    let Some(rig) = Rig::new() else { return };
-    let pool = rig.pool();
-    // Several: which of two a directory lists first is by chance.
-    let names: Vec<_> = (0..8).map(|at| format!("{NAME}{at}")).collect();
-    let secure = || {
-        let files: Vec<_> = names.iter().map(|name| file(name, NOW + 9)).collect();
-        pool.secure(&files).unwrap();
-    };
-    for name in &names {
-        assert!(rig.shell(&format!("echo first > {name} && touch -d 2000-01-01 {name}")));
-    }
-    secure();
-    for name in &names {
-        assert!(rig.shell(&format!("echo repaired > x && mv -f x {name}")));
-    }
-    secure();
-    assert_eq!(rig.kept().len(), 2 * names.len());
-    assert!(rig.shell("rm -rf domains"));
-    pool.recover().unwrap();
-    for name in &names {
-        assert_eq!(fs::read_to_string(rig.path(name)).unwrap(), "repaired\n", "{name}");
-    }
 }
 
 /// The owner of a directory can rename what is in it, whoever owns that.

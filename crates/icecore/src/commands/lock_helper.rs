@@ -8,15 +8,20 @@ use crate::table::{Table, left, right};
 use crate::{escape, time, units};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
-use lock_helper::{Content, Error, Helper, Pool};
+use lock_helper::{Content, Error, Helper, Pool, Recovered};
 use serde::Serialize;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where it listens.
 const SOCKET: &str = "/run/icecore/lock-helper";
 const POOL: &str = "/var/lib/icecore/server/pool";
+/// What to type after files got their names back.
+const REBUILD: &str = "Next, for each domain, as the user of the server, with KEY from `icecore server key DOMAIN` or a recovery key: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN";
+/// What to type if the first one of several files is not the right one.
+const OTHERS: &str = "The others are beside it, as NAME.kept-N. Those that were kept after somebody took the server over may be forged. If the one in place is damaged or too old: repeat this with --before TIME, the time of the takeover, or, for one file, mv NAME.kept-N NAME";
 
 /// Keep the files of locked snapshots from a server that was broken into. Runs as root, beside the server.
 ///
@@ -49,11 +54,17 @@ enum Action {
     List,
     /// Give what is kept its names back, after somebody removed or replaced files.
     ///
-    /// A file that was put in the place of a kept one gets another name beside it.
+    /// What was put in the place of a kept file gets another name beside it. Where several files of one name are kept, the
+    /// one that was kept first comes into its place, and the others beside it as NAME.kept-N.
     #[command(
-        after_help = "Example:\n  icecore lock-helper recover --pool /srv/icecore/pool\n\nThe server must not run. Then make the index of each domain anew, as the user of the server: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN. KEY is what `icecore server key DOMAIN` prints, or a recovery key where only nodes have keys."
+        after_help = "Example:\n  icecore lock-helper recover --pool /srv/icecore/pool\n  icecore lock-helper recover --pool /srv/icecore/pool --before '2026-11-20 14:00'\n\nThe server must not run. Then make the index of each domain anew, as the user of the server: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN. KEY is what `icecore server key DOMAIN` prints, or a recovery key where only nodes have keys."
     )]
-    Recover,
+    Recover {
+        /// Of several files of one name, put the last one that was kept before TIME in its place: one before somebody took
+        /// the server over.
+        #[arg(long, value_name = "TIME", value_parser = time::parse_moment)]
+        before: Option<Time>,
+    },
 }
 
 #[derive(Serialize)]
@@ -67,10 +78,25 @@ struct Row {
 }
 
 #[derive(Default, Serialize)]
-struct Recovered {
+struct Summary {
     present: u64,
     recovered: u64,
     replaced: u64,
+    /// Names under which several files are kept.
+    versions: u64,
+    problems: u64,
+}
+
+#[derive(Serialize)]
+struct Problem<'a> {
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct Several {
+    path: PathBuf,
+    since: Vec<Option<String>>,
+    in_place: usize,
 }
 
 impl LockHelper {
@@ -78,7 +104,7 @@ impl LockHelper {
         match self.action {
             None => self.serve(context),
             Some(Action::List) => self.list(context),
-            Some(Action::Recover) => self.recover(context),
+            Some(Action::Recover { before }) => self.recover(context, before.map(|it| it.secs)),
         }
     }
 
@@ -130,34 +156,79 @@ impl LockHelper {
         context.out.summary(Code::Complete, &crate::out::Nothing {})
     }
 
-    fn recover(&self, context: &Context) -> Result<Code> {
-        let mut all = Recovered::default();
+    fn recover(&self, context: &Context, before_secs: Option<i64>) -> Result<Code> {
+        let mut all = Summary::default();
         for path in self.paths() {
-            let done = opened(&path)?.recover().map_err(failed)?;
-            all.present += done.present;
-            all.recovered += done.recovered;
-            all.replaced += done.replaced;
+            let done = opened(&path)?.recover(before_secs).map_err(failed)?;
+            all.add(&done);
+            show_versions(context, &done)?;
+            for message in &done.problems {
+                context.out.line(&format!("not recovered: {}", escape::text(message)))?;
+                context.out.record("problem", &Problem { message })?;
+            }
         }
-        context.out.line(&format!(
-            "{} recovered; {} in place",
-            units::many(all.recovered, "file"),
-            units::count(all.present)
-        ))?;
-        if all.replaced > 0 {
-            context.out.line(&format!(
-                "{} in the place of others now end in .replaced-1",
-                units::many(all.replaced, "file")
-            ))?;
-        }
-        if all.recovered > 0 {
-            context.out.line("Next, for each domain, as the user of the server, with KEY from `icecore server key DOMAIN` or a recovery key: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN")?;
-        }
-        context.out.summary(Code::Complete, &all)
+        all.show(context)?;
+        let code = if all.problems == 0 { Code::Complete } else { Code::Partial };
+        context.out.summary(code, &all)
     }
 
     fn paths(&self) -> Vec<PathBuf> {
         if self.pools.is_empty() { vec![POOL.into()] } else { self.pools.clone() }
     }
+}
+
+impl Summary {
+    fn add(&mut self, done: &Recovered) {
+        self.present += done.present;
+        self.recovered += done.recovered;
+        self.replaced += done.replaced;
+        self.versions += done.versions.len() as u64;
+        self.problems += done.problems.len() as u64;
+    }
+
+    fn show(&self, context: &Context) -> Result<()> {
+        let (recovered, present) =
+            (units::many(self.recovered, "file"), units::count(self.present));
+        context.out.line(&format!("{recovered} recovered; {present} in place"))?;
+        if self.replaced > 0 {
+            let replaced = units::count(self.replaced);
+            context
+                .out
+                .line(&format!("set aside, with names that end in .replaced-N: {replaced}"))?;
+        }
+        if self.problems > 0 {
+            context.out.line(
+                "Remove what is in the way of what was not recovered, and repeat this command.",
+            )?;
+        }
+        if self.recovered > 0 {
+            context.out.line(REBUILD)?;
+        }
+        Ok(())
+    }
+}
+
+/// Names under which several files are kept: which one is in place, and how to have another one.
+fn show_versions(context: &Context, done: &Recovered) -> Result<()> {
+    for one in &done.versions {
+        let since = |secs: &i64| (*secs != 0).then(|| time::show(Time { secs: *secs, nanos: 0 }));
+        let since: Vec<_> = one.since_secs.iter().map(since).collect();
+        let shown = since.iter().map(|it| it.as_deref().unwrap_or("a time that nobody knows"));
+        let path = escape::path(one.path.as_os_str().as_bytes());
+        let shown: Vec<_> = shown.collect();
+        context.out.line(&format!(
+            "{path}: {} files were kept, since {}; in place: number {}",
+            shown.len(),
+            shown.join(", "),
+            one.in_place
+        ))?;
+        let (path, in_place) = (one.path.clone(), one.in_place);
+        context.out.record("versions", &Several { path, since, in_place })?;
+    }
+    if !done.versions.is_empty() {
+        context.out.line(OTHERS)?;
+    }
+    Ok(())
 }
 
 fn opened(path: &Path) -> Result<Pool> {
