@@ -538,7 +538,7 @@ SABOTAGES = {
         "let secret = secret.as_ref().map(|secret| OwnSecret(secret)).filter(|_| false);",
         test("icecore", "a_server_that_manages_the_keys")),
     "what is kept is kept only longer": (
-        "crates/lock-helper/src/secure.rs", "if until_secs <= old.until_secs {", "if until_secs == old.until_secs {",
+        "crates/lock-helper/src/secure.rs", "let until_secs = until_secs.max(old.entry.until_secs);", "",
         test("lock-helper", "a_time_becomes_longer")),
     "nobody has a kept file open for writing": (
         "crates/lock-helper/src/writers.rs", "if done == 0 { Ok(()) }", "if done <= 0 { Ok(()) }",
@@ -568,6 +568,12 @@ SABOTAGES = {
         "crates/lock-helper/src/pool.rs", "tree::remove_empty(visited.directory, &visited.directories)",
         "tree::remove_empty(visited.directory, &[])",
         test("lock-helper", "directories_go_with_what_is_let_go")),
+    "nothing of the helper's directory belongs to somebody else": (
+        "crates/lock-helper/src/tree.rs", "own_directory::verify(&status, &at().join(name), place, false)?;", "drop(status);",
+        test("lock-helper", "a_directory_below_that_is_not_roots")),
+    "a pool that was copied stays kept": (
+        "crates/lock-helper/src/secure.rs", "Entry { inode: status.st_ino, ..entry }", "{ drop(status); entry }",
+        test("lock-helper", "a_pool_that_was_copied")),
     "what is over does not count as kept": (
         "crates/lock-helper/src/until.rs", "if behind_secs >= BEHIND_SECS_MAX {", "if behind_secs >= BEHIND_SECS_MAX && false {",
         test("lock-helper", "what_is_over_by_the_clock")),

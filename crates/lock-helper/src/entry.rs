@@ -48,8 +48,8 @@ impl Entry {
     }
 }
 
-/// An entry as it was found.
-#[derive(Debug)]
+/// An entry as it was found. The inode that it names is another one where the pool was copied: then it keeps the copy.
+#[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) entry: Entry,
     pub(crate) status: Stat,

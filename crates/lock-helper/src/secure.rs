@@ -1,8 +1,8 @@
 //! Keeping files: each gets a second name that is root's, becomes root's itself, and is open for writing nowhere.
 
-use crate::entry::{self, Entry};
+use crate::entry::{self, Entry, Kept};
 use crate::message::{Failed, File, Secured};
-use crate::{Pool, Result, clock_file, names, tree, until, writers};
+use crate::{Error, Pool, Result, clock_file, names, own_directory, tree, until, writers};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
@@ -18,7 +18,15 @@ struct Place<'a> {
     kept: &'a OwnedFd,
     parts: Vec<&'a str>,
     directory: Option<OwnedFd>,
-    known: Vec<Entry>,
+    /// With the inodes that they keep, whatever their names say.
+    known: Vec<Known>,
+}
+
+/// What is kept already. Its name has another inode where the pool was copied.
+#[derive(Clone)]
+struct Known {
+    name: String,
+    entry: Entry,
 }
 
 /// Why one file is not kept.
@@ -53,7 +61,7 @@ impl Pool {
         let Some((parts, _)) = files.iter().find_map(|file| names::parts(&file.name)) else {
             return fail_all(files, NO_NAME, secured);
         };
-        let mut place = match Place::open(&self.kept, parts) {
+        let mut place = match self.place_of(parts) {
             Ok(place) => place,
             Err(error) => return fail_all(files, &error.to_string(), secured),
         };
@@ -70,6 +78,17 @@ impl Pool {
         }
     }
 
+    /// The helper's directory of these names, which must be root's.
+    fn place_of<'a>(&'a self, parts: Vec<&'a str>) -> Result<Place<'a>> {
+        let at = self.place().join(parts.join("/"));
+        let place = Place::open(&self.kept, parts).map_err(Error::file("open", &at))?;
+        if let Some(directory) = &place.directory {
+            let status = fs::fstat(directory).map_err(Error::file("look at", &at))?;
+            own_directory::verify(&status, &at, &self.place(), false)?;
+        }
+        Ok(place)
+    }
+
     fn secure_one(
         &self,
         file: &File,
@@ -83,7 +102,8 @@ impl Pool {
             return Err(Why::said("it is no regular file"));
         }
         let old = place.find(name, status.st_ino);
-        let is_kept = old.map(|old| old.until_secs).filter(|until_secs| *until_secs > now_secs);
+        let is_kept =
+            old.map(|old| old.entry.until_secs).filter(|until_secs| *until_secs > now_secs);
         let Some(until_secs) = until::bounded(file.until_secs, now_secs).or(is_kept) else {
             let clock = self.place().join(clock_file::NAME);
             return Err(Why::Said(until::why_over(file.until_secs, now_secs, &clock)));
@@ -91,7 +111,7 @@ impl Pool {
         match old.cloned() {
             Some(old) => place.keep_longer(old, until_secs)?,
             None if Uid::from_raw(status.st_uid) != self.owner.0 => {
-                return Err(Why::said("it does not belong to the owner of the pool"));
+                return Err(Why::Said(self.why_foreign(&file.name)));
             }
             None => {
                 let (file, since_secs) = (name.to_owned(), place.next_since(name, now_secs));
@@ -105,6 +125,15 @@ impl Pool {
             _ => Why::Said(format!("whether somebody writes it is unknown: {error}")),
         })
     }
+
+    /// A copy by root that did not keep second names together, or somebody else's file.
+    fn why_foreign(&self, name: &str) -> String {
+        let (pool, at) = (self.path.display(), self.path.join(name));
+        let at = at.display();
+        format!(
+            "it does not belong to the owner of the pool. If root copied or restored it: chown --reference='{pool}' '{at}'"
+        )
+    }
 }
 
 impl<'a> Place<'a> {
@@ -117,12 +146,12 @@ impl<'a> Place<'a> {
             },
         };
         let listing = directory.as_ref().map(entry::list).transpose()?.unwrap_or_default();
-        let known = listing.entries.into_iter().map(|kept| kept.entry).collect();
+        let known = listing.entries.into_iter().map(Known::of).collect();
         Ok(Self { kept, parts, directory, known })
     }
 
-    fn find(&self, file: &str, inode: u64) -> Option<&Entry> {
-        self.known.iter().find(|known| (known.file.as_str(), known.inode) == (file, inode))
+    fn find(&self, file: &str, inode: u64) -> Option<&Known> {
+        self.known.iter().find(|Known { entry, .. }| (&*entry.file, entry.inode) == (file, inode))
     }
 
     fn directory(&mut self) -> rustix::io::Result<&OwnedFd> {
@@ -134,33 +163,42 @@ impl<'a> Place<'a> {
     }
 
     fn add(&mut self, file: &OwnedFd, new: Entry) -> rustix::io::Result<()> {
-        fs::linkat(file, "", self.directory()?, new.name(), AtFlags::EMPTY_PATH)?;
-        self.known.push(new);
+        let name = new.name();
+        fs::linkat(file, "", self.directory()?, &name, AtFlags::EMPTY_PATH)?;
+        self.known.push(Known { name, entry: new });
         Ok(())
     }
 
     /// When a file of this name comes that comes now: after all others.
     fn next_since(&self, file: &str, now_secs: i64) -> i64 {
-        let same = self.known.iter().filter(|known| known.file == file);
+        let same = self.known.iter().map(|known| &known.entry).filter(|known| known.file == file);
         let last = same.map(|known| known.since_secs).max().unwrap_or(0);
         now_secs.max(last.saturating_add(1))
     }
 
-    /// Gives what is kept the later of both times.
-    fn keep_longer(&mut self, old: Entry, until_secs: i64) -> rustix::io::Result<()> {
-        if until_secs <= old.until_secs {
+    /// Gives what is kept the later of both times, and the right inode.
+    fn keep_longer(&mut self, old: Known, until_secs: i64) -> rustix::io::Result<()> {
+        let until_secs = until_secs.max(old.entry.until_secs);
+        let entry = Entry { until_secs, ..old.entry };
+        let name = entry.name();
+        if name == old.name {
             return Ok(());
         }
         let directory = self.directory()?;
-        let new = Entry { until_secs, ..old.clone() };
-        fs::renameat(directory, old.name(), directory, new.name())?;
-        self.known.retain(|known| *known != old);
-        self.known.push(new);
+        fs::renameat(directory, &old.name, directory, &name)?;
+        self.known.retain(|known| known.name != old.name);
+        self.known.push(Known { name, entry });
         Ok(())
     }
 
     fn sync(&self) -> rustix::io::Result<()> {
         self.directory.as_ref().map_or(Ok(()), fs::fsync)
+    }
+}
+
+impl Known {
+    fn of(Kept { entry, status }: Kept) -> Self {
+        Self { name: entry.name(), entry: Entry { inode: status.st_ino, ..entry } }
     }
 }
 

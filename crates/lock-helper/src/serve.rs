@@ -63,15 +63,23 @@ impl Helper {
             return Answer::Refused(format!("more than {FILES_MAX} files at once"));
         }
         let Some(pool) = self.pools.iter().find(|pool| pool.path == request.pool) else {
-            let pool = request.pool.display();
-            return Answer::Refused(format!(
-                "{pool} is none of its pools; start it with --pool {pool}"
-            ));
+            return Answer::Refused(self.why_foreign(&request.pool));
         };
         match pool.secure(&request.files) {
             Ok(secured) => Answer::Done(secured),
             Err(error) => Answer::Refused(error.to_string()),
         }
+    }
+
+    /// With a command that has all pools, so that none is left out.
+    fn why_foreign(&self, pool: &Path) -> String {
+        let paths = self.pools.iter().map(Pool::path).chain([pool]);
+        let flags: Vec<_> = paths.map(|path| format!("--pool {}", path.display())).collect();
+        let (pool, flags) = (pool.display(), flags.join(" "));
+        format!(
+            "{pool} is none of its pools. Start it with that one, too: icecore lock-helper {flags} (with the package: \
+             LOCK_HELPER_FLAGS={flags} in /etc/icecore/lock-helper.env, and systemctl restart icecore-lock-helper)"
+        )
     }
 
     fn talk(&self, stream: &UnixStream) -> Result<()> {

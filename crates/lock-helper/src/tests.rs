@@ -1,5 +1,6 @@
 //! What a user to whom a pool belongs can do to the files that are kept, and what not: with real users and shells.
 
+mod advice;
 mod clock;
 mod recovering;
 mod rubbish;
@@ -264,7 +265,7 @@ fn a_pool_of_root_an_empty_one_and_a_directory_of_somebody_else_are_refused() {
     let Some(rig) = Rig::new() else { return };
     assert!(rig.shell(&format!("mkdir {DIRECTORY}")));
     let error = Pool::open(&rig.path("")).err().unwrap();
-    assert!(matches!(error, Error::Pool { .. }) && error.to_string().contains("chown root"));
+    assert!(matches!(error, Error::Pool { .. }) && error.to_string().contains("chown -R root"));
     assert!(rig.shell(&format!("rm -r {DIRECTORY} domains")));
     let error = Pool::open(&rig.path("")).err().unwrap();
     assert!(error.to_string().contains("not mounted"), "{error}");

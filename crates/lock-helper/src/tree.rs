@@ -1,7 +1,7 @@
 //! Directories below a handle: made, opened and walked without following a link.
 
 use crate::entry::{self, Kept, Listing};
-use crate::{Error, Result};
+use crate::{Error, Result, own_directory};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -54,7 +54,7 @@ pub(crate) struct Visited<'a> {
     pub(crate) directories: Vec<String>,
 }
 
-/// Calls `visit` for each directory below `root` after those below it.
+/// Calls `visit` for each directory below `root`, the helper's own, after those below it. All must be root's.
 pub(crate) fn walk(
     (root, place): (&OwnedFd, &Path),
     visit: &mut dyn FnMut(Visited<'_>) -> Result<()>,
@@ -78,6 +78,8 @@ fn walk_below(
             Err(Errno::NOENT) => continue, // nothing is kept there any more
             below => below.map_err(Error::file("open", at().join(name)))?,
         };
+        let status = fs::fstat(&below).map_err(Error::file("look at", at().join(name)))?;
+        own_directory::verify(&status, &at().join(name), place, false)?;
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         walk_below((&below, place), &path, depth + 1, visit)?;
     }

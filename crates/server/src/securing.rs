@@ -16,6 +16,7 @@ use repository::watch::Unwatched;
 use rustc_hash::FxHashMap;
 use server_contract::pool;
 use server_data::domains::Domains;
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -254,8 +255,10 @@ fn place(folder: &Path) -> std::io::Result<(PathBuf, String)> {
 }
 
 fn named(within: &str, locked: &LockedFiles) -> Vec<File> {
+    // Nothing, where the domain is a file system of its own, and so the pool.
+    let above = if within.is_empty() { String::new() } else { format!("{within}/") };
     let file = |(name, until_secs): &(String, i64)| File {
-        name: format!("{within}/{name}"),
+        name: format!("{above}{name}"),
         until_secs: *until_secs,
     };
     locked.files.iter().map(file).collect()
@@ -265,13 +268,14 @@ fn named(within: &str, locked: &LockedFiles) -> Vec<File> {
 /// finds it there.
 fn judged(secured: &Secured, lost_pages: u64) -> Outcome {
     let failed = secured.failed.iter().filter(|failed| !failed.is_gone);
-    let named: Vec<_> = failed
-        .clone()
-        .take(NAMED_MAX)
-        .map(|failed| format!("{} ({})", failed.name, failed.why))
-        .collect();
+    let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for failed in failed.clone().take(NAMED_MAX) {
+        named.entry(&failed.why).or_default().push(&failed.name);
+    }
     if !named.is_empty() {
-        return Err(format!("{} files are not kept: {}", failed.count(), named.join(", ")));
+        let reasons: Vec<_> =
+            named.iter().map(|(why, names)| format!("{} ({why})", names.join(", "))).collect();
+        return Err(format!("{} files are not kept: {}", failed.count(), reasons.join("; ")));
     }
     if secured.failed.iter().any(|failed| failed.is_gone) {
         return Err("some files were removed meanwhile".into());
@@ -314,6 +318,13 @@ mod tests {
     }
 
     #[test]
+    fn a_domain_that_is_a_file_system_of_its_own_is_named_from_there() {
+        let locked = LockedFiles { files: vec![("keys/a".into(), 7)], lost_pages: 0 };
+        let name = |within| named(within, &locked)[0].name.clone();
+        assert_eq!((name(""), name("web")), ("keys/a".to_owned(), "web/keys/a".to_owned()));
+    }
+
+    #[test]
     fn what_is_gone_is_looked_for_again_and_what_failed_is_told() {
         let failed = |name: &str, is_gone| lock_helper::Failed {
             name: name.into(),
@@ -325,6 +336,8 @@ mod tests {
         assert!(judge(vec![failed("a", true)], 0).unwrap_err().contains("removed meanwhile"));
         let both = judge(vec![failed("a", true), failed("b", false)], 0).unwrap_err();
         assert!(both.contains("b (busy)") && !both.contains("a ("), "{both}");
+        let same = judge(vec![failed("a", false), failed("b", false)], 0).unwrap_err();
+        assert_eq!(same, "2 files are not kept: a, b (busy)", "each reason once");
         assert!(judge(vec![], 3).unwrap_err().contains("3 pages"));
     }
 }

@@ -1,0 +1,57 @@
+//! What to do when something is not kept: each advice is followed to the letter.
+
+use super::*;
+
+fn as_root(script: &str) {
+    assert!(Command::new("sh").args(["-c", script]).status().unwrap().success(), "{script}");
+}
+
+/// Somebody changed the owner of a whole data directory.
+#[test]
+fn a_directory_below_that_is_not_roots_is_refused_until_all_are() {
+    let Some(rig) = Rig::new() else { return };
+    let pool = rig.pool();
+    pool.secure(&[file(NAME, NOW + 9)]).unwrap();
+    let own = rig.path(DIRECTORY);
+    as_root(&format!("chown -R {SERVER} '{}'", own.display()));
+    assert!(rig.shell(&format!("chmod 777 {DIRECTORY}/domains")));
+    assert!(refused(&pool, NAME).contains("chown -R root"), "while it runs");
+    drop(pool);
+    as_root(&format!("chown root '{0}' && chmod 700 '{0}'", own.display()));
+    let error = Pool::open(&rig.path("")).err().unwrap().to_string();
+    let (_, advice) = error.split_once("or: ").unwrap();
+    as_root(advice);
+    let pool = rig.pool();
+    assert_eq!(pool.secure(&[file(NAME, NOW + 9)]).unwrap(), Secured { files: 1, failed: vec![] });
+    assert!(!rig.shell(&format!("echo x >> {NAME}")));
+}
+
+/// With `cp -a` a kept file and its second name stay one, of another inode.
+#[test]
+fn a_pool_that_was_copied_stays_kept() {
+    let Some(rig) = Rig::new() else { return };
+    rig.pool().secure(&[file(NAME, NOW + 9)]).unwrap();
+    let copy = rig.folder.path().join("pool");
+    as_root(&format!("cd '{0}' && mv pool old && cp -a old pool", rig.folder.path().display()));
+    assert!(copy.exists());
+    let pool = rig.pool();
+    assert_eq!(pool.secure(&[file(NAME, NOW + 50)]).unwrap(), Secured { files: 1, failed: vec![] });
+    assert_eq!(rig.kept().len(), 1);
+    let inode = fs::metadata(rig.path(NAME)).unwrap().ino();
+    assert!(rig.kept()[0].contains(&format!("@{inode}@{}", NOW + 50)));
+    // And one whose second name another program made a file of its own.
+    as_root(&format!("cd '{}' && cp -p {NAME} x && mv -f x {NAME}", rig.path("").display()));
+    let why = refused(&pool, NAME);
+    as_root(why.split_once("it: ").unwrap().1);
+    assert_eq!(pool.secure(&[file(NAME, NOW + 9)]).unwrap().files, 1);
+}
+
+#[test]
+fn a_pool_that_is_missing_is_named_with_all_others() {
+    let Some(rig) = Rig::new() else { return };
+    let (helper, socket) = served(&rig);
+    let pool = helper.pools()[0].path().display();
+    let refused = Client::new(socket).secure(Path::new("/srv/fast"), &[file(NAME, NOW)]);
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains(&format!("lock-helper --pool {pool} --pool /srv/fast")), "{refused}");
+}
