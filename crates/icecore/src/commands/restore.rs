@@ -333,16 +333,16 @@ impl Restore {
         if report.verified > 0 {
             let result = match report.differing {
                 0 => "all equal".to_owned(),
-                some => format!("{} differ", units::count(some)),
+                some => format!("{} of them not equal to the snapshot", units::count(some)),
             };
-            lines.push(row("verified", &format!("{}, {result}", units::count(report.verified))));
+            let verified = units::many(report.verified, "object");
+            lines.push(row("verified", &format!("{verified}, {result}")));
         }
         if self.dry_run {
             lines.push("Nothing was changed (--dry-run).".to_owned());
         }
         if report.failed > 0 {
-            let heading =
-                |_| format!("  {} could not be restored:", units::many(report.failed, "object"));
+            let heading = |told| failed_heading(report.failed, told);
             lines.extend(failed.lines(heading, "each was reported above"));
         }
         lines
@@ -383,6 +383,19 @@ fn code(report: &RestoreReport, is_gone: bool) -> Code {
         Code::Partial
     } else {
         Code::Complete
+    }
+}
+
+/// What is above the first of the messages. These also name attributes that could not be set, and what is in the way of
+/// many objects only once.
+fn failed_heading(failed: u64, told: u64) -> String {
+    let objects = units::many(failed, "object");
+    match told == failed {
+        true => format!("  {objects} could not be restored:"),
+        false => {
+            let messages = units::many(told, "message");
+            format!("  {objects} could not be restored; of {messages}, the first:")
+        }
     }
 }
 
@@ -479,6 +492,17 @@ mod tests {
         assert_eq!(code(&report(0, 1, 0), false), Code::Partial);
         assert_eq!(code(&some(report(1, 0, 0)), false), Code::Partial);
         assert_eq!(code(&some(report(1, 1, 1)), false), Code::DrillMismatch);
+    }
+
+    /// Seen: "7 objects could not be restored:", three of them, "and 7 more".
+    #[test]
+    fn the_messages_of_a_restore_add_up() {
+        let failed = Failed::default();
+        (0..10).for_each(|path| failed.note(path.to_string().as_bytes(), "why"));
+        let lines = failed.lines(|told| failed_heading(7, told), "above");
+        assert_eq!(lines[0], "  7 objects could not be restored; of 10 messages, the first:");
+        assert_eq!((lines.len(), &*lines[4]), (5, "    and 7 more: above"));
+        assert_eq!(failed_heading(10, 10), "  10 objects could not be restored:");
     }
 
     #[test]
