@@ -380,6 +380,11 @@ SABOTAGES = {
     "the messages of a restore add up": (
         "crates/icecore/src/commands/restore.rs", "    match told == failed {", "    match told >= failed {",
         test("icecore", "the_messages_of_a_restore_add_up")),
+    "a target that was there is not new because something is put into it": (
+        "crates/restore/src/target.rs", "self.0.root.is_new || self.0.unfinished",
+        "self.0.root.fd().and_then(|fd| system::stat_open(fd).ok()).is_some_and(|stat| self.0.is_ours(&stat))"
+        " || self.0.unfinished",
+        test("restore", "a_target_that_was_there_keeps_its_mode")),
     "an object that is listed under another name is not equal": (
         "crates/restore/src/verify.rs", "if self.is_of_another(open.as_fd(), &entry.path) {",
         "if self.is_of_another(open.as_fd(), &entry.path) && false {",

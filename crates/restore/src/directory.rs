@@ -25,6 +25,9 @@ pub struct Directory {
     pub(crate) fd: Option<OwnedFd>,
     /// Nobody else can reach its content: created by us, mode 0700.
     pub(crate) private: bool,
+    /// It was created since the restore started, as it looked before anything was put into it: that changes it, and
+    /// some file systems have no other time.
+    pub(crate) is_new: bool,
     /// Group of new objects in it; `None` if the mount options decide.
     pub(crate) group: Option<u32>,
     /// New objects inherit an ACL, which must be removed.
@@ -48,6 +51,7 @@ impl Directory {
         Directory {
             fd: None,
             private: false,
+            is_new: false,
             group: None,
             gives_acl: false,
             device: 0,
@@ -61,15 +65,15 @@ impl Directory {
         started: Time,
     ) -> Result<Self, Errno> {
         let stat = system::stat_open(fd.as_fd())?;
-        let private = system::birth_time(&stat) > started
-            && stat.stx_uid == credentials.uid
-            && system::mode(&stat) & 0o077 == 0;
+        let is_new = system::birth_time(&stat) > started;
+        let private = is_new && stat.stx_uid == credentials.uid && system::mode(&stat) & 0o077 == 0;
         let gives_acl = !private && rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
         let group = group_of_new(&stat, credentials);
         let device = system::device(&stat);
         Ok(Directory {
             fd: Some(fd),
             private,
+            is_new,
             group,
             gives_acl,
             device,

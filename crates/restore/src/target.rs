@@ -187,8 +187,7 @@ impl Target {
 
     /// Whether this restore, or an earlier one that did not finish, made the root of the target.
     pub fn has_made_root(&self) -> bool {
-        let stat = self.0.root.fd().and_then(|fd| system::stat_open(fd).ok());
-        stat.is_some_and(|stat| self.0.is_ours(&stat)) || self.0.unfinished.has_made_root()
+        self.0.root.is_new || self.0.unfinished.has_made_root()
     }
 
     /// Remembers a directory of each file system, so that `sync` reaches it.

@@ -1,5 +1,6 @@
 //! File systems that keep less than a snapshot has: no times of birth, no modes, times that are less exact.
 
+use crate::Target;
 use crate::abilities::Abilities;
 use crate::testing::*;
 use crate::{
@@ -222,4 +223,24 @@ fn a_small_file_that_is_begun_in_pieces_has_its_content() {
     };
     begun.finish(&entry).unwrap();
     assert_eq!(fs::read(folder.at("f")).unwrap(), b"abc");
+}
+
+/// Seen: where no time of birth is recorded, the marker in a target that was there made it look new, and it lost its
+/// mode.
+#[test]
+fn a_target_that_was_there_keeps_its_mode_where_no_time_of_birth_is_recorded() {
+    let folder = TestFolder::new();
+    let Some(_mount) = ramfs(&folder) else {
+        return testkit::skip("ramfs cannot be mounted here");
+    };
+    fs::create_dir(folder.at("there")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    for (name, is_made) in [("there", false), ("new", true)] {
+        let target = Target::open(&folder.at(name), options(Overwrite::IfChanged)).unwrap();
+        target.write_marker().unwrap();
+        assert_eq!(target.has_made_root(), is_made, "{name}");
+        target.sync_as(Some(&directory("", 0o711))).unwrap();
+        let mode = if is_made { 0o711 } else { 0o755 };
+        assert_eq!(folder.look(name).stx_mode & 0o7777, mode, "{name}");
+    }
 }
