@@ -582,6 +582,12 @@ SABOTAGES = {
     "a pool that was copied stays kept": (
         "crates/lock-helper/src/secure.rs", "Entry { inode: status.st_ino, ..entry }", "{ drop(status); entry }",
         test("lock-helper", "a_pool_that_was_copied")),
+    "no helper takes the socket of another one": (
+        "crates/lock-helper/src/socket.rs", "if UnixStream::connect(socket).is_ok() {", "if false {",
+        test("lock-helper", "the_directory_of_the_socket")),
+    "a lock helper that goes is noticed while it keeps something": (
+        "crates/server/src/securing.rs", "kept.files > 0", "kept.files > 0 && false",
+        test("server", "the_helper_is_reached_for")),
     "what is over does not count as kept": (
         "crates/lock-helper/src/until.rs", "if behind_secs >= BEHIND_SECS_MAX {", "if behind_secs >= BEHIND_SECS_MAX && false {",
         test("lock-helper", "what_is_over_by_the_clock")),

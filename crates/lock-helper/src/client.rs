@@ -22,6 +22,14 @@ impl Client {
         Self { socket }
     }
 
+    /// Whether it is there: nothing is asked.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn reach(&self) -> Result<()> {
+        UnixStream::connect(&self.socket).map(drop).map_err(Error::file("connect to", &self.socket))
+    }
+
     /// Asks that `files` of the pool in the directory `pool` be kept.
     ///
     /// # Errors

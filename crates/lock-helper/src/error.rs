@@ -27,6 +27,12 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// Only root can keep anything from another user.
+    #[error("the lock helper runs as root, and so does what looks at its files")]
+    NotRoot,
+    /// The other side said nothing for too long.
+    #[error("the lock helper: nothing was said for too long")]
+    Silent,
     /// The other side refused, or broke the protocol.
     #[error("the lock helper: {0}")]
     Refused(String),

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, ErrorKind, Read, Write};
 use std::path::PathBuf;
 
 /// Files in one request.
@@ -69,7 +69,10 @@ pub(crate) fn write(to: &mut impl Write, message: &impl Serialize) -> Result<()>
 pub(crate) fn read<T: for<'a> Deserialize<'a>>(from: &mut impl BufRead) -> Result<Option<T>> {
     let mut line = Vec::new();
     let failed = |error: std::io::Error| Error::Refused(error.to_string());
-    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(failed)?;
+    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Silent,
+        _ => failed(error),
+    })?;
     if line.is_empty() {
         return Ok(None);
     }

@@ -28,7 +28,7 @@ pub(crate) fn is_of_a_helper(directory: &OwnedFd, status: &Stat) -> bool {
 }
 
 /// The name under which it is; its own, if it has that.
-fn named(
+pub(crate) fn named(
     root: &OwnedFd,
     is_own: &impl Fn(&OwnedFd, &Stat) -> bool,
 ) -> rustix::io::Result<Option<String>> {

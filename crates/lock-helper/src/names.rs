@@ -10,8 +10,8 @@ const BYTES_MAX: usize = 1024;
 const ABOVE_MAX: usize = 2;
 
 /// The parts of `name`, the last of which is the file. Relative and down only; nothing that begins with a dot, as the
-/// helper's own directory does, and nothing with the sign that separates the parts of its entries. Only directories that
-/// a pool has, and not the name of the helper's clock: each that is kept is one of the helper's, too.
+/// helper's own directory does, and nothing with the sign that separates the parts of its entries. Only directories
+/// that a pool has, and not the name of the helper's clock: each that is kept is one of the helper's, too.
 pub(crate) fn parts(name: &str) -> Option<(Vec<&str>, &str)> {
     let mut parts: Vec<&str> = name.split('/').collect();
     let is_good =

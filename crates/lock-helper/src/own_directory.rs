@@ -32,6 +32,20 @@ pub(crate) fn open(root: &OwnedFd, path: &Path) -> Result<OwnedFd> {
     Ok(kept)
 }
 
+/// The helper's directory in a pool under whatever name, if there is one. Nothing is changed.
+pub(crate) fn find(root: &OwnedFd, path: &Path) -> Result<Option<OwnedFd>> {
+    let name = moved::named(root, &moved::is_of_a_helper).map_err(Error::file("list", path))?;
+    let name = name.as_deref().unwrap_or(DIRECTORY);
+    let place = path.join(name);
+    let kept = match tree::open(root, name, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Err(Errno::NOENT) => return Ok(None),
+        kept => kept.map_err(Error::file("open", &place))?,
+    };
+    let status = fs::fstat(&kept).map_err(Error::file("look at", &place))?;
+    verify(&status, &place, &place, false)?;
+    Ok(Some(kept))
+}
+
 /// Whether the directory `at` of a helper, whose own directory is `place`, is root's alone: as are all below it, or whoever
 /// owns one removes what is kept there. What `is_new` is as the file system made it.
 pub(crate) fn verify(status: &Stat, at: &Path, place: &Path, is_new: bool) -> Result<()> {

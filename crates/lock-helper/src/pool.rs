@@ -2,7 +2,7 @@
 
 use crate::clock_file::ClockFile;
 use crate::entry::{Entry, Kept};
-use crate::{Error, Result, moved, own_directory, tree};
+use crate::{Error, Result, moved, names, own_directory, tree};
 use clock::Tick;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
@@ -46,9 +46,28 @@ impl Pool {
     }
 
     pub(crate) fn with_time(path: &Path, time: fn() -> Tick) -> Result<Self> {
-        let path = path.canonicalize().map_err(Error::file("open", path))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let root = fs::open(&path, flags, Mode::empty()).map_err(Error::file("open", &path))?;
+        let make = |root: &_, path: &_| own_directory::open(root, path).map(Some);
+        let pool = Self::of(path, make, time)?;
+        pool.ok_or_else(|| Error::pool(path, "nothing is kept there"))
+    }
+
+    /// The pool in `path`, if something may be kept of it. Nothing is changed.
+    ///
+    /// # Errors
+    /// As [`Pool::open`].
+    pub fn existing(path: &Path) -> Result<Option<Self>> {
+        Self::of(path, own_directory::find, repository::machine_time)
+    }
+
+    fn of(
+        path: &Path,
+        find: impl Fn(&OwnedFd, &Path) -> Result<Option<OwnedFd>>,
+        time: fn() -> Tick,
+    ) -> Result<Option<Self>> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::NotRoot);
+        }
+        let (root, path) = root_of(path)?;
         let status = fs::fstat(&root).map_err(Error::file("look at", &path))?;
         let owner = (Uid::from_raw(status.st_uid), Gid::from_raw(status.st_gid));
         if owner.0.is_root() {
@@ -56,11 +75,26 @@ impl Pool {
                        user of its own, to whom this directory belongs";
             return Err(Error::pool(&path, why));
         }
-        let kept = own_directory::open(&root, &path)?;
+        let Some(kept) = find(&root, &path)? else { return Ok(None) };
         let place = path.join(DIRECTORY);
         let clock =
             ClockFile::open((&kept, &place), time(), own_directory::proven_secs(&kept, &place)?)?;
-        Ok(Self { path, root, kept, owner, clock: Mutex::new(clock), time })
+        Ok(Some(Self { path, root, kept, owner, clock: Mutex::new(clock), time }))
+    }
+
+    /// Directories beside `path` in which a helper kept something: whoever may write there can give a pool another name.
+    pub fn beside(path: &Path) -> Vec<PathBuf> {
+        let above = path.parent().and_then(|above| above.read_dir().ok());
+        let others = above.into_iter().flatten().flatten().map(|found| found.path());
+        let has = |other: &PathBuf| {
+            let root = root_of(other).ok().filter(|(_, real)| real != path);
+            root.is_some_and(|(root, real)| {
+                matches!(own_directory::find(&root, &real), Ok(Some(_)))
+            })
+        };
+        let mut found: Vec<_> = others.filter(has).collect();
+        found.sort();
+        found
     }
 
     /// Its directory.
@@ -110,7 +144,8 @@ impl Pool {
         fs::unlinkat(directory, &name, AtFlags::empty())
     }
 
-    /// What is kept, by the first two directories of its path: `domains/NAME`.
+    /// What is kept, by the directories above its repository and that itself: `domains/NAME`, or less where a directory
+    /// on the way is the pool.
     ///
     /// # Errors
     /// Those of the system.
@@ -118,14 +153,23 @@ impl Pool {
         let mut content: BTreeMap<String, Content> = BTreeMap::new();
         let place = self.place();
         tree::walk((&self.kept, &place), &mut |visited| {
-            let of: Vec<_> = visited.path.split('/').take(2).collect();
+            let parts: Vec<_> = visited.path.split('/').collect();
+            let repository = names::above(&parts).join("/");
             for Kept { entry, status } in &visited.entries {
-                content.entry(of.join("/")).or_default().add(entry, status.st_size as u64);
+                content.entry(repository.clone()).or_default().add(entry, status.st_size as u64);
             }
             Ok(())
         })?;
         Ok(content)
     }
+}
+
+/// The directory in `path`, and its true path.
+fn root_of(path: &Path) -> Result<(OwnedFd, PathBuf)> {
+    let path = path.canonicalize().map_err(Error::file("open", path))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let root = fs::open(&path, flags, Mode::empty()).map_err(Error::file("open", &path))?;
+    Ok((root, path))
 }
 
 impl Content {

@@ -42,6 +42,13 @@ pub struct Versions {
     pub in_place: usize,
 }
 
+impl Recovered {
+    /// Whether nothing is kept.
+    pub fn is_nothing(&self) -> bool {
+        self.present + self.recovered == 0 && self.problems.is_empty()
+    }
+}
+
 impl Pool {
     /// Gives each file that is kept its name back. What was put in its place gets another name beside it. Of several
     /// files of one name the first one comes into its place, or the last one that came before `before_secs`; the others

@@ -53,7 +53,8 @@ impl Helper {
     /// there is removed.
     ///
     /// # Errors
-    /// Those of the system; [`Error::Pool`] when something else is there, or others may put something there.
+    /// Those of the system; [`Error::Pool`] when somebody listens there, something else is there, or others may put
+    /// something there.
     pub fn listen(&self, socket: &Path) -> Result<UnixListener> {
         socket::listen(socket, self.owner.1)
     }
@@ -126,8 +127,10 @@ pub fn serve(helper: &Arc<Helper>, listener: &UnixListener) {
         }
         let helper = helper.clone();
         std::thread::spawn(move || {
-            if let Err(error) = helper.talk(&stream) {
-                tracing::warn!(%error, "a connection ended");
+            match helper.talk(&stream) {
+                Err(Error::Silent) => tracing::debug!("nobody said anything for {PATIENCE:?}"),
+                Err(error) => tracing::warn!(%error, "a connection ended"),
+                Ok(()) => {}
             }
             helper.connections.fetch_sub(1, Ordering::SeqCst);
         });

@@ -3,7 +3,7 @@
 
 use crate::{Error, Result};
 use rustix::fs::{self, AtFlags, CWD, FileType, Gid, Mode};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Where a socket is safe, and what to type.
@@ -17,6 +17,10 @@ pub(crate) fn listen(socket: &Path, group: Gid) -> Result<UnixListener> {
     let socket = &place(socket)?;
     match fs::lstat(socket) {
         Ok(there) if FileType::from_raw_mode(there.st_mode) == FileType::Socket => {
+            if UnixStream::connect(socket).is_ok() {
+                let why = "a lock helper listens there already: stop it, or name another socket: --socket SOCKET";
+                return Err(Error::pool(socket, why));
+            }
             fs::unlink(socket).map_err(Error::file("remove", socket))?;
         }
         Ok(_) => return Err(Error::pool(socket, "there is a file that is no socket")),
@@ -36,11 +40,30 @@ fn place(socket: &Path) -> Result<PathBuf> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if !directory.exists() {
+        make(directory)?;
+    }
+    Ok(verified(directory)?.join(name))
+}
+
+/// The true path of a directory in which only root can make names.
+fn verified(directory: &Path) -> Result<PathBuf> {
     let directory = directory.canonicalize().map_err(Error::file("open", directory))?;
     for at in directory.ancestors() {
         verify(at, at == directory)?;
     }
-    Ok(directory.join(name))
+    Ok(directory)
+}
+
+/// As a service has it made: everybody may enter.
+fn make(directory: &Path) -> Result<()> {
+    let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
+        return Err(Error::pool(directory, "it has no name"));
+    };
+    let at = verified(above)?.join(name);
+    let made = std::fs::create_dir(&at);
+    made.map_err(Error::file("make the directory of the socket,", &at))?;
+    fs::chmod(&at, Mode::from_raw_mode(0o755)).map_err(Error::file("change", &at))
 }
 
 /// Whether only root can make or replace names in a directory. Above that of the socket, names of root's stay also where

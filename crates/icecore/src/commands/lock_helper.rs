@@ -11,7 +11,6 @@ use format::entry::Time;
 use lock_helper::{Content, Error, Helper, Pool, Recovered};
 use serde::Serialize;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,6 +76,22 @@ struct Row {
     last_ends: Option<String>,
 }
 
+impl Row {
+    /// Two pools may have domains of the same name.
+    fn cells(&self, has_pool: bool) -> Vec<String> {
+        let end = |end: &Option<String>| end.clone().unwrap_or_default();
+        let pool = has_pool.then(|| escape::text(&self.pool.to_string_lossy()));
+        let cells = [
+            escape::text(&self.domain),
+            units::count(self.files),
+            units::bytes(self.bytes),
+            end(&self.first_ends),
+            end(&self.last_ends),
+        ];
+        pool.into_iter().chain(cells).collect()
+    }
+}
+
 #[derive(Default, Serialize)]
 struct Summary {
     present: u64,
@@ -111,7 +126,11 @@ impl LockHelper {
     fn serve(&self, context: &Context) -> Result<Code> {
         begin_log(&self.log);
         let helper = Helper::open(&self.paths()).map_err(failed)?;
-        let listener = helper.listen(&self.socket).map_err(failed)?;
+        let listener = helper.listen(&self.socket).map_err(|error| Failure {
+            hint: is_missing(&error)
+                .then(|| "Name a socket whose directory is there: --socket SOCKET".into()),
+            ..failed(error)
+        })?;
         for pool in helper.pools() {
             context.out.line(&format!("keeping the locked files of {}", pool.path().display()))?;
         }
@@ -122,28 +141,20 @@ impl LockHelper {
     }
 
     fn list(&self, context: &Context) -> Result<Code> {
-        let mut table = Table::new(&[
-            left("DOMAIN"),
-            right("FILES"),
-            right("SIZE"),
-            left("FIRST ENDS"),
-            left("LAST ENDS"),
-        ]);
+        let paths = self.paths();
+        let of_pool = (paths.len() > 1).then(|| left("POOL"));
+        let columns =
+            [left("DOMAIN"), right("FILES"), right("SIZE"), left("FIRST ENDS"), left("LAST ENDS")];
+        let columns: Vec<_> = of_pool.into_iter().chain(columns).collect();
+        let mut table = Table::new(&columns);
         let mut files = 0;
-        for path in self.paths() {
-            let pool = opened(&path)?;
+        for path in &paths {
+            let Some(pool) = existing(path)? else { continue };
             for (place, content) in pool.content().map_err(failed)? {
                 let row = row(pool.path(), &place, &content);
                 context.out.record("domain", &row)?;
                 files += row.files;
-                let end = |end: &Option<String>| end.clone().unwrap_or_default();
-                table.row([
-                    escape::text(&row.domain),
-                    units::count(row.files),
-                    units::bytes(row.bytes),
-                    end(&row.first_ends),
-                    end(&row.last_ends),
-                ]);
+                table.row(row.cells(paths.len() > 1));
             }
         }
         if files == 0 {
@@ -158,8 +169,15 @@ impl LockHelper {
 
     fn recover(&self, context: &Context, before_secs: Option<i64>) -> Result<Code> {
         let mut all = Summary::default();
-        for path in self.paths() {
-            let done = opened(&path)?.recover(before_secs).map_err(failed)?;
+        let paths = self.paths();
+        let mut empty = Vec::new();
+        for path in &paths {
+            let pool = existing(path)?;
+            let done = pool.map(|pool| pool.recover(before_secs).map_err(failed)).transpose()?;
+            let Some(done) = done.filter(|done| !done.is_nothing()) else {
+                empty.push(nothing_kept(path));
+                continue;
+            };
             all.add(&done);
             show_versions(context, &done)?;
             for message in &done.problems {
@@ -167,6 +185,14 @@ impl LockHelper {
                 context.out.record("problem", &Problem { message })?;
             }
         }
+        if empty.len() == paths.len() {
+            return Err(empty.swap_remove(0));
+        }
+        for Failure { message, hint, .. } in &empty {
+            context.out.line(&format!("{message}. {}", hint.as_deref().unwrap_or_default()))?;
+            context.out.record("problem", &Problem { message })?;
+        }
+        all.problems += empty.len() as u64;
         all.show(context)?;
         let code = if all.problems == 0 { Code::Complete } else { Code::Partial };
         context.out.summary(code, &all)
@@ -214,7 +240,7 @@ fn show_versions(context: &Context, done: &Recovered) -> Result<()> {
         let since = |secs: &i64| (*secs != 0).then(|| time::show(Time { secs: *secs, nanos: 0 }));
         let since: Vec<_> = one.since_secs.iter().map(since).collect();
         let shown = since.iter().map(|it| it.as_deref().unwrap_or("a time that nobody knows"));
-        let path = escape::path(one.path.as_os_str().as_bytes());
+        let path = escape::text(&one.path.to_string_lossy());
         let shown: Vec<_> = shown.collect();
         context.out.line(&format!(
             "{path}: {} files were kept, since {}; in place: number {}",
@@ -231,15 +257,35 @@ fn show_versions(context: &Context, done: &Recovered) -> Result<()> {
     Ok(())
 }
 
-fn opened(path: &Path) -> Result<Pool> {
-    Pool::open(path).map_err(failed)
+fn existing(path: &Path) -> Result<Option<Pool>> {
+    Pool::existing(path).map_err(failed)
+}
+
+/// In a pool of which nothing is kept there is nothing to recover: perhaps it is not the one that was meant.
+fn nothing_kept(path: &Path) -> Failure {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let at = path.display();
+    let failure = Failure::new(Code::Failed, format!("{at}: nothing is kept in this pool"));
+    match Pool::beside(&path).first().map(|other| other.display()) {
+        Some(other) => failure.hint(format!(
+            "There is one with files that are kept beside it. If somebody renamed the pool: mv '{at}' '{at}.forged' && mv \
+             '{other}' '{at}', and repeat this command. If it is another pool: --pool '{other}'"
+        )),
+        None => failure.hint(
+            "If its file system is not mounted, mount it. If somebody moved it, its clock is where it is now: find / -user \
+             root -name clock -path '*/.locked/clock'",
+        ),
+    }
 }
 
 fn row(pool: &Path, place: &str, content: &Content) -> Row {
     let end = |secs: i64| time::show(Time { secs, nanos: 0 });
+    // Where the pool is a domain, that is called what the directory is.
+    let own = || pool.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let domain = place.strip_prefix("domains/").unwrap_or(place).to_owned();
     Row {
         pool: pool.to_owned(),
-        domain: place.strip_prefix("domains/").unwrap_or(place).to_owned(),
+        domain: if domain.is_empty() { own() } else { domain },
         files: content.files,
         bytes: content.bytes,
         first_ends: content.until_secs.map(|(first, _)| end(first)),
@@ -250,12 +296,19 @@ fn row(pool: &Path, place: &str, content: &Content) -> Row {
 fn failed(error: Error) -> Failure {
     let kind = match &error {
         Error::File { source, .. } => Some(source.kind()),
+        Error::NotRoot => Some(io::ErrorKind::PermissionDenied),
         _ => None,
     };
-    let failure = Failure::new(Code::Failed, error.to_string());
+    let failure = |code| Failure::new(code, error.to_string());
     match kind {
-        Some(io::ErrorKind::PermissionDenied) => failure.hint("Run it as root."),
-        Some(io::ErrorKind::NotFound) => failure.hint("Name the directory of the pool: --pool DIR"),
-        _ => failure,
+        Some(io::ErrorKind::PermissionDenied) => failure(Code::NotAllowed).hint("Run it as root."),
+        Some(io::ErrorKind::NotFound) => {
+            failure(Code::Failed).hint("Name the directory of the pool: --pool DIR")
+        }
+        _ => failure(Code::Failed),
     }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }

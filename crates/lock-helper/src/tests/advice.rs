@@ -55,3 +55,48 @@ fn a_pool_that_is_missing_is_named_with_all_others() {
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains(&format!("lock-helper --pool {pool} --pool /srv/fast")), "{refused}");
 }
+
+#[test]
+fn looking_at_a_pool_changes_nothing_and_finds_what_was_renamed() {
+    let Some(rig) = Rig::new() else { return };
+    assert!(Pool::existing(&rig.path("")).unwrap().is_none());
+    assert!(!rig.path(DIRECTORY).exists());
+    rig.pool().secure(&[file(NAME, NOW + 9)]).unwrap();
+    assert!(rig.shell(&format!("mv {DIRECTORY} .hidden")));
+    let pool = Pool::existing(&rig.path("")).unwrap().unwrap();
+    assert_eq!(pool.content().unwrap()["domains/web"].files, 1);
+    assert!(!rig.path(DIRECTORY).exists(), "it was not renamed");
+    // Somebody moved the pool away and made another one.
+    let (path, moved) = (rig.path("").canonicalize().unwrap(), rig.folder.path().join("pool2"));
+    fs::rename(&path, &moved).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_eq!(Pool::beside(&path), [moved]);
+}
+
+#[test]
+fn what_is_kept_is_shown_by_its_repository_in_every_kind_of_pool() {
+    let Some(rig) = Rig::new() else { return };
+    let pool = rig.pool();
+    let names = ["config", "keys/a", "containers/0/a.ice", "web/config", "web/keys/a"];
+    assert!(rig.shell("mkdir -p keys containers/0 web/keys"));
+    let files: Vec<_> = names.iter().map(|name| file(name, NOW + 9)).collect();
+    for name in names {
+        assert!(rig.shell(&format!("echo x > {name}")));
+    }
+    assert_eq!(pool.secure(&files).unwrap().failed, []);
+    let content = pool.content().unwrap();
+    let shown: Vec<_> = content.iter().map(|(name, it)| (name.as_str(), it.files)).collect();
+    assert_eq!(shown, [("", 3), ("web", 2)]);
+}
+
+/// Nobody else is let in half way: a directory of its own would be in the way of root.
+#[test]
+fn only_root_opens_a_pool() {
+    if rustix::process::geteuid().is_root() {
+        return testkit::skip("runs as root");
+    }
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("config"), "x").unwrap();
+    assert!(matches!(Pool::open(folder.path()), Err(Error::NotRoot)));
+    assert!(!folder.path().join(DIRECTORY).exists());
+}
