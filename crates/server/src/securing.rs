@@ -5,6 +5,8 @@
 //! look walks its snapshots, so the next one of the same domain waits for a multiple of what the last one took.
 
 mod buckets;
+#[cfg(test)]
+mod tests;
 
 use api::status::KeptLocks;
 use api::upkeep::ObjectLock;
@@ -30,6 +32,8 @@ const ALL_EVERY: Duration = Duration::from_secs(3600);
 const REST: u32 = 10;
 /// What failed is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(60);
+/// How often is looked whether the helper is there at all, while it keeps something.
+const REACH_EVERY: Duration = Duration::from_secs(10);
 /// Where a lock was ever given, this file is in the repository.
 const LOCKS_GIVEN: &str = "lock-clock";
 /// Files that failed and are named in the log.
@@ -74,6 +78,8 @@ struct State {
     due: FxHashMap<PathBuf, Instant>,
     /// Until when a domain rests after its last look.
     rests: FxHashMap<PathBuf, Instant>,
+    /// When the helper is reached for again; `None` for at once.
+    reach_at: Option<Instant>,
     /// How it went in each domain that has locks.
     outcomes: FxHashMap<PathBuf, Outcome>,
 }
@@ -127,9 +133,22 @@ impl Securing {
             }
             self.note(folder, outcome, took);
         }
-        if is_first || !due.is_empty() {
+        if is_first || self.lost_helper() || !due.is_empty() {
             (self.told)(self.summary());
         }
+    }
+
+    /// Whether the helper that keeps something has gone: what it kept is looked at again soon, and an alarm until then.
+    fn lost_helper(&self) -> bool {
+        let Some(helper) = &self.helper else { return false };
+        let kept = self.state.lock().to_reach(Instant::now());
+        if kept.is_empty() {
+            return false;
+        }
+        let Err(why) = helper.reach().map_err(text) else { return false };
+        tracing::error!(why, "ALARM: the lock helper has gone");
+        kept.iter().for_each(|folder| self.note(folder, Err(why.clone()), Duration::ZERO));
+        true
     }
 
     /// The domains whose turn it is. The others stay in the list.
@@ -215,6 +234,17 @@ fn secure_files(helper: &Client, folder: &Path, locked: &LockedFiles) -> Outcome
 }
 
 impl State {
+    /// The domains of which the helper keeps something, when it is time to reach for it.
+    fn to_reach(&mut self, now: Instant) -> Vec<PathBuf> {
+        if self.reach_at.is_some_and(|at| now < at) {
+            return Vec::new();
+        }
+        self.reach_at = Some(now + REACH_EVERY);
+        let has_files = |outcome: &Outcome| outcome.as_ref().is_ok_and(|kept| kept.files > 0);
+        let kept = self.outcomes.iter().filter(|(_, outcome)| has_files(outcome));
+        kept.map(|(folder, _)| folder.clone()).collect()
+    }
+
     fn summary(&self) -> KeptLocks {
         let kept = || self.outcomes.values().filter_map(|outcome| outcome.as_ref().ok());
         let files = Some(kept().map(|kept| kept.files).sum());
@@ -291,53 +321,4 @@ fn nothing_lost(lost_pages: u64) -> Result<(), String> {
     Err(format!(
         "{lost_pages} pages of locked snapshots cannot be read, so what they need is not kept: icecore server check"
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_domain_is_named_by_its_pool_and_its_path_in_there() {
-        let folder = tempfile::tempdir().unwrap();
-        let real = folder.path().canonicalize().unwrap();
-        let domain = real.join("data/pool/domains/web");
-        std::fs::create_dir_all(&domain).unwrap();
-        let pool = (real.join("data/pool"), "domains/web".to_owned());
-        assert_eq!(place(&domain).unwrap(), pool);
-        std::os::unix::fs::symlink(real.join("data/pool"), real.join("link")).unwrap();
-        assert_eq!(place(&real.join("link/domains/web")).unwrap(), pool, "through a link");
-        // Memory is another file system than that of `/`.
-        let Ok(mounted) = tempfile::tempdir_in("/dev/shm") else {
-            return testkit::skip("no second file system at /dev/shm");
-        };
-        let web = mounted.path().join("web");
-        std::fs::create_dir(&web).unwrap();
-        let (pool, within) = place(&web).unwrap();
-        assert!(pool.starts_with("/dev/shm") && web == pool.join(within), "{}", pool.display());
-    }
-
-    #[test]
-    fn a_domain_that_is_a_file_system_of_its_own_is_named_from_there() {
-        let locked = LockedFiles { files: vec![("keys/a".into(), 7)], lost_pages: 0 };
-        let name = |within| named(within, &locked)[0].name.clone();
-        assert_eq!((name(""), name("web")), ("keys/a".to_owned(), "web/keys/a".to_owned()));
-    }
-
-    #[test]
-    fn what_is_gone_is_looked_for_again_and_what_failed_is_told() {
-        let failed = |name: &str, is_gone| lock_helper::Failed {
-            name: name.into(),
-            why: "busy".into(),
-            is_gone,
-        };
-        let judge = |failed: Vec<_>, lost| judged(&Secured { files: 7, failed }, lost);
-        assert_eq!(judge(vec![], 0), Ok(Kept { files: 7, objects: 0 }));
-        assert!(judge(vec![failed("a", true)], 0).unwrap_err().contains("removed meanwhile"));
-        let both = judge(vec![failed("a", true), failed("b", false)], 0).unwrap_err();
-        assert!(both.contains("b (busy)") && !both.contains("a ("), "{both}");
-        let same = judge(vec![failed("a", false), failed("b", false)], 0).unwrap_err();
-        assert_eq!(same, "2 files are not kept: a, b (busy)", "each reason once");
-        assert!(judge(vec![], 3).unwrap_err().contains("3 pages"));
-    }
 }

@@ -235,9 +235,21 @@ fn a_server_that_was_taken_over_loses_no_locked_snapshot() {
     let user = OwnUser::own(&ordered.machine);
     let helping = Helper::start(user);
     let locked = Locked::new(user);
-    take_over(user);
     drop(helping);
+    user.alarms("web: cannot connect to"); // within seconds
+    take_over(user);
     locked.comes_back(user);
+    of_a_pool_that_was_moved(user);
+}
+
+/// Somebody renamed the pool, and made another one.
+fn of_a_pool_that_was_moved(user: OwnUser<'_>) {
+    let pool = user.pool();
+    std::fs::rename(&pool, pool.with_extension("moved")).unwrap();
+    assert!(Command::new("mkdir").arg(&pool).uid(SERVER).gid(SERVER).status().unwrap().success());
+    let told = ended(&mut user.helper(&["recover"])).ends(1);
+    let told = told.stderr;
+    assert!(told.contains("nothing is kept") && told.contains("pool.moved'"), "{told}");
 }
 
 #[test]
