@@ -46,8 +46,8 @@ pub(crate) fn find(root: &OwnedFd, path: &Path) -> Result<Option<OwnedFd>> {
     Ok(Some(kept))
 }
 
-/// Whether the directory `at` of a helper, whose own directory is `place`, is root's alone: as are all below it, or whoever
-/// owns one removes what is kept there. What `is_new` is as the file system made it.
+/// Whether the directory `at` of a helper, whose own directory is `place`, is root's alone: as are all below it, or
+/// whoever owns one removes what is kept there. What `is_new` is as the file system made it.
 pub(crate) fn verify(status: &Stat, at: &Path, place: &Path, is_new: bool) -> Result<()> {
     if is_roots(status) {
         return Ok(());
@@ -60,8 +60,8 @@ pub(crate) fn verify(status: &Stat, at: &Path, place: &Path, is_new: bool) -> Re
     let place = place.display();
     let why = format!(
         "it is the lock helper's, and has to belong to root alone, with all in it. Somebody else made it or changed its \
-         owner. Look into it; then, as root, remove it, or: chown -R root '{place}' && find '{place}' -type d -exec chmod \
-         700 {{}} +"
+         owner. Look into it; then, as root, remove it, or: chown -R root '{place}' && find '{place}' -type d -exec \
+         chmod 700 {{}} +"
     );
     Err(Error::pool(at, why))
 }

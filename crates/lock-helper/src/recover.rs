@@ -82,8 +82,8 @@ impl Pool {
         recovered.replaced += replaced;
         let at = self.path.join(visited.path);
         for (file, versions) in by_file(&visited.entries) {
-            let place = Place { kept: visited.directory, target: &target, file, versions };
-            let done = place.recover(before_secs, recovered);
+            let one = OneName { kept: visited.directory, target: &target, file, versions };
+            let done = one.recover(before_secs, recovered);
             match done.map_err(Error::file("recover", at.join(file))) {
                 Ok(Some((in_place, since_secs))) => {
                     let path = at.join(file);
@@ -111,15 +111,15 @@ fn by_file(entries: &[Kept]) -> BTreeMap<&str, Vec<&Kept>> {
     by_file
 }
 
-/// The place of one file, and what is kept under its name.
-struct Place<'a> {
+/// What is kept under one name, and where it comes back.
+struct OneName<'a> {
     kept: &'a OwnedFd,
     target: &'a OwnedFd,
     file: &'a str,
     versions: Vec<&'a Kept>,
 }
 
-impl Place<'_> {
+impl OneName<'_> {
     /// If there are several: the number of the one in its place, and when each came.
     fn recover(
         &self,

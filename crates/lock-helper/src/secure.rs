@@ -14,7 +14,7 @@ const MODE_BITS: u32 = 0o7777;
 const NO_NAME: &str = "no name of a file in a pool";
 
 /// A directory of the helper. It is made when a file comes for which there is none: a name alone makes nothing.
-struct Place<'a> {
+struct KeptDirectory<'a> {
     kept: &'a OwnedFd,
     parts: Vec<&'a str>,
     directory: Option<OwnedFd>,
@@ -79,9 +79,9 @@ impl Pool {
     }
 
     /// The helper's directory of these names, which must be root's.
-    fn place_of<'a>(&'a self, parts: Vec<&'a str>) -> Result<Place<'a>> {
+    fn place_of<'a>(&'a self, parts: Vec<&'a str>) -> Result<KeptDirectory<'a>> {
         let at = self.place().join(parts.join("/"));
-        let place = Place::open(&self.kept, parts).map_err(Error::file("open", &at))?;
+        let place = KeptDirectory::open(&self.kept, parts).map_err(Error::file("open", &at))?;
         if let Some(directory) = &place.directory {
             let status = fs::fstat(directory).map_err(Error::file("look at", &at))?;
             own_directory::verify(&status, &at, &self.place(), false)?;
@@ -93,7 +93,7 @@ impl Pool {
         &self,
         file: &File,
         now_secs: i64,
-        place: &mut Place<'_>,
+        place: &mut KeptDirectory<'_>,
     ) -> std::result::Result<(), Why> {
         let (_, name) = names::parts(&file.name).ok_or_else(|| Why::said(NO_NAME))?;
         let opened = tree::open(&self.root, &file.name, OFlags::RDONLY)?;
@@ -136,7 +136,7 @@ impl Pool {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> KeptDirectory<'a> {
     fn open(kept: &'a OwnedFd, parts: Vec<&'a str>) -> rustix::io::Result<Self> {
         let directory = match parts.is_empty() {
             true => Some(tree::make(kept, &parts, |_| Ok(()))?),

@@ -66,8 +66,8 @@ fn make(directory: &Path) -> Result<()> {
     fs::chmod(&at, Mode::from_raw_mode(0o755)).map_err(Error::file("change", &at))
 }
 
-/// Whether only root can make or replace names in a directory. Above that of the socket, names of root's stay also where
-/// everybody may make others, as in `/tmp`.
+/// Whether only root can make or replace names in a directory. Above that of the socket, names of root's stay also
+/// where everybody may make others, as in `/tmp`.
 fn verify(at: &Path, is_own: bool) -> Result<()> {
     let status = fs::lstat(at).map_err(Error::file("look at", at))?;
     if status.st_uid != 0 {

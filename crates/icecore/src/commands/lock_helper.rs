@@ -53,14 +53,14 @@ enum Action {
     List,
     /// Give what is kept its names back, after somebody removed or replaced files.
     ///
-    /// What was put in the place of a kept file gets another name beside it. Where several files of one name are kept, the
-    /// one that was kept first comes into its place, and the others beside it as NAME.kept-N.
+    /// What was put in the place of a kept file gets another name beside it. Where several files of one name are kept,
+    /// the one that was kept first comes into its place, and the others beside it as NAME.kept-N.
     #[command(
         after_help = "Example:\n  icecore lock-helper recover --pool /srv/icecore/pool\n  icecore lock-helper recover --pool /srv/icecore/pool --before '2026-11-20 14:00'\n\nThe server must not run. Then make the index of each domain anew, as the user of the server: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN. KEY is what `icecore server key DOMAIN` prints, or a recovery key where only nodes have keys."
     )]
     Recover {
-        /// Of several files of one name, put the last one that was kept before TIME in its place: one before somebody took
-        /// the server over.
+        /// Of several files of one name, put the last one that was kept before TIME in its place: one before somebody
+        /// took the server over.
         #[arg(long, value_name = "TIME", value_parser = time::parse_moment)]
         before: Option<Time>,
     },
