@@ -141,7 +141,7 @@ impl Securing {
     /// Whether the helper that keeps something has gone: what it kept is looked at again soon, and an alarm until then.
     fn lost_helper(&self) -> bool {
         let Some(helper) = &self.helper else { return false };
-        let kept = self.state.lock().to_reach(Instant::now());
+        let kept = self.state.lock().reach_now(Instant::now());
         if kept.is_empty() {
             return false;
         }
@@ -235,7 +235,7 @@ fn secure_files(helper: &Client, folder: &Path, locked: &LockedFiles) -> Outcome
 
 impl State {
     /// The domains of which the helper keeps something, when it is time to reach for it.
-    fn to_reach(&mut self, now: Instant) -> Vec<PathBuf> {
+    fn reach_now(&mut self, now: Instant) -> Vec<PathBuf> {
         if self.reach_at.is_some_and(|at| now < at) {
             return Vec::new();
         }

@@ -233,6 +233,9 @@ fn a_server_that_was_taken_over_loses_no_locked_snapshot() {
     }
     let ordered = with_own_domain();
     let user = OwnUser::own(&ordered.machine);
+    let by_itself = user.command(&["lock-helper", "--pool", user.pool().to_str().unwrap()]);
+    let refused = ended(&mut { by_itself }).ends(13).stderr;
+    assert!(refused.contains("Run it as root"), "{refused}");
     let helping = Helper::start(user);
     let locked = Locked::new(user);
     drop(helping);

@@ -88,15 +88,3 @@ fn what_is_kept_is_shown_by_its_repository_in_every_kind_of_pool() {
     let shown: Vec<_> = content.iter().map(|(name, it)| (name.as_str(), it.files)).collect();
     assert_eq!(shown, [("", 3), ("web", 2)]);
 }
-
-/// Nobody else is let in half way: a directory of its own would be in the way of root.
-#[test]
-fn only_root_opens_a_pool() {
-    if rustix::process::geteuid().is_root() {
-        return testkit::skip("runs as root");
-    }
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("config"), "x").unwrap();
-    assert!(matches!(Pool::open(folder.path()), Err(Error::NotRoot)));
-    assert!(!folder.path().join(DIRECTORY).exists());
-}

@@ -32,12 +32,12 @@ fn a_domain_that_is_a_file_system_of_its_own_is_named_from_there() {
 #[test]
 fn the_helper_is_reached_for_while_it_keeps_something() {
     let (now, mut state) = (Instant::now(), State::default());
-    assert_eq!(state.to_reach(now), [""; 0].map(PathBuf::from));
+    assert_eq!(state.reach_now(now), [""; 0].map(PathBuf::from));
     state.outcomes.insert("failed".into(), Err("away".into()));
     state.outcomes.insert("bucket".into(), Ok(Kept { files: 0, objects: 7 }));
     state.outcomes.insert("web".into(), Ok(Kept { files: 7, objects: 0 }));
-    assert!(state.to_reach(now + REACH_EVERY / 2).is_empty(), "not yet");
-    assert_eq!(state.to_reach(now + REACH_EVERY), [PathBuf::from("web")]);
+    assert!(state.reach_now(now + REACH_EVERY / 2).is_empty(), "not yet");
+    assert_eq!(state.reach_now(now + REACH_EVERY), [PathBuf::from("web")]);
 }
 
 #[test]
