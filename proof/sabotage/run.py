@@ -57,7 +57,7 @@ SABOTAGES = {
     "a catalog is moved by its owner alone": (
         "crates/server-control/src/catalog_location.rs", "    belongs_to_us(folder)?;\n", "",
         test("icecore", "root_leaves_nothing_that_stops_a_server_of_another_user")),
-    "no domain is made anew by an older catalog": (
+    "no domain is made by an older catalog": (
         "crates/server-control/src/domain_keys.rs", "self.mark.allows_new_domain(&new.name).map(|()| new)?", "new",
         test("icecore", "a_domain_that_is_found_nowhere_is_made_only_once_somebody_confirms")),
     "a thread that does not start is no panic": (

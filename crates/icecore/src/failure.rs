@@ -11,9 +11,6 @@ use store::{StorageError, is_connection_error};
 /// What the text of every failure begins with.
 pub(crate) const ERROR: &str = "error:";
 
-/// What helps where no thread can be started.
-const NO_THREAD: &str = "What limits processes and memory: ulimit -u -v, or TasksMax and MemoryMax of a systemd unit. Raise it, or close other programs.";
-
 /// Result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -208,9 +205,7 @@ impl From<Error> for Failure {
             }
             Error::Untrusted { id, .. } => Self::new(Code::Damage, message)
                 .hint(format!("No command uses it. To remove it: icecore forget {id}")),
-            Error::NoThread(_) | Error::Walk(WalkError::NoThread(_)) => {
-                Self::new(Code::Failed, message).hint(NO_THREAD)
-            }
+            Error::NoThread(_) | Error::Walk(WalkError::NoThread(_)) => no_thread(message),
             Error::Walk(_) | Error::Usage(_) => Self::usage(message),
             Error::WriteOnly => Self::new(Code::NotAllowed, message)
                 .hint("Use a key that can read. To list keys: icecore key list"),
@@ -337,6 +332,10 @@ fn of_repository(error: &store::Error) -> Failure {
     Failure::new(code, error.to_string())
 }
 
+fn no_thread(message: String) -> Failure {
+    Failure::new(Code::Failed, message).hint("What limits processes and memory: ulimit -a, or TasksMax and MemoryMax of a systemd unit. Raise it, or close other programs.")
+}
+
 fn of_storage(error: &StorageError) -> Failure {
     let message = error.to_string();
     match error.source.kind() {
@@ -345,9 +344,7 @@ fn of_storage(error: &StorageError) -> Failure {
         ),
         _ if error.name == remote::SERVERS_STORAGE => Failure::new(Code::Unreachable, message)
             .hint("The message names the pool. What is wrong with it, on the server: icecore server pool list. If the domain lies on a storage server, on that: icecore storage pool list"),
-        ErrorKind::WouldBlock if error.operation == "start" => {
-            Failure::new(Code::Failed, message).hint(NO_THREAD)
-        }
+        ErrorKind::WouldBlock if error.operation == "start" => no_thread(message),
         // Its directory was there when it was opened.
         ErrorKind::NotFound if error.operation == "create" => {
             Failure::new(Code::NoRepository, message)

@@ -39,7 +39,7 @@ impl Heir {
         Ok(())
     }
 
-    /// Fails where a file system has no owners, or its server does not let root change them: then nothing is to be given.
+    /// Fails where a file system has no owners, or its server lets root change none: then nothing is to be given.
     fn give(self, new: &OwnedFd) {
         let _ = fs::fchown(new, Some(self.uid), Some(self.gid));
     }

@@ -128,8 +128,8 @@ fn whole_second() -> format::entry::Time {
     format::entry::Time { nanos: 0, ..MTIME }
 }
 
-/// What a restore says of a process or a thread in /proc, as of an object that is there: of its entry, of a new one, and
-/// of a further name of it.
+/// What a restore says of a process or a thread in /proc, as of an object that is there: of its
+/// entry, of a new one, and of a further name of it.
 fn found_in_proc(id: i32) -> (ContentMatch, [Option<RestoreCause>; 2]) {
     let target = Target::open("/proc".as_ref(), options(Overwrite::IfChanged)).unwrap();
     let parent = target.parent_of(b"x").unwrap();
