@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -120,6 +121,16 @@ class Rounds(unittest.TestCase):
         self.assertEqual(self.runs("first", 9), [True, True, True])
         self.assertEqual(self.runs("reclaim", 1), [True])
 
+    def test_before_cold_runs_the_set_is_read_for_all_tools(self):
+        seen, one = [], rounds.Round("small", {"icecore": 0, "read": 0}, 1, lambda run: None,
+                                     make=FakeRepository)
+        one.first_backup = lambda repository: (seen.append(repository.tool), {"exit": 0})[1]
+        with mock.patch.object(rounds.measure, "drop_caches", lambda: seen.append("dropped")), \
+             mock.patch.object(rounds, "Pinned") as pinned:
+            pinned.return_value.__enter__.side_effect = lambda: seen.append("set")
+            one.cold_first()
+        self.assertEqual(seen, ["set", "dropped", "icecore", "dropped", "read"])
+
 
 class Measuring(unittest.TestCase):
     def run_line(self, line):
@@ -134,6 +145,10 @@ class Measuring(unittest.TestCase):
 
     def test_a_failure_in_a_pipeline_is_seen(self):
         self.assertEqual(self.run_line("false | true")["exit"], 1)
+
+    def test_a_run_without_figures_says_so_and_does_not_end_the_bench(self):
+        with self.assertRaisesRegex(OSError, "is the disk full"):
+            measure.figures_of("", 1.0, 1, (0, 0), 0, 0)
 
     def test_strace_summaries_are_read_with_and_without_errors(self):
         text = " 50.0  0.1  10  7      openat\n 50.0  0.1  10  5  2 statx\n100.0 0.2 10 12 2 total\n"

@@ -15,8 +15,8 @@ from tools.pin import Pinned
 from tools.repository import Repository, ToolFailed, delete
 
 RECLAIM_SNAPSHOTS = 10       # the claim: forget 9 of 10
-# Of the others sizes count and not times, or they have too many files to map.
-PINNED_SETS = ("small", "middle", "large")
+# `tree5m` has too many files to map.
+PINNED_SETS = ("small", "middle", "large", "releases", "vm")
 # A run that something disturbed is made again, so often at most; what changes things cannot be.
 ATTEMPTS = 3
 REPEATABLE = ("first", "second", "restore", "restore-synced", "check", "open", "cold-first")
@@ -163,10 +163,17 @@ class Round:
         return round(size / MIB, 1)
 
     def cold_first(self):
+        self.at_hand()
         self.for_tools("cold-first", self.cold(self.first_backup))
 
     def cold_second(self):
+        self.at_hand()
         self.for_tools("cold-second", self.cold(self.backup), self.prepared("cold-second"))
+
+    def at_hand(self):
+        """Has a virtual disk's host read the set: else the first tool alone waits for the real disk."""
+        with Pinned(self.source):
+            pass
 
     def cold(self, action):
         def run(repository):

@@ -50,6 +50,8 @@ def run(line, env, log, variables, prefix=()):
 
 def figures_of(text, wall, code, cpu, load, group_kib):
     """The last line is ours; `time` writes a sentence before it when a command fails."""
+    if not text:
+        raise OSError(f"{TIME} wrote no figures to {tempfile.gettempdir()}: is the disk full?")
     user, system, peak, read, written, _ = text.splitlines()[-1].split()
     own, (busy, kernel) = float(user) + float(system), cpu
     return {"wall_s": round(wall, 3), "user_s": float(user), "system_s": float(system),
