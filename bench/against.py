@@ -1,6 +1,7 @@
-"""Two binaries of Icecore on SMALL, in turns: whether a change made anything slower.
+"""Two binaries of Icecore on one data set, in turns: whether a change made anything slower.
 
-    against.py OLD NEW                  five rounds
+    against.py OLD NEW                  five rounds with SMALL
+    against.py OLD NEW --set large
     against.py OLD NEW --rounds 3 --out results/2026-11-22-against-8d1bf9a
     against.py OLD NEW --served         through a server on loopback of the same program
 
@@ -37,8 +38,8 @@ OPERATIONS = ["first", "second", "third", "check", "restore", "size"]
 
 def main():
     arguments = parse()
-    datasets.ensure("small")
-    source = datasets.path("small")
+    datasets.ensure(arguments.set)
+    source = datasets.path(arguments.set)
     binaries = {"old": arguments.old, "new": arguments.new}
     runs = {(operation, name): [] for operation in OPERATIONS for name in binaries}
     try:
@@ -60,6 +61,7 @@ def parse():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
+    parser.add_argument("--set", choices=["small", "middle", "large"], default="small")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--served", action="store_true", help="back up to a server")
     parser.add_argument("--out", type=Path, help="results go to OUT.md and OUT.json")
@@ -158,7 +160,7 @@ def show(arguments, runs):
 
 def page(arguments, runs):
     where = " through a server on loopback" if arguments.served else ""
-    lines = [f"# {arguments.old.name} against {arguments.new.name} on SMALL{where}", "",
+    lines = [f"# {arguments.old.name} against {arguments.new.name} on {arguments.set.upper()}{where}", "",
              f"Medians of {arguments.rounds} alternated rounds; seconds (size: MiB); peak memory in MiB.",
              "The ratio is new to old, the median of those within a round.", "",
              "| operation | old | new | ratio | peak old | peak new |",

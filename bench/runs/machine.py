@@ -15,12 +15,15 @@ def describe():
             "restores_go_to": file_system(TARGETS), "python": platform.python_version()}
 
 
+SOURCES = [":/", ":(top,exclude)bench/results", ":(top,exclude)docs/results"]
+
+
 def commit():
-    """Of the sources; with a word when they are not those of the commit."""
+    """Of the sources; with a word when they are not those of the commit. Results are no sources."""
     def git(*words):
         return subprocess.run(["git", "-C", PROJECT, *words], capture_output=True, text=True).stdout
 
-    changed = " with changes" if git("status", "--porcelain").strip() else ""
+    changed = " with changes" if git("status", "--porcelain", "--", *SOURCES).strip() else ""
     return (git("rev-parse", "--short=12", "HEAD").strip() or "unknown") + changed
 
 
