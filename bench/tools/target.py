@@ -13,8 +13,8 @@ from settings import GIB, TARGETS, WORK
 
 IMAGE = WORK / "target.img"
 MOUNT = WORK / "target"
-# The largest that leaves enough for repositories and for whoever else uses the disk.
-SIZES = [20 * GIB, 8 * GIB]
+# Any set fits, and the largest is 5.5 GB. A larger one once took the repositories' space.
+SIZE = 8 * GIB
 SPARE = 5 * GIB
 
 
@@ -39,11 +39,10 @@ def remake():
 def allocate():
     """All blocks at once: an image that grew with each restore once filled the whole disk."""
     free = shutil.disk_usage(IMAGE.parent).free
-    size = next((size for size in SIZES if size + SPARE <= free), None)
-    if size is None:
+    if SIZE + SPARE > free:
         raise OSError(f"{free // GIB} GiB are free: too few to restore into {IMAGE.parent}")
     with open(IMAGE, "wb") as image:
-        os.posix_fallocate(image.fileno(), 0, size)
+        os.posix_fallocate(image.fileno(), 0, SIZE)
 
 
 def release():
