@@ -4,6 +4,7 @@
 mod lanes;
 mod parts;
 mod record;
+mod sources;
 
 use crate::options::Asked;
 use parts::{NIGHTLY, PARTS, Part, What};

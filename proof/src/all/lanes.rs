@@ -47,7 +47,7 @@ pub(super) fn run_all<Run: Fn(&Part) -> Outcome + Sync>(
 
 /// How `part` ended in the run that was stopped, if it did.
 fn before(record: &Record, part: &Part) -> OnceLock<Outcome> {
-    let Some(outcome) = record.outcome(part.name) else { return OnceLock::new() };
+    let Some(outcome) = record.outcome(part) else { return OnceLock::new() };
     println!("== {}: {}, in the run that was stopped", part.name, outcome.word());
     outcome.into()
 }
@@ -63,7 +63,7 @@ impl<Run: Fn(&Part) -> Outcome> Lanes<'_, Run> {
             if place.get().is_none() {
                 let outcome = self.run_and_print(part);
                 if !matches!(part.what, What::Remembers(_)) {
-                    self.record.lock().map_err(|error| error.to_string())?.note(&outcome)?;
+                    self.record.lock().map_err(|error| error.to_string())?.note(part, &outcome)?;
                 }
                 let _ = place.set(outcome);
             }
@@ -95,7 +95,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     const fn part(name: &'static str, is_alone: bool) -> Part {
-        Part { name, share: 0, what: What::Whole(&["true"]), is_alone }
+        Part { name, share: 0, what: What::Whole(&["true"]), is_alone, of: &[] }
     }
 
     const PARTS: [Part; 5] =
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn record_in(folder: &Folder) -> Record {
-        folder.open(Some("abc"), 60)
+        folder.open("abc", 60)
     }
 
     fn names(outcomes: &[Outcome]) -> Vec<&str> {
@@ -165,8 +165,8 @@ mod tests {
         let folder = Folder::new("lanes-again");
         let parts: Vec<&Part> = PARTS.iter().collect();
         let mut record = record_in(&folder);
-        record.note(&outcome(&PARTS[1])).unwrap();
-        record.note(&outcome(&PARTS[3])).unwrap();
+        record.note(&PARTS[1], &outcome(&PARTS[1])).unwrap();
+        record.note(&PARTS[3], &outcome(&PARTS[3])).unwrap();
         drop(record);
         let ran = Mutex::new(Vec::new());
         let run = |part: &Part| {

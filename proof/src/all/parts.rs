@@ -22,32 +22,45 @@ pub(super) struct Part {
     pub(super) what: What,
     /// It compares times, so that nothing else may run beside it.
     pub(super) is_alone: bool,
+    /// The packages whose sources decide its outcome, besides this one's; none: everything does.
+    pub(super) of: &'static [&'static str],
 }
+
+/// The whole program, and with it all of its packages.
+const PROGRAM: &[&str] = &["icecore"];
 
 /// A rig of this program that ends with its time.
 const fn rig(name: &'static str, share: u64, words: &'static [&'static str]) -> Part {
-    Part { name, share, what: What::Rig(words), is_alone: false }
+    Part { name, share, what: What::Rig(words), is_alone: false, of: PROGRAM }
 }
 
-const fn whole(name: &'static str, words: &'static [&'static str]) -> Part {
-    Part { name, share: 0, what: What::Whole(words), is_alone: false }
+const fn whole(
+    name: &'static str,
+    words: &'static [&'static str],
+    of: &'static [&'static str],
+) -> Part {
+    Part { name, share: 0, what: What::Whole(words), is_alone: false, of }
 }
 
 const fn alone(name: &'static str, words: &'static [&'static str]) -> Part {
-    Part { name, share: 0, what: What::Whole(words), is_alone: true }
+    Part { is_alone: true, ..whole(name, words, PROGRAM) }
 }
 
 /// Rigs that end when their time is over, and not before.
 const WITHOUT_END: &str = "1000000000";
 
-/// Cheap ones first: what is broken is seen soon.
+/// What runs alone first, so that no other part is waited for; then the longest, beside which others end.
 pub(super) const PARTS: [Part; 27] = [
-    whole("sabotage", &["make", "--quiet", "sabotage"]),
-    whole("damage matrix", &["make", "--quiet", "damage"]),
-    whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"]),
-    whole("models of retention and schedules", &["make", "--quiet", "models"]),
     alone("a thousand nodes", &["make", "--quiet", "fleet"]),
-    rig("simulated disk", 11, &["sim", "--seeds", WITHOUT_END]),
+    whole(
+        "models of retention and schedules",
+        &["make", "--quiet", "models"],
+        &["retention", "schedule", "site"],
+    ),
+    whole("sabotage", &["make", "--quiet", "sabotage"], &["simulation"]),
+    Part { of: &["simulation"], ..rig("simulated disk", 11, &["sim", "--seeds", WITHOUT_END]) },
+    whole("client on the simulated disk", &["make", "--quiet", "client-on-disk"], &["pipeline"]),
+    whole("damage matrix", &["make", "--quiet", "damage"], &["pipeline"]),
     rig("system calls", 9, &["inject"]),
     rig("kill -9", 6, &["crash", "--io", "changing", "--runs", WITHOUT_END]),
     rig(
@@ -75,33 +88,31 @@ pub(super) const PARTS: [Part; 27] = [
     rig("upkeep beside backups", 4, &["upkeep"]),
     rig("limits", 4, &["limits"]),
     rig("fidelity", 4, &["fidelity"]),
-    Part { name: "fuzz", share: 6, what: What::Program(&[".ci/fuzz"]), is_alone: false },
+    Part { what: What::Program(&[".ci/fuzz"]), of: &["fuzzed"], ..rig("fuzz", 6, &[]) },
     Part {
-        name: "sabotage of the sources",
-        share: 0,
         what: What::Remembers(&["make", "--quiet", "sabotage-sources"]),
-        is_alone: false,
+        ..whole("sabotage of the sources", &[], &[])
     },
 ];
 
 /// What runs only with `--nightly`.
 pub(super) const NIGHTLY: [Part; 11] = [
-    whole("second reader", &["make", "--quiet", "second-reader"]),
-    whole("advisories", &["make", "--quiet", "advisories"]),
-    whole("a million executions of each target", &["make", "--quiet", "fuzz-million"]),
-    whole("packages", &["make", "--quiet", "package-test"]),
-    whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"]),
+    whole("second reader", &["make", "--quiet", "second-reader"], &[]),
+    whole("advisories", &["make", "--quiet", "advisories"], &[]),
+    whole("a million executions of each target", &["make", "--quiet", "fuzz-million"], &[]),
+    whole("packages", &["make", "--quiet", "package-test"], &[]),
+    whole("every system call of backup and restore", &["make", "--quiet", "inject-whole"], &[]),
     alone("a million jobs in the catalog", &["make", "--quiet", "catalog-speed"]),
-    whole("seeds of a bucket", &["make", "--quiet", "bucket-seeds"]),
-    whole("pools that are taken over", &["make", "--quiet", "takeover"]),
-    whole("shared file systems", &["make", "--quiet", "shared"]),
-    whole("buckets on MinIO, Ceph and Garage", &["make", "--quiet", "storages"]),
+    whole("seeds of a bucket", &["make", "--quiet", "bucket-seeds"], &[]),
+    whole("pools that are taken over", &["make", "--quiet", "takeover"], &[]),
+    whole("shared file systems", &["make", "--quiet", "shared"], &[]),
+    whole("buckets on MinIO, Ceph and Garage", &["make", "--quiet", "storages"], &[]),
     large("many names and links, ext4", &["--only", "ext4 > ext4 as root"]),
 ];
 
 /// A million names in a directory, 3,000 levels, 65,000 links of one file.
 const fn large(name: &'static str, words: &'static [&'static str]) -> Part {
-    Part { name, share: 0, what: What::Large(words), is_alone: false }
+    Part { what: What::Large(words), ..rig(name, 0, &[]) }
 }
 
 const fn shut_down(name: &'static str, words: &'static [&'static str]) -> Part {

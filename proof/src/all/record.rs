@@ -1,52 +1,48 @@
 //! What a long run has done so far: a run that was stopped continues after the last part that ended. A failure stays in
 //! the record: to stop a run and start it again does not make it disappear.
 //!
-//! A line of JSON for each part, below one that names the sources and the time of the whole run. Results of other
-//! sources or of another length are not mixed: the record starts again. It lies among the sources, so that it can be
-//! committed and a run of hours goes on on another machine. What people alone read changes no sources, nor do rows of
-//! sabotage.
+//! A line of JSON for each part, with the checksum of what it is built from, below one with the time of the whole run.
+//! A part of other sources runs again, and with another length all do. The record lies among the sources, so that it
+//! can be committed and a run of hours goes on on another machine.
 
 use super::Outcome;
+use super::parts::Part;
+use super::sources::Sources;
 use crate::options;
-use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Where records and tables lie, below the top folder.
 const RESULTS: &str = "docs/results/";
-
-/// The rows of the sabotage of the sources, which remembers by itself what it has seen.
-const ROWS: &str = "proof/sabotage/";
 
 /// The parts that have ended.
 pub(super) struct Record {
     path: PathBuf,
     file: File,
     done: Vec<Value>,
+    sources: Sources,
 }
 
 impl Record {
-    /// The record `name` of a run of `seconds` of the sources that are checked out. What has uncommitted changes has no name
-    /// by which its results could be told apart, so it starts from the beginning.
+    /// The record `name` of a run of `seconds` of the sources that are checked out.
     pub(super) fn open(name: &str, seconds: u64) -> Result<Self, String> {
-        let sources = sources();
-        if sources.is_none() {
-            println!("== the sources have uncommitted changes: this run does not resume another");
-        }
         let path = options::root().join(RESULTS).join(name).with_extension("jsonl");
-        Self::at(path, sources.as_deref(), seconds)
+        Self::at(
+            path,
+            Sources::read().ok_or("git and cargo do not say what the sources are")?,
+            seconds,
+        )
     }
 
-    fn at(path: PathBuf, sources: Option<&str>, seconds: u64) -> Result<Self, String> {
+    fn at(path: PathBuf, sources: Sources, seconds: u64) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let heading = json!({ "sources": sources, "seconds": seconds });
+        let heading = json!({ "seconds": seconds });
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         // The last line may be half of one: whoever was killed while writing it did not end the part.
         let mut lines = text.lines().map_while(|line| serde_json::from_str::<Value>(line).ok());
-        let is_same = sources.is_some() && lines.next().as_ref() == Some(&heading);
+        let is_same = lines.next().as_ref() == Some(&heading);
         let done: Vec<Value> = if is_same { lines.collect() } else { Vec::new() };
         let kept: Vec<_> = [&heading].into_iter().chain(&done).map(Value::to_string).collect();
         let new = path.with_extension("new");
@@ -54,15 +50,18 @@ impl Record {
         std::fs::write(&new, kept.join("\n") + "\n").map_err(failed)?;
         std::fs::rename(&new, &path).map_err(failed)?;
         let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
-        Ok(Self { file, path, done })
+        Ok(Self { path, file, done, sources })
     }
 
-    /// How the part `name` ended in the run that was stopped.
-    pub(super) fn outcome(&self, name: &'static str) -> Option<Outcome> {
-        let found = self.done.iter().find(|line| line["part"] == name)?;
+    /// How `part` ended when it was last run with the sources that it has now.
+    pub(super) fn outcome(&self, part: &Part) -> Option<Outcome> {
+        let sources = self.sources.of(part.of)?;
+        let is_it =
+            |line: &&Value| line["part"] == part.name && line["sources"] == sources.as_str();
+        let found = self.done.iter().rfind(is_it)?;
         let skipped = found["skipped"].as_array()?.iter();
         Some(Outcome {
-            name,
+            name: part.name,
             seconds: found["seconds"].as_u64()?,
             is_well: found["is_well"].as_bool()?,
             skipped: skipped.filter_map(|reason| Some(reason.as_str()?.to_owned())).collect(),
@@ -70,10 +69,13 @@ impl Record {
         })
     }
 
-    /// Notes how a part ended.
-    pub(super) fn note(&mut self, outcome: &Outcome) -> Result<(), String> {
+    /// Notes how `part` ended. If some of its sources are not committed, the line counts for no other run.
+    pub(super) fn note(&mut self, part: &Part, outcome: &Outcome) -> Result<(), String> {
         let Outcome { name, seconds, is_well, skipped, said } = outcome;
-        let line = json!({ "part": name, "seconds": seconds, "is_well": is_well, "skipped": skipped, "said": said });
+        let sources = self.sources.of(part.of);
+        let line = json!({
+            "part": name, "sources": sources, "seconds": seconds, "is_well": is_well, "skipped": skipped, "said": said
+        });
         let written = writeln!(self.file, "{line}").and_then(|()| self.file.sync_data());
         written.map_err(|error| format!("{}: {error}", self.path.display()))
     }
@@ -86,29 +88,10 @@ impl Record {
     }
 }
 
-/// The checksum of what is checked out, without what only people read; `None` if anything else is not committed.
-fn sources() -> Option<String> {
-    let git = |words: &[&str]| {
-        let output = Command::new("git").args(words).current_dir(options::root()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    let changed = git(&["status", "--porcelain", "--no-renames", "--untracked-files=all"])?;
-    let is_clean = changed.lines().all(changes_nothing);
-    let listed = git(&["ls-tree", "-r", "HEAD"]).filter(|_| is_clean)?;
-    let sources: Vec<_> = listed.lines().filter(|line| !changes_nothing(line)).collect();
-    Some(HEXLOWER.encode(&format::wire::checksum(&[sources.join("\n").as_bytes()])))
-}
-
-/// Whether the path at the end of `line` changes no part of a long run: it is for people alone, or has its own memory.
-/// Guides are tested.
-fn changes_nothing(line: &str) -> bool {
-    let path = line.split_whitespace().last().unwrap_or_default();
-    let is_for_people = ["CHANGELOG.md", "docs/PROOF.md", "docs/TESTING.md"].contains(&path);
-    is_for_people || [RESULTS, "bench/results/", ROWS].iter().any(|folder| path.starts_with(folder))
-}
-
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::parts::What;
+    use super::super::sources::Package;
     use super::*;
 
     /// For records of tests, as long as it lives.
@@ -122,7 +105,11 @@ pub(super) mod tests {
             Self(folder)
         }
 
-        pub(in crate::all) fn open(&self, sources: Option<&str>, seconds: u64) -> Record {
+        pub(in crate::all) fn open(&self, sources: &str, seconds: u64) -> Record {
+            let listed = vec![format!("100644 blob {sources}\tcrates/a/lib.rs")];
+            let folder = "crates/a".to_owned();
+            let packages = [("a".to_owned(), Package { folder, ..Package::default() })].into();
+            let sources = Sources { listed, packages, ..Sources::default() };
             Record::at(self.0.join("nightly.jsonl"), sources, seconds).unwrap()
         }
     }
@@ -133,63 +120,76 @@ pub(super) mod tests {
         }
     }
 
-    fn outcome(name: &'static str, is_well: bool) -> Outcome {
-        Outcome { name, seconds: 90, is_well, skipped: vec!["no xfs".into()], said: "\"x\"".into() }
+    const fn part(name: &'static str, of: &'static [&'static str]) -> Part {
+        Part { name, share: 0, what: What::Whole(&["true"]), is_alone: false, of }
+    }
+
+    const KILL: Part = part("kill -9", &[]);
+    const FUZZ: Part = part("fuzz", &[]);
+    const FULL: Part = part("full disks", &["a"]);
+
+    fn outcome(part: &Part, is_well: bool) -> Outcome {
+        let (skipped, said) = (vec!["no xfs".into()], "\"x\"".into());
+        Outcome { name: part.name, seconds: 90, is_well, skipped, said }
     }
 
     #[test]
     fn a_run_that_was_stopped_keeps_what_ended_and_its_failures() {
         let folder = Folder::new("record");
-        let mut record = folder.open(Some("abc"), 60);
-        record.note(&outcome("kill -9", true)).unwrap();
-        record.note(&outcome("fuzz", false)).unwrap();
+        let mut record = folder.open("abc", 60);
+        record.note(&KILL, &outcome(&KILL, true)).unwrap();
+        record.note(&FUZZ, &outcome(&FUZZ, false)).unwrap();
         // Killed in the middle of the next line.
         record.file.write_all(b"{\"part\": \"full").unwrap();
         drop(record);
-        let mut again = folder.open(Some("abc"), 60);
-        assert_eq!(again.outcome("kill -9"), Some(outcome("kill -9", true)));
-        assert_eq!(again.outcome("fuzz"), Some(outcome("fuzz", false)));
-        assert_eq!(again.outcome("full disks"), None);
-        again.note(&outcome("full disks", true)).unwrap();
-        assert_eq!(folder.open(Some("abc"), 60).done.len(), 3);
+        let mut again = folder.open("abc", 60);
+        assert_eq!(again.outcome(&KILL), Some(outcome(&KILL, true)));
+        assert_eq!(again.outcome(&FUZZ), Some(outcome(&FUZZ, false)));
+        assert_eq!(again.outcome(&FULL), None);
+        again.note(&FULL, &outcome(&FULL, true)).unwrap();
+        assert_eq!(folder.open("abc", 60).done.len(), 3);
     }
 
     #[test]
     fn results_of_other_sources_or_another_length_are_not_used() {
         let folder = Folder::new("record-other");
-        for (sources, seconds) in [(Some("abd"), 60), (Some("abc"), 61), (None, 60)] {
-            folder.open(Some("abc"), 60).note(&outcome("fuzz", true)).unwrap();
-            assert_eq!(
-                folder.open(sources, seconds).done,
-                [] as [Value; 0],
-                "{sources:?} {seconds}"
-            );
+        for (sources, seconds) in [("abd", 60), ("abc", 61)] {
+            folder.open("abc", 60).note(&FULL, &outcome(&FULL, true)).unwrap();
+            assert!(folder.open("abc", 60).outcome(&FULL).is_some());
+            let other = folder.open(sources, seconds).outcome(&FULL);
+            assert_eq!(other, None, "{sources} {seconds}");
         }
-        folder.open(None, 60).note(&outcome("fuzz", true)).unwrap();
-        assert!(folder.open(None, 60).done.is_empty(), "without a name nothing is resumed");
     }
 
     #[test]
-    fn what_people_read_and_rows_of_sabotage_change_no_sources() {
-        let rows = "proof/sabotage/run.py";
-        for read in ["docs/results/prove.jsonl", "bench/results/x.md", "docs/PROOF.md", rows] {
-            assert!(
-                changes_nothing(&format!("100644 blob abc\t{read}"))
-                    && changes_nothing(&format!(" M {read}"))
-            );
-        }
-        for source in ["proof/src/main.rs", "docs/CRYPTO.md", "docs/openapi.json", "Cargo.lock"] {
-            assert!(!changes_nothing(&format!("100644 blob abc\t{source}")), "{source}");
-        }
+    fn what_came_later_counts_and_what_was_before_a_change_does_again_when_it_is_undone() {
+        let folder = Folder::new("record-later");
+        folder.open("abc", 60).note(&FULL, &outcome(&FULL, false)).unwrap();
+        folder.open("abd", 60).note(&FULL, &outcome(&FULL, true)).unwrap();
+        assert_eq!(folder.open("abd", 60).outcome(&FULL), Some(outcome(&FULL, true)));
+        assert_eq!(folder.open("abc", 60).outcome(&FULL), Some(outcome(&FULL, false)));
+    }
+
+    #[test]
+    fn what_is_not_committed_is_not_resumed() {
+        let folder = Folder::new("record-changed");
+        let mut record = folder.open("abc", 60);
+        record.sources.changed.push("crates/a/lib.rs".to_owned());
+        record.note(&FULL, &outcome(&FULL, true)).unwrap();
+        drop(record);
+        let mut again = folder.open("abc", 60);
+        assert_eq!(again.outcome(&FULL), None);
+        again.sources.changed.push("crates/a/lib.rs".to_owned());
+        assert_eq!(again.outcome(&FULL), None);
     }
 
     #[test]
     fn a_run_that_ended_leaves_its_table_and_the_next_one_starts_anew() {
         let folder = Folder::new("record-table");
-        let mut record = folder.open(Some("abc"), 60);
-        record.note(&outcome("fuzz", true)).unwrap();
+        let mut record = folder.open("abc", 60);
+        record.note(&FUZZ, &outcome(&FUZZ, true)).unwrap();
         let kept = record.finish("| rig |\n").unwrap();
         assert_eq!(std::fs::read_to_string(kept).unwrap(), "| rig |\n");
-        assert!(folder.open(Some("abc"), 60).done.is_empty());
+        assert!(folder.open("abc", 60).done.is_empty());
     }
 }
