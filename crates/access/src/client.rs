@@ -199,10 +199,9 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<TlsStream<TcpStream>> {
-        let place = (self.server.host.as_str(), self.server.port);
-        let stream = timeout(CONNECT_TIME, TcpStream::connect(place))
+        let (host, port) = (&self.server.host, self.server.port);
+        let stream = transport::dial::reach(host, port, CONNECT_TIME, TcpStream::connect)
             .await
-            .map_err(|_| self.late("connecting"))?
             .map_err(|source| Error::Unreachable { server: self.server.place(), source })?;
         let name = ServerName::try_from(self.server.host.clone())
             .map_err(|_| Error::Url(self.server.to_string()))?;

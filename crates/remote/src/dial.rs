@@ -28,7 +28,9 @@ pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Dialed, Failure> {
         reason: error.to_string(),
         kind: kind_of(&error),
     };
-    let (tcp, buffers) = within(CONNECT_WITHIN, connect(endpoint)).await.map_err(lost)?;
+    let connect = |address| socket::connect(address, endpoint.buffer_bytes);
+    let reached = transport::dial::reach(&endpoint.host, endpoint.port, CONNECT_WITHIN, connect);
+    let (tcp, buffers) = reached.await.map_err(lost)?;
     let name = ServerName::try_from(endpoint.host.clone())
         .map_err(|_| Failure::ProtocolError(format!("{} is not a host name", endpoint.host)))?;
     let shaken = TlsConnector::from(endpoint.tls.clone()).connect(name, tcp);
@@ -45,20 +47,6 @@ pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Dialed, Failure> {
         return Err(Failure::ProtocolError(text));
     }
     Ok(Dialed { stream, buffers })
-}
-
-async fn connect(endpoint: &Endpoint) -> io::Result<(TcpStream, Buffers)> {
-    let addresses = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await?;
-    let mut last = None;
-    for address in addresses {
-        match socket::connect(address, endpoint.buffer_bytes).await {
-            Ok(connected) => return Ok(connected),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| {
-        io::Error::new(ErrorKind::NotFound, "the name does not resolve to an address")
-    }))
 }
 
 async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -3,6 +3,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod dial;
 mod error;
 pub mod evicting_quota;
 pub mod frames;

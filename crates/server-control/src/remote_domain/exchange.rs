@@ -87,7 +87,8 @@ impl RemoteDomain {
     }
 
     async fn reached(&self) -> std::result::Result<TlsStream<TcpStream>, String> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
+        let connect = TcpStream::connect::<std::net::SocketAddr>;
+        let stream = transport::dial::reach(&self.host, self.port, CONNECT_WITHIN, connect).await;
         let stream = stream.map_err(|error| error.to_string())?;
         let name = rustls::pki_types::ServerName::try_from(self.host.clone());
         let name = name.map_err(|error| error.to_string())?;
