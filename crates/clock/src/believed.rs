@@ -23,13 +23,18 @@ const DRIFT_ONE_IN: i64 = 1000;
 /// day is never in doubt, and who restarts it again and again gains little.
 const OFF_SECS_PER_SECOND: i64 = 24;
 
+/// Stands for a start of the machine whose number cannot be read, now or at all. It is another one than
+/// that of the last reading only if the machine runs for less long than then: to take it for another one
+/// each time would count the time for which the machine runs again and again.
+pub const UNKNOWN_BOOT: u128 = 0;
+
 /// What the clocks of the machine say at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tick {
     /// The wall clock.
     pub wall_secs: i64,
-    /// Which start of the machine this is: another number after each (the kernel's boot id).
+    /// Which start of the machine this is: another number after each (the kernel's boot id), or [`UNKNOWN_BOOT`].
     pub boot: u128,
     /// Seconds since that start, counted while the machine sleeps too.
     pub up_secs: i64,
@@ -106,8 +111,10 @@ impl Clock {
 
     /// The time at `tick`.
     pub fn read(&mut self, tick: Tick) -> Reading {
-        if tick.boot != self.tick.boot {
+        if self.is_restart(tick) {
             self.restart(tick);
+        } else if self.tick.boot == UNKNOWN_BOOT {
+            self.tick.boot = tick.boot;
         }
         let ran = tick.up_secs.saturating_sub(self.up_secs).max(0);
         self.up_secs = self.up_secs.max(tick.up_secs);
@@ -118,6 +125,13 @@ impl Clock {
         let (secs, doubt) = confirmed(tick.wall_secs, counted, since_anchor);
         self.believed_secs = self.believed_secs.max(secs);
         Reading { secs: self.believed_secs, doubt }
+    }
+
+    fn is_restart(&self, tick: Tick) -> bool {
+        match (self.tick.boot, tick.boot) {
+            (UNKNOWN_BOOT, _) | (_, UNKNOWN_BOOT) => tick.up_secs < self.up_secs,
+            (before, now) => before != now,
+        }
     }
 
     /// The machine was started again: it was off for as long as the wall clock says, within bounds.
@@ -189,6 +203,27 @@ mod tests {
     fn a_clock_that_goes_back_moves_no_time_back_and_stops_none() {
         let ticks = [(60, 1, 60), (-300, 1, 120), (-40 * DAY, 1, 1200), (1300, 1, 1300)];
         assert_eq!(readings(&ticks), [(60, false), (60, false), (1200, true), (1300, false)]);
+    }
+
+    /// Seen: a server that had no descriptor left for a moment could not read the number, and took the whole time for
+    /// which the machine ran as time that had gone by; nothing expired for as long.
+    #[test]
+    fn a_start_whose_number_cannot_be_read_is_no_other_start() {
+        let up = 100 * DAY;
+        let mut clock = Clock::start(tick(0, 7, up), None);
+        for (at, boot) in [(60, UNKNOWN_BOOT), (120, 7), (180, UNKNOWN_BOOT), (240, 7)] {
+            let reading = clock.read(tick(at, boot, up + at));
+            assert_eq!((reading.secs - NOW, reading.doubt), (at, None), "{at}");
+        }
+        // It is seen all the same, and the number counts once it is there.
+        let reading = clock.read(tick(300, UNKNOWN_BOOT, 30));
+        assert_eq!((reading.secs - NOW, reading.doubt), (300, None));
+        assert_eq!(clock.read(tick(360, 8, 90)).secs - NOW, 360);
+        assert_eq!(clock.read(tick(DAY, 9, 5000)).secs - NOW, DAY);
+        // Nor does each start of the server count where no start of the machine has a number.
+        let mut clock = Clock::start(tick(0, UNKNOWN_BOOT, up), None);
+        let reading = clock.read(tick(60, UNKNOWN_BOOT, up + 60));
+        assert_eq!((reading.secs - NOW, reading.doubt), (60, None));
     }
 
     /// Ten steps of nine minutes are a jump too.

@@ -9,6 +9,6 @@ pub mod civil;
 mod lock_clock;
 mod span;
 
-pub use believed::{Clock, Doubt, OFF_SECS_MAX, Reading, STEP_SECS_MAX, Tick};
+pub use believed::{Clock, Doubt, OFF_SECS_MAX, Reading, STEP_SECS_MAX, Tick, UNKNOWN_BOOT};
 pub use lock_clock::{CREDIT_SECS_MAX, LockClock};
 pub use span::{Span, SpanError, Unit};

@@ -101,11 +101,11 @@ impl MachineClock {
     }
 }
 
-/// What the clocks say. Without the kernel's number of its start, each start of the server counts as one.
+/// What the clocks say.
 fn tick() -> Tick {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16);
-    let boot = boot.unwrap_or_else(|_| u128::from(std::process::id()));
+    let boot = boot.unwrap_or(clock::UNKNOWN_BOOT);
     Tick { wall_secs: now_secs(), boot, up_secs: clock_gettime(ClockId::Boottime).tv_sec }
 }
 

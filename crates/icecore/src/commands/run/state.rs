@@ -129,11 +129,11 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
-/// What the clocks say. Without the kernel's number of its start, each call counts as one.
+/// What the clocks say.
 fn tick() -> Tick {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16);
-    let boot = boot.unwrap_or_else(|_| u128::from(std::process::id()));
+    let boot = boot.unwrap_or(clock::UNKNOWN_BOOT);
     let wall_secs = jiff::Timestamp::now().as_second();
     Tick { wall_secs, boot, up_secs: clock_gettime(ClockId::Boottime).tv_sec }
 }
