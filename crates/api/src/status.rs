@@ -43,6 +43,10 @@ pub struct Status {
     /// Why its catalog, or what the server knows beside it, may lack changes; see `POST /catalog/confirm`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub catalog_faults: Vec<String>,
+    /// Why the clock of its machine is in doubt; see `POST /clock/confirm`. Nothing expires meanwhile, and jobs start by
+    /// the time since the clock was right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_doubt: Option<String>,
     /// What keeps the server from using its own pools, of those that are not offline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pool_faults: Vec<String>,

@@ -3,6 +3,7 @@
 use crate::catalog_mark::CatalogMark;
 use crate::certificate_issuer::CertificateIssuer;
 use crate::jobs::Jobs;
+use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::pools::Pools;
 use crate::server_identity::ServerIdentity;
@@ -10,6 +11,7 @@ use crate::storage_servers::StorageServerTable;
 use crate::{Result, now_secs};
 use api::status::{Audit, KeptLocks, Status};
 use catalog::Catalog;
+use clock::Doubt;
 use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use server_contract::folder::Folder;
@@ -25,6 +27,7 @@ const ROOM_KEPT_BYTES: u64 = 64 << 20;
 pub(crate) struct ServerStatus {
     catalog: Arc<Catalog>,
     mark: Arc<CatalogMark>,
+    clock: Arc<MachineClock>,
     folder: Arc<Folder>,
     issuer: Arc<CertificateIssuer>,
     identity: Arc<ServerIdentity>,
@@ -41,6 +44,7 @@ impl ServerStatus {
         Self {
             catalog: parts.catalog.clone(),
             mark: parts.mark.clone(),
+            clock: parts.clock.clone(),
             folder: parts.folder.clone(),
             issuer: parts.issuer.clone(),
             identity: parts.identity.clone(),
@@ -81,11 +85,18 @@ impl ServerStatus {
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
             catalog_faults: self.catalog_faults(),
+            clock_doubt: self.clock_doubt(),
             pool_faults: self.pools.faults()?,
             domain_faults: self.pools.domain_faults()?.into_iter().take(FAULTS_MAX).collect(),
             kept_locks: self.kept_locks.lock().clone(),
             storage_kept_locks: self.storage_servers.all_kept_locks(),
         })
+    }
+
+    /// That changes may be missing is told with the catalog.
+    fn clock_doubt(&self) -> Option<String> {
+        let doubt = self.clock.read().ok()?.doubt?;
+        (doubt != Doubt::Catalog).then(|| doubt.to_string())
     }
 
     /// The cause first: a full disk is why nothing is stored.

@@ -214,7 +214,9 @@ fn ages_are_counted_by_the_believed_clock_and_a_doubt_is_told() {
     let control = Control::open(folder.path(), &[]).unwrap();
     let told = control.protection.now(&ProtectionFilter::default()).unwrap();
     assert!(told.doubt.is_some() && told.time < crate::now_secs() - 300 * 86_400, "{told:?}");
+    assert_eq!(control.status.now().unwrap().clock_doubt, told.doubt, "an alarm, too");
     control.retention.confirm_clock("admin").unwrap();
     let told = control.protection.now(&ProtectionFilter::default()).unwrap();
     assert!(told.doubt.is_none() && told.time > crate::now_secs() - 60, "{told:?}");
+    assert_eq!(control.status.now().unwrap().clock_doubt, None);
 }

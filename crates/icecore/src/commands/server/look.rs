@@ -1,6 +1,7 @@
 //! `icecore server status`, `audit`.
 
 use super::when;
+use crate::clock_advice::advised;
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
@@ -47,6 +48,13 @@ impl Status {
             ));
         }
         lines.extend(status.catalog_faults.iter().map(|why| format!("ALARM        {why}")));
+        let doubted = |doubt: &String| {
+            let advised = advised(doubt, "icecore server clock confirm");
+            format!(
+                "ALARM        nothing expires and jobs start by another time than the machine shows: {advised}"
+            )
+        };
+        lines.extend(status.clock_doubt.iter().map(doubted));
         let fault = |why: &String| format!("ALARM        the pool {why}: icecore server pool list");
         lines.extend(status.pool_faults.iter().map(fault));
         let missing = |why: &String| {
