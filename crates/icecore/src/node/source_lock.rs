@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// The folder of the locks.
@@ -39,7 +39,7 @@ impl SourceLock {
     /// [`Code::InUse`] with who holds it; files that cannot be written.
     pub(crate) fn take(folder: &Path, source: &[String], job: Option<u64>) -> Result<Self> {
         let path = file_of(folder, source);
-        let mut file = open(&path).map_err(|error| Failure::file(&path, &error))?;
+        let mut file = open_to_lock(folder, &path).map_err(|error| Failure::file(&path, &error))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(held(&mut file)),
@@ -48,8 +48,8 @@ impl SourceLock {
         let since_secs = jiff::Timestamp::now().as_second();
         let holder = Holder { process: std::process::id(), since_secs, job };
         let text = serde_json::to_string(&holder).map_err(std::io::Error::from)?;
-        let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
-        written.map_err(|error| Failure::file(&path, &error))?;
+        // A full disk here keeps no backup from the server.
+        let _ = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
         Ok(Self { _file: file })
     }
 
@@ -83,6 +83,17 @@ fn open(path: &Path) -> std::io::Result<File> {
     Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
 }
 
+/// Where nothing can be written, a file that is there is locked, or else the state directory: then one source at a time
+/// is backed up, whichever it is.
+fn open_to_lock(folder: &Path, path: &Path) -> std::io::Result<File> {
+    open(path).or_else(|error| match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem => {
+            File::open(path).or_else(|_| File::open(folder))
+        }
+        _ => Err(error),
+    })
+}
+
 fn held(file: &mut File) -> Failure {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(BYTES_MAX).read_to_string(&mut text));
@@ -103,6 +114,7 @@ fn held(file: &mut File) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::mount::{MountFlags, UnmountFlags};
 
     #[test]
     fn a_source_is_locked_once_and_others_are_free() {
@@ -117,6 +129,33 @@ mod tests {
         drop(first);
         take("/etc").unwrap();
         drop(other);
+    }
+
+    /// Seen: a machine whose disk was full, or mounted read-only, was not backed up any more.
+    #[test]
+    fn a_source_is_locked_where_nothing_can_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        // By calls: a program that is started would hold the locks of other tests for a moment.
+        let path = folder.path();
+        if rustix::mount::mount("tmpfs", path, "tmpfs", MountFlags::empty(), c"size=64k").is_err() {
+            return testkit::skip("no tmpfs can be mounted: not root");
+        }
+        let take = |path: &str| SourceLock::take(folder.path(), &[path.to_owned()], None);
+        drop(take("/before").unwrap());
+        let mut full = File::create(folder.path().join("full")).unwrap();
+        while full.write_all(&[0; 4096]).is_ok() {}
+        drop(full);
+        let left = |path: &str| {
+            let first = take(path).unwrap();
+            assert_eq!(take(path).unwrap_err().code, Code::InUse, "{path}");
+            drop(first);
+        };
+        left("/before");
+        left("/new");
+        rustix::mount::mount_remount(path, MountFlags::RDONLY, c"").unwrap();
+        left("/before");
+        left("/other");
+        rustix::mount::unmount(path, UnmountFlags::DETACH).unwrap();
     }
 
     #[test]
