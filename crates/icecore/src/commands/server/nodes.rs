@@ -1,6 +1,6 @@
 //! `icecore server nodes`, `revoke`, `remove`.
 
-use super::{ago, word};
+use super::{ago, when, word};
 use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
@@ -53,6 +53,11 @@ impl Nodes {
         for node in &nodes {
             if let Some(alarm) = &node.alarm {
                 context.out.note(&format!("ALARM: {}: {alarm}", node.name));
+            } else if let Some(ended) = ended(node) {
+                let (name, ended) = (&node.name, when(ended));
+                context.out.note(&format!(
+                    "{name}: its certificate expired on {ended}, and it is not let in. To let it enroll again: icecore server token {name}"
+                ));
             }
         }
         context.out.summary(Code::Complete, &Count { nodes: nodes.len() })
@@ -91,9 +96,17 @@ impl Backups {
     }
 }
 
+/// When the certificate of a node that is not here expired, if it did: its agent knocks in vain.
+fn ended(node: &Node) -> Option<i64> {
+    let now = jiff::Timestamp::now().as_second();
+    let is_out = !node.revoked && !node.connected;
+    node.certificate_expires.filter(|ends| is_out && *ends < now)
+}
+
 fn row(node: &Node, backups: &Backups) -> [String; 8] {
     let state = match (node.revoked, node.connected) {
         _ if node.alarm.is_some() => "ALARM",
+        _ if ended(node).is_some() => "expired",
         (true, _) => "revoked",
         (false, true) => "connected",
         (false, false) => "away",
@@ -204,5 +217,33 @@ impl Remove {
         let done: Done = reach.delete(&format!("/nodes/{}", self.node))?;
         context.out.line(&format!("Removed {}. Its backups are still there.", self.node))?;
         context.out.summary(Code::Complete, &done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_whose_certificate_expired_is_told_apart_from_one_that_is_away() {
+        let now = jiff::Timestamp::now();
+        let node = |ends_secs: i64, connected: bool, revoked: bool| -> Node {
+            let expires = now + jiff::SignedDuration::from_secs(ends_secs);
+            serde_json::from_value(serde_json::json!({
+                "name": "web", "domain": "web", "role": "full", "made": now.to_string(),
+                "certificate_expires": expires.to_string(), "connected": connected, "revoked": revoked,
+            }))
+            .unwrap()
+        };
+        let state = |node: &Node| row(node, &Backups::default())[3].clone();
+        for (node, expected) in [
+            (node(-60, false, false), "expired"),
+            (node(3600, false, false), "away"),
+            (node(-60, true, false), "connected"),
+            (node(-60, false, true), "revoked"),
+        ] {
+            assert_eq!(state(&node), expected);
+            assert_eq!(ended(&node).is_some(), expected == "expired");
+        }
     }
 }
