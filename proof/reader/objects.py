@@ -280,7 +280,7 @@ def restore(repository, manifest, target):
     for entry in entries(repository, manifest.root, manifest.level):
         path = os.path.join(target, entry.path)
         told = entry.attributes
-        key = (told.file_system, entry.inode, entry.since)
+        key = (told.file_system, entry.inode, entry.since, entry.size, entry.mtime)
         is_shared = entry.links > 1 and told.kind != DIRECTORY and entry.inode
         if is_shared and key in first_names:
             os.link(first_names[key], path, follow_symlinks=False)

@@ -1,12 +1,14 @@
 //! What kind of file system a file lies on, as far as it matters for reading. Asked once in a walk for each device in a
 //! row: the next walk may find another file system on that device.
 
-use rustix::fd::OwnedFd;
+use crate::syscalls;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, fadvise, fstatfs};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of file systems (`statfs(2)`): tmpfs and ramfs.
-const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+/// Kinds of file systems (`statfs(2)`): tmpfs, ramfs and hugetlbfs.
+const MEMORY: [u32; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
+const OVERLAY: u32 = 0x794c_7630;
 /// FUSE, SMB and CIFS.
 const BY_NAME: [u32; 3] = [0x6573_5546, 0xfe53_4d42, 0xff53_4d42];
 
@@ -14,18 +16,20 @@ const BY_NAME: [u32; 3] = [0x6573_5546, 0xfe53_4d42, 0xff53_4d42];
 enum Kind {
     /// Pages are never cleaned, so a store through a mapping never changes the times.
     Memory,
+    /// Each file lies on one of several other file systems.
+    Overlay,
     /// The system may have a cache of pages for each name of a file.
     ByName,
     Other,
 }
 
-const KINDS: [Kind; 3] = [Kind::Memory, Kind::ByName, Kind::Other];
+const KINDS: [Kind; 4] = [Kind::Memory, Kind::ByName, Kind::Overlay, Kind::Other];
 
 /// The file systems of one walk.
 #[derive(Debug, Default)]
 pub(crate) struct FileSystemKinds {
     /// The device (plus one) of each kind that was asked about last.
-    last: [AtomicU64; 3],
+    last: [AtomicU64; 4],
 }
 
 impl FileSystemKinds {
@@ -39,7 +43,8 @@ impl FileSystemKinds {
         let (number, kind) = match answer.f_type as u32 {
             it if MEMORY.contains(&it) => (0, Kind::Memory),
             it if BY_NAME.contains(&it) => (1, Kind::ByName),
-            _ => (2, Kind::Other),
+            OVERLAY => (2, Kind::Overlay),
+            _ => (3, Kind::Other),
         };
         self.last[number].store(mark, Ordering::Relaxed);
         kind
@@ -47,7 +52,13 @@ impl FileSystemKinds {
 
     /// Whether what is stored through a mapping reaches a disk, and changes the times then.
     pub(crate) fn has_write_back(&self, file: &OwnedFd, device: u64) -> bool {
-        self.kind(file, device) != Kind::Memory
+        match self.kind(file, device) {
+            Kind::Memory => false,
+            // The overlay hands the question on. What lies on a disk has extents there; what lies in memory has
+            // none.
+            Kind::Overlay => syscalls::has_extents(file.as_fd()),
+            Kind::ByName | Kind::Other => true,
+        }
     }
 
     /// Before a file with several names is read: where the system has a cache for each of them (NTFS-3G), this one may

@@ -11,6 +11,7 @@
 pub mod bench;
 pub mod excludes;
 mod file_system_kinds;
+mod gone;
 pub mod owners;
 pub mod priority;
 mod problem;

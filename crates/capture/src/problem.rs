@@ -1,8 +1,11 @@
 //! Problems with single objects. They are data, not errors: the backup of other objects continues.
 
+use crate::gone;
+use crate::walk::Directory;
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// The operation that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +58,9 @@ pub struct CaptureProblem {
 /// What stands for an object of another kind in its place. No call on a file fails so.
 pub(crate) const REPLACED: Errno = Errno::REMCHG;
 
+/// What stands for an object that was deleted meanwhile. "No such file" does not: that may be said of what is there.
+pub(crate) const VANISHED: Errno = Errno::NOTUNIQ;
+
 impl CaptureProblem {
     /// An object with something that a snapshot cannot hold.
     pub fn cannot_store(path: Vec<u8>, what: &'static str) -> Self {
@@ -77,6 +83,7 @@ impl CaptureProblem {
             _ if self.error == REPLACED => {
                 "something of another kind took its place during the backup".to_owned()
             }
+            _ if self.error == VANISHED => "it was deleted during the backup".to_owned(),
             // Without the number of the error.
             _ => self.error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
         }
@@ -85,6 +92,13 @@ impl CaptureProblem {
     /// Whether the object vanished after its directory was listed. That is normal: it is counted,
     /// not reported.
     pub fn vanished(&self) -> bool {
-        matches!(self.error, Errno::NOENT | Errno::STALE)
+        self.error == VANISHED
+    }
+
+    /// This problem with an object whose last name is `name` and that the walk found in `directory`: it may have been
+    /// deleted since.
+    #[must_use]
+    pub fn told_apart(self, directory: &Arc<Directory>, name: &CStr) -> Self {
+        Self { error: gone::told_apart(directory, name, self.error), ..self }
     }
 }

@@ -22,6 +22,7 @@ pub use racy::{RacyWindow, racy};
 pub use small::{SmallFileOutcome, SmallFileReader};
 
 use crate::file_system_kinds::FileSystemKinds;
+use crate::gone;
 use crate::problem::{CaptureOperation, CaptureProblem, REPLACED};
 use crate::syscalls;
 use crate::walk::{Directory, Row, open_quietly};
@@ -71,11 +72,14 @@ impl ReadOutcome {
 
 /// A problem with `name` in `directory`.
 pub(crate) fn problem(
-    directory: &Directory,
+    directory: &Arc<Directory>,
     name: &CStr,
     operation: CaptureOperation,
 ) -> impl Fn(Errno) -> CaptureProblem {
-    move |error| CaptureProblem { path: directory.path_of(name.to_bytes()), operation, error }
+    move |error| {
+        let problem = CaptureProblem { path: directory.path_of(name.to_bytes()), operation, error };
+        problem.told_apart(directory, name)
+    }
 }
 
 /// Where a symbolic link points.
@@ -83,7 +87,9 @@ pub fn link_target(
     directory: &Arc<Directory>,
     name: &CStr,
 ) -> std::result::Result<Vec<u8>, CaptureProblem> {
-    let target = directory.handle().and_then(|handle| readlinkat(&*handle, name, Vec::new()));
+    let target = directory.handle().and_then(|handle| {
+        gone::reopening(&*handle, name, || readlinkat(&*handle, name, Vec::new()))
+    });
     // What is no link any more has no target.
     let target = target.map_err(|error| if error == Errno::INVAL { REPLACED } else { error });
     let failed = problem(directory, name, CaptureOperation::Read);
@@ -102,8 +108,8 @@ fn of_kind(error: Errno) -> Errno {
 fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
     let parent = directory.handle()?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let result = directory.sparing_descriptors(|| open_quietly(&*parent, name, flags));
-    result.map_err(of_kind)
+    let open = || directory.sparing_descriptors(|| open_quietly(&*parent, name, flags));
+    gone::reopening(&*parent, name, open).map_err(of_kind)
 }
 
 /// The current attributes; an error if it is not a regular file.

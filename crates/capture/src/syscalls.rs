@@ -81,6 +81,19 @@ pub(crate) fn xfs_uuid(file: BorrowedFd<'_>) -> Result<[u8; 16]> {
     Ok(uuid)
 }
 
+/// `FS_IOC_FIEMAP`: where a file lies on a disk.
+const FIEMAP: libc::c_ulong = 0xc020_660b;
+
+/// Whether the file system of `file` can tell where its first byte lies. One in memory cannot.
+pub(crate) fn has_extents(file: BorrowedFd<'_>) -> bool {
+    // struct fiemap: start, length, flags and count of extents found, room for extents (none).
+    let mut request = [0_u64, 1, 0, 0];
+    // SAFETY: the request says that the kernel reads and writes 32 bytes; the array has as many, and asks for no
+    // extent.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, request.as_mut_ptr()) };
+    check(result.into()).is_ok()
+}
+
 /// Gives up root in this thread alone (glibc's wrapper would do it in all).
 #[cfg(test)]
 pub(crate) fn become_user(uid: u32) {

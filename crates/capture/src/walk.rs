@@ -16,6 +16,7 @@ mod batch;
 mod directory;
 mod file_system;
 mod list;
+mod missing;
 mod names;
 mod options;
 mod pass;

@@ -5,11 +5,12 @@
 //! read by path through `/proc/self/fd/<directory>/<name>` without following links: FIFOs,
 //! sockets and devices are not opened, not even with `O_PATH`.
 
+use crate::gone;
 use crate::problem::{CaptureOperation, CaptureProblem};
 use crate::walk::Directory;
 use format::entry::Xattr;
 use format::limits::XATTR_SET_BYTES_MAX;
-use format::xattrs::encoded_bytes_max_of;
+use format::xattrs::{encoded_bytes_max_of, is_second_name_of_acl};
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{fgetxattr, flistxattr, lgetxattr, llistxattr};
@@ -65,9 +66,11 @@ pub fn of_object(directory: &Arc<Directory>, name: &CStr) -> Xattrs {
         }
     };
     let path = path_through_proc(handle.as_raw_fd(), name);
+    let there =
+        |attributes: &mut dyn FnMut() -> Result<usize>| gone::reopening(&*handle, name, attributes);
     collect(
-        |names| llistxattr(&*path, spare_capacity(names)),
-        |name, value| lgetxattr(&*path, name, spare_capacity(value)),
+        |names| there(&mut || llistxattr(&*path, spare_capacity(names))),
+        |attribute, value| there(&mut || lgetxattr(&*path, attribute, spare_capacity(value))),
     )
 }
 
@@ -94,6 +97,7 @@ fn collect(
     for name in names
         .split_inclusive(|byte| *byte == 0)
         .filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+        .filter(|name| !is_second_name_of_acl(name.to_bytes()))
     {
         match with_room(|value| get(name, value)) {
             Ok(value) => {
@@ -134,6 +138,7 @@ fn with_room(call: impl Fn(&mut Vec<u8>) -> Result<usize>) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::VANISHED;
     use crate::walk::DirectoryHandles;
     use rustix::fd::AsFd;
     use rustix::fs::{XattrFlags, fsetxattr};
@@ -156,7 +161,22 @@ mod tests {
         let handles = DirectoryHandles::new();
         let directory = Directory::starting_at(folder.path().as_os_str().as_bytes(), &handles);
         assert_eq!(of_object(&directory, c"f"), found);
-        assert_eq!(of_object(&directory, c"gone").error, Some(Errno::NOENT));
+        assert_eq!(of_object(&directory, c"gone").error, Some(VANISHED));
+    }
+
+    #[test]
+    fn the_second_name_of_an_acl_on_xfs_is_not_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(folder.path().join("f")).unwrap();
+        let names = ["trusted.SGI_ACL_FILE", "trusted.SGI_ACL_DEFAULT", "trusted.SGI_ACL_OTHER"];
+        for name in names {
+            if fsetxattr(&file, name, b"x", XattrFlags::empty()).is_err() {
+                return testkit::skip("only root may set trusted attributes");
+            }
+        }
+        let found = of_file(file.as_fd());
+        let names: Vec<_> = found.list.iter().map(|xattr| xattr.name.as_slice()).collect();
+        assert_eq!((names, found.error), (vec![&b"trusted.SGI_ACL_OTHER"[..]], None));
     }
 
     #[test]

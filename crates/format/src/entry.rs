@@ -113,6 +113,10 @@ pub const STATUS_RACY: u8 = 1;
 pub const STATUS_CHANGED: u8 = 2;
 /// Status: parts could not be read; they are holes here.
 pub const STATUS_PARTIAL: u8 = 4;
+/// Status, beside [`STATUS_PARTIAL`]: only extended attributes could not be read; the content is whole.
+pub const STATUS_WHOLE_CONTENT: u8 = 16;
+/// Status of a directory: the backup did not look into it, because another file system begins there.
+pub const STATUS_NOT_ENTERED: u8 = 8;
 
 /// A run of a file's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -194,6 +198,11 @@ pub struct LinkGroup {
     pub inode: u64,
     /// When the inode was made; where nothing tells, its last change.
     pub since: Time,
+    /// The length, and the time of the content: snapshots of a file system that are read beside it may have the same
+    /// inodes, made at the same time, with other content.
+    pub size: u64,
+    /// See `size`.
+    pub mtime: Time,
 }
 
 impl Entry {
@@ -215,12 +224,19 @@ impl Entry {
         }
     }
 
-    /// The group of names that this one belongs to when `links` is more than 1. Without a time of
+    /// The group of names that this one belongs to when `links` is more than 1 (F-6.16). Without a time of
     /// birth the last change stands for it: an inode that was used again while the snapshot was
     /// made must not pass for the one before.
     pub fn link_group(&self) -> LinkGroup {
         let since = self.birth.unwrap_or(self.ctime);
-        LinkGroup { file_system: self.attributes.file_system, inode: self.inode, since }
+        let (file_system, inode) = (self.attributes.file_system, self.inode);
+        LinkGroup { file_system, inode, since, size: self.size, mtime: self.mtime }
+    }
+
+    /// Whether parts of the content may be missing. Older versions did not tell that from missing attributes.
+    pub fn may_lack_content(&self) -> bool {
+        self.kind() == Kind::File
+            && self.status & (STATUS_PARTIAL | STATUS_WHOLE_CONTENT) == STATUS_PARTIAL
     }
 
     /// The last name of the path.

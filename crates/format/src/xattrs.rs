@@ -33,6 +33,13 @@ pub fn encoded_bytes_max_of(xattr: &Xattr) -> usize {
     6 + xattr.name.len() + xattr.value.len()
 }
 
+/// Whether `name` is what XFS shows to root of an ACL that is an attribute under its proper name, too, and follows it
+/// there. Elsewhere nothing does: the ACL would change, and this would stay, and bring the old one back on an XFS. Such
+/// attributes are neither stored nor, from snapshots that have them, restored.
+pub fn is_second_name_of_acl(name: &[u8]) -> bool {
+    matches!(name, b"trusted.SGI_ACL_FILE" | b"trusted.SGI_ACL_DEFAULT")
+}
+
 pub(crate) fn put(out: &mut Vec<u8>, xattrs: &[Xattr]) {
     put_varint(out, xattrs.len() as u64);
     for xattr in xattrs {

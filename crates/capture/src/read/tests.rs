@@ -318,6 +318,62 @@ fn a_file_in_memory_is_racy_for_ever() {
     assert_eq!(outcome.status, STATUS_RACY, "though it is older than the window");
 }
 
+/// An overlay, until it is dropped.
+struct Overlay(std::path::PathBuf);
+
+impl Overlay {
+    /// Whose changes lie in `upper`; `None` where nobody may mount.
+    fn over(upper: &std::path::Path, at: &std::path::Path) -> Option<Self> {
+        for name in ["lower", "upper", "work"] {
+            fs::create_dir(upper.join(name)).unwrap();
+        }
+        let folder = |name: &str| upper.join(name).display().to_string();
+        let (lower, changes, work) = (folder("lower"), folder("upper"), folder("work"));
+        let options = format!("lowerdir={lower},upperdir={changes},workdir={work}");
+        fs::create_dir(at).unwrap();
+        let overlay = Self(at.to_path_buf());
+        let mount = ["-t", "overlay", "overlay", "-o", &options];
+        match std::process::Command::new("mount").args(mount).arg(at).output() {
+            Ok(done) if done.status.success() => Some(overlay),
+            _ => {
+                std::mem::forget(overlay); // nothing is mounted there
+                testkit::skip("no overlay can be mounted: not root");
+                None
+            }
+        }
+    }
+
+    fn file(&self) -> File {
+        fs::write(self.0.join("f"), [1; 8192]).unwrap();
+        File::open(self.0.join("f")).unwrap()
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// Nothing but the file itself tells: the overlay says that it is one.
+#[test]
+fn a_file_of_an_overlay_in_memory_is_racy_for_ever_and_one_on_a_disk_is_not() {
+    let (disk, memory) = (tempfile::tempdir().unwrap(), crate::testing::fast_folder());
+    let place = tempfile::tempdir().unwrap();
+    let Some(on_disk) = Overlay::over(disk.path(), &place.path().join("disk")) else { return };
+    if !has_write_back(&tempfile::tempfile_in(disk.path()).unwrap()) {
+        return testkit::skip("/tmp has nothing to write back");
+    }
+    assert!(has_write_back(&on_disk.file()));
+    let Some(in_memory) = Overlay::over(memory.path(), &place.path().join("memory")) else {
+        return;
+    };
+    if has_write_back(&tempfile::tempfile_in(memory.path()).unwrap()) {
+        return testkit::skip("/dev/shm is no tmpfs");
+    }
+    assert!(!has_write_back(&in_memory.file()));
+}
+
 #[test]
 fn a_young_file_that_is_written_back_first_shows_later_stores_in_its_times() {
     let folder = folder_with("f", &[1; 4096]);

@@ -8,6 +8,7 @@ use super::units::UnitId;
 use crate::excludes::GitignoreStack;
 use crate::problem::CaptureProblem;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// The most names of one directory in a batch: few enough to share a large directory among the
 /// workers, enough that sharing costs nothing.
@@ -64,6 +65,8 @@ pub(super) struct Listing {
     pub(super) path: Vec<u8>,
     /// The name in the snapshot of the only name, if it differs (`--as`).
     pub(super) shown: Option<Vec<u8>>,
+    /// How often the directory was listed again, for names that it lists and does not find.
+    pub(super) listed_again: AtomicU32,
 }
 
 impl Listing {
@@ -74,6 +77,7 @@ impl Listing {
             context: DirectoryContext::default(),
             path: Vec::new(),
             shown: None,
+            listed_again: AtomicU32::new(0),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! open; one that was closed is opened again along its chain of parents.
 
 use crate::file_system_kinds::FileSystemKinds;
+use crate::gone;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -60,7 +61,7 @@ impl Directory {
     }
 
     /// The directory of this name in `parent`.
-    pub(super) fn child(parent: &Arc<Self>, name: &CStr, identity: (u64, u64)) -> Arc<Self> {
+    pub(crate) fn child(parent: &Arc<Self>, name: &CStr, identity: (u64, u64)) -> Arc<Self> {
         Arc::new(Directory {
             parent: Some(parent.clone()),
             name: name.into(),
@@ -69,6 +70,11 @@ impl Directory {
             handles: parent.handles.clone(),
             refuses_links: false,
         })
+    }
+
+    /// The directory that it is in, and its name there; `None` for a starting point.
+    pub(crate) fn place(&self) -> Option<(&Arc<Self>, &CStr)> {
+        self.parent.as_ref().map(|parent| (parent, &*self.name))
     }
 
     /// Its path on this machine, from the names of its parents.
@@ -126,7 +132,9 @@ impl Directory {
 
     fn open_in(self: &Arc<Self>, parent: Option<&OwnedFd>) -> Result<Arc<OwnedFd>> {
         let handle = Arc::new(self.sparing_descriptors(|| match parent {
-            Some(parent) => open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW),
+            Some(parent) => gone::reopening(parent, &self.name, || {
+                open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW)
+            }),
             None if self.refuses_links => open_without_links(&self.name, OFlags::RDONLY),
             None => open_quietly(CWD, &self.name, OFlags::DIRECTORY),
         })?);

@@ -9,7 +9,7 @@ use rustix::io::Result;
 use std::sync::Arc;
 
 /// Room for names in one call: 64 KiB are about 2,000 names.
-const BUFFER_BYTES: usize = 64 * 1024;
+pub(super) const BUFFER_BYTES: usize = 64 * 1024;
 /// Listings up to this size are copied to blocks of their exact size.
 const COPIED_BYTES: usize = 256 * 1024;
 /// A `.gitignore` larger than this is not one.

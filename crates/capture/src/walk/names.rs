@@ -91,10 +91,12 @@ impl Names {
         self.bytes.len()
     }
 
-    /// Sorts by bytes, the order of the snapshot.
+    /// Sorts by bytes, the order of the snapshot. A name that is deleted and made again while its directory is listed
+    /// may be listed twice (XFS, NFS, SMB): it stays once.
     pub(crate) fn sort(&mut self) {
         let bytes = self.bytes.as_slice();
         self.positions.sort_unstable_by(|a, b| bytes[a.range()].cmp(&bytes[b.range()]));
+        self.positions.dedup_by(|a, b| bytes[a.range()] == bytes[b.range()]);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -158,5 +160,17 @@ mod tests {
         names.retain_only(b"a-");
         assert_eq!(names.len(), 1);
         assert_eq!(names.find(b"a"), None);
+    }
+
+    #[test]
+    fn a_name_that_is_listed_twice_is_one_name() {
+        let mut names = Names::default();
+        for name in [c"b", c"a", c"b", c"a", c"ab", c"b"] {
+            names.push(name, ListedType::Other);
+        }
+        names.sort();
+        let sorted: Vec<_> =
+            names.positions().iter().map(|position| names.name(*position)).collect();
+        assert_eq!(sorted, [&b"a"[..], b"ab", b"b"]);
     }
 }

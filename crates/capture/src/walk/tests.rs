@@ -168,6 +168,7 @@ fn what_vanishes_is_told_as_vanished_and_the_rest_stays() {
     make(folder.path(), &[b"stay/1", b"stay/2", b"zz/3"]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 make(folder.path(), &[b"m/a/b", b"m/c", b"m/d/e/f"]);
@@ -186,8 +187,16 @@ fn what_vanishes_is_told_as_vanished_and_the_rest_stays() {
                 result.below(folder.path()).into_iter().filter(|path| !path.starts_with('m'));
             assert_eq!(kept.collect::<Vec<_>>(), ["stay", "stay/1", "stay/2", "zz", "zz/3"]);
         }
-        stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// Also when a test fails: what waits for it would go on for ever.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]

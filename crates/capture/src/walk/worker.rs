@@ -10,6 +10,7 @@ use super::row::{NotEntered, Row};
 use super::schedule::{Finished, Scheduler};
 use super::units::UnitId;
 use crate::excludes::{self, PatternVerdict};
+use crate::gone;
 use crate::problem::{CaptureOperation, CaptureProblem};
 use format::entry::Kind;
 use rustix::fd::OwnedFd;
@@ -79,7 +80,9 @@ impl Worker {
         let mut batch = RowBatch::of(Arc::new(listing));
         match listed {
             Ok(is_tagged) => batch.skipped.tagged_directories += u64::from(is_tagged),
-            Err(error) => add_problem(&mut batch, None, CaptureOperation::List, error),
+            // What the user named is not given up in silence.
+            Err(error) if is_root => add_problem(&mut batch, None, CaptureOperation::List, error),
+            Err(error) => add_problem_of_listing(&mut batch, error),
         }
         missing_roots(&mut batch);
         self.inspect_from(unit, batch, 0)
@@ -98,7 +101,7 @@ impl Worker {
             Ok(handle) => handle,
             Err(_) if end == from => return batch, // the failed listing was reported
             Err(error) => {
-                add_problem(&mut batch, None, CaptureOperation::List, error);
+                add_problem_of_listing(&mut batch, error);
                 return batch;
             }
         };
@@ -130,7 +133,8 @@ impl Worker {
             return;
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        match statx(handle, listing.names.c_name(position), flags, STATX_FIELDS) {
+        let look = || statx(handle, listing.names.c_name(position), flags, STATX_FIELDS);
+        match look().or_else(|error| listing.look_again(handle, position, error, look)) {
             Ok(stat) => self.add(batch, listing, position, &stat, planned),
             Err(error) => add_problem(batch, Some(position), CaptureOperation::Inspect, error),
         }
@@ -259,6 +263,12 @@ fn missing_roots(batch: &mut RowBatch) {
             batch.problems.push(RowProblem { before_row: 0, position: None, problem });
         }
     }
+}
+
+/// A directory that cannot be listed and was not named by the user may have been deleted meanwhile.
+fn add_problem_of_listing(batch: &mut RowBatch, error: Errno) {
+    let error = gone::told_apart_itself(&batch.listing.directory, error);
+    add_problem(batch, None, CaptureOperation::List, error);
 }
 
 pub(super) fn add_problem(

@@ -193,6 +193,11 @@ fn names_of_one_file_are_those_of_one_inode_and_birth() {
     let (mut first, birth) = (first, Some(Time { secs: 5, nanos: 0 }));
     (first.birth, again.birth) = (birth, birth);
     assert_eq!(first.link_group(), again.link_group(), "changed between two looks");
+    let same = again.clone();
     again.birth = Some(Time { secs: 6, nanos: 0 });
     assert_ne!(first.link_group(), again.link_group(), "the inode was used again");
+    let other = Entry { size: same.size + 1, ..same.clone() };
+    assert_ne!(first.link_group(), other.link_group(), "another state of the file");
+    let other = Entry { mtime: Time { secs: 7, nanos: 0 }, ..same };
+    assert_ne!(first.link_group(), other.link_group(), "another state of the file");
 }

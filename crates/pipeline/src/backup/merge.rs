@@ -14,8 +14,8 @@ use capture::excludes::Only;
 use capture::owners::OwnerNames;
 use capture::walk::{Row, WalkEntry};
 use format::entry::{
-    Attributes, Content, Entry, Kind, LinkGroup, STATUS_CHANGED, STATUS_PARTIAL, STATUS_RACY,
-    Segment, Time, compare_paths,
+    Attributes, Content, Entry, Kind, LinkGroup, STATUS_CHANGED, STATUS_NOT_ENTERED,
+    STATUS_PARTIAL, STATUS_RACY, Segment, Time, compare_paths,
 };
 use format::manifest::Head;
 use ids::ObjectId;
@@ -342,6 +342,7 @@ impl<'a> Merge<'a> {
             && (row.kind != Kind::File || before.size == row.size)
             && self.is_same_inode(before, found)
             && before.status & AGAIN == 0
+            && before.status & STATUS_NOT_ENTERED == not_entered(row)
             && attributes.mode == row.mode
             && (attributes.uid, attributes.gid) == (row.uid, row.gid)
             && attributes.inode_flags == row.inode_flags
@@ -404,7 +405,7 @@ impl<'a> Merge<'a> {
             birth: row.birth,
             links: links_of(row),
             rdev: row.rdev,
-            status: 0,
+            status: not_entered(row),
             content: Content::None,
             extension: Vec::new(),
         }
@@ -451,6 +452,11 @@ fn missing_of(
 
 fn ids_of(runs: &[Segment]) -> impl Iterator<Item = ObjectId> {
     runs.iter().filter_map(Segment::id)
+}
+
+/// The bit of the status that says that a directory was not looked into.
+fn not_entered(row: &Row) -> u8 {
+    if row.not_entered.is_some() { STATUS_NOT_ENTERED } else { 0 }
 }
 
 /// The link count of a directory only reflects its subdirectories.

@@ -182,7 +182,8 @@ impl<'a> ReorderBuffer<'a> {
     }
 
     /// A further name of a file: everything but the path comes from the first name. If the inode
-    /// was reused since the first name was read, it belongs to another group.
+    /// was reused since the first name was read, it belongs to another group; so it does if the file changed meanwhile,
+    /// and is read again: if both were read in the end as it is now, the snapshot has them in one.
     fn link(&mut self, job: Job, queue: &Queue) -> Result<()> {
         let (key, is_new) = (job.entry.link_group(), job.previous.is_none());
         let Some(first) = self.linked.get_mut(&key) else { return self.read_alone(job, queue) };

@@ -13,7 +13,9 @@ use crate::Result;
 use capture::read::{LargeFileReader, Piece, ReadOutcome, SmallFileReader, link_target};
 use capture::xattrs::{self, Xattrs};
 use capture::{CaptureOperation, CaptureProblem};
-use format::entry::{Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, Segment};
+use format::entry::{
+    Attributes, Content, Entry, Kind, STATUS_CHANGED, STATUS_PARTIAL, STATUS_WHOLE_CONTENT, Segment,
+};
 use format::xattrs::INLINE_BYTES_MAX as XATTRS_INLINE_BYTES_MAX;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -267,7 +269,8 @@ impl<'a> Worker<'a> {
     /// Adds the extended attributes to the entry; in chunks if they are large.
     fn with_xattrs(&mut self, mut entry: Entry, xattrs: Xattrs) -> Result<Entry> {
         if xattrs.error.is_some() {
-            entry.status |= STATUS_PARTIAL;
+            let is_whole = entry.status & STATUS_PARTIAL == 0;
+            entry.status |= if is_whole { STATUS_WHOLE_CONTENT } else { 0 } | STATUS_PARTIAL;
         }
         if xattrs.list.is_empty() {
             return Ok(entry);
@@ -353,7 +356,8 @@ impl<'a> Worker<'a> {
 
 fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<CaptureProblem> {
     xattrs.error?;
-    xattrs.problem(job.directory.path_of(job.name.to_bytes()))
+    let problem = xattrs.problem(job.directory.path_of(job.name.to_bytes()))?;
+    Some(problem.told_apart(&job.directory, &job.name))
 }
 
 /// What changed since the previous snapshot.
