@@ -26,6 +26,7 @@ mod out;
 mod password_cost;
 mod paths;
 mod place;
+mod proc;
 mod profile;
 mod progress;
 mod rates;

@@ -4,6 +4,7 @@
 mod acl;
 
 use format::entry::{Content, Entry, Kind, LinkGroup};
+use format::xattrs::is_second_name_of_acl;
 use pipeline::browse::content::ContentReader;
 use pipeline::{Error, Result};
 use restore::acl::mode_without;
@@ -187,7 +188,7 @@ fn header(entry: &Entry, link: Link<'_>, size: u64) -> (Header, Records) {
 
 /// ACLs twice: `tar --acls` reads them as text alone, `tar --xattrs` as they are.
 fn xattrs(header: &mut Header, entry: &Entry, pax: &mut Records) {
-    for xattr in &entry.attributes.xattrs {
+    for xattr in entry.attributes.xattrs.iter().filter(|it| !is_second_name_of_acl(&it.name)) {
         let text = match &xattr.name[..] {
             b"system.posix_acl_access" => {
                 header.set_mode(mode_without(&xattr.value, entry.attributes.mode.into()));
@@ -201,8 +202,18 @@ fn xattrs(header: &mut Header, entry: &Entry, pax: &mut Records) {
         if let Some((key, text)) = text {
             pax.add(key, text.as_bytes());
         }
-        pax.add(&[b"SCHILY.xattr.", &xattr.name[..]].concat(), &xattr.value);
+        pax.add(&[b"SCHILY.xattr.", &keyword(&xattr.name)[..]].concat(), &xattr.value);
     }
+}
+
+/// The name of an attribute as GNU tar writes and reads it: a keyword ends at the first `=`.
+fn keyword(name: &[u8]) -> Vec<u8> {
+    let escaped = |byte: &u8| match byte {
+        b'%' => b"%25".to_vec(),
+        b'=' => b"%3D".to_vec(),
+        other => vec![*other],
+    };
+    name.iter().flat_map(escaped).collect()
 }
 
 fn entry_type(kind: Kind, link: Link<'_>) -> EntryType {

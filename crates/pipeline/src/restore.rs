@@ -38,6 +38,7 @@ use removal::Removals;
 use restore::{Overwrite, RestoreScope, Target};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -218,7 +219,8 @@ pub fn run(
     // A path that another party chose is resolved only once, below.
     let is_new = options.target_below.is_none()
         && std::fs::read_dir(target).map_or(true, |mut names| names.next().is_none());
-    let target_options = target_options(options, scope(snapshot, subpath, options));
+    let sources = selection.sources();
+    let target_options = target_options(options, scope(snapshot, subpath, options), sources);
     let opened = open_target(target, options, target_options);
     let opened = opened.map_err(|problem| target_error(target, &problem))?;
     let counters = Counters::default();
@@ -239,6 +241,7 @@ pub fn run(
         lost_pages: Mutex::default(),
         in_the_way: Mutex::default(),
         reported: Mutex::default(),
+        kept: Mutex::default(),
         fatal: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
@@ -352,7 +355,11 @@ fn scope(snapshot: &Snapshot, subpath: &[u8], options: &RestoreOptions) -> Resto
     }
 }
 
-fn target_options(options: &RestoreOptions, scope: RestoreScope) -> restore::TargetOptions {
+fn target_options(
+    options: &RestoreOptions,
+    scope: RestoreScope,
+    sources: BTreeSet<Vec<u8>>,
+) -> restore::TargetOptions {
     restore::TargetOptions {
         overwrite: options.overwrite,
         dry_run: options.dry_run,
@@ -364,6 +371,7 @@ fn target_options(options: &RestoreOptions, scope: RestoreScope) -> restore::Tar
         sparse: true,
         sync: !options.no_sync,
         scope: Some(scope),
+        sources,
     }
 }
 

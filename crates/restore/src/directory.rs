@@ -67,7 +67,7 @@ impl Directory {
         let stat = system::stat_open(fd.as_fd())?;
         let is_new = system::birth_time(&stat) > started;
         let private = is_new && stat.stx_uid == credentials.uid && system::mode(&stat) & 0o077 == 0;
-        let gives_acl = !private && rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
+        let gives_acl = rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
         let group = group_of_new(&stat, credentials);
         let device = system::device(&stat);
         Ok(Directory {
@@ -180,7 +180,9 @@ impl Target {
     /// finished.
     fn enter_existing(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Directory, Errno> {
         let open = open_child(fd, name, &self.0.credentials)?;
-        make_writable(open.as_fd(), &self.0.credentials)?;
+        if let Some(before) = make_writable(open.as_fd(), &self.0.credentials)? {
+            self.0.opened_up.note(&before);
+        }
         self.look_below(open.as_fd());
         self.remove_left(open.as_fd());
         Directory::describe(open, &self.0.credentials, self.0.started)
@@ -200,7 +202,7 @@ impl Target {
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(problem(error.into())),
         };
-        self.may_be_cleared(&stat).map_err(problem)?;
+        self.may_be_cleared(&stat, path).map_err(problem)?;
         flags::unlock(fd, name, &stat);
         self.0.old_links.loses_a_name(&stat);
         match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
@@ -212,7 +214,10 @@ impl Target {
 
     /// Whether an object of another kind may go, so that a directory gets its name. The time of a
     /// directory says nothing of what is newer: where that decides, the object stays.
-    fn may_be_cleared(&self, stat: &Statx) -> Result<(), RestoreCause> {
+    fn may_be_cleared(&self, stat: &Statx, path: &[u8]) -> Result<(), RestoreCause> {
+        if self.0.options.is_above_sources(path) {
+            return Err(RestoreCause::AboveSources);
+        }
         if self.0.is_ours(stat) {
             return Err(RestoreCause::Collision);
         }
@@ -234,7 +239,7 @@ impl Target {
         let directory = match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
             Ok(open) => Directory::describe(open, &self.0.credentials, self.0.started),
             Err(Errno::NOTDIR | Errno::LOOP) => {
-                let found = system::stat_at(fd, name).map(|stat| self.may_be_cleared(&stat));
+                let found = system::stat_at(fd, name).map(|stat| self.may_be_cleared(&stat, path));
                 let cause = found.unwrap_or(Ok(())).err();
                 let problem = |cause| RestoreProblem::new(path, RestoreOperation::Replace, cause);
                 cause.map(problem).map_or(Ok(()), Err)?;
@@ -289,15 +294,21 @@ pub(crate) fn open_child(
     }
 }
 
-/// Makes an open directory writable.
-pub(crate) fn make_writable(open: BorrowedFd<'_>, credentials: &Credentials) -> Result<(), Errno> {
+/// Makes an open directory writable. Returns how it was before, if that changed anything.
+pub(crate) fn make_writable(
+    open: BorrowedFd<'_>,
+    credentials: &Credentials,
+) -> Result<Option<Statx>, Errno> {
     let stat = system::stat_open(open)?;
-    if flags::are_locked(&stat) {
+    let is_locked = flags::are_locked(&stat);
+    if is_locked {
         let _ = flags::clear_locks(open); // if it fails, creating reports it
     }
     let mode = system::mode(&stat);
-    if !credentials.may_override && stat.stx_uid == credentials.uid && mode & 0o700 != 0o700 {
+    let is_closed =
+        !credentials.may_override && stat.stx_uid == credentials.uid && mode & 0o700 != 0o700;
+    if is_closed {
         rustix::fs::fchmod(open, Mode::from_raw_mode(mode | 0o700))?;
     }
-    Ok(())
+    Ok((is_locked || is_closed).then_some(stat))
 }

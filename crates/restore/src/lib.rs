@@ -40,6 +40,7 @@ mod metadata;
 mod names;
 mod old_links;
 mod open_file;
+mod opened_up;
 mod options;
 mod others;
 mod owners;

@@ -12,6 +12,7 @@ use format::entry::Entry;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
+use std::cell::Cell;
 
 /// Errors after which the content is copied instead: too many links, another file system, no links
 /// at all (FAT), a locked or foreign file (protected hard links), first name missing.
@@ -52,7 +53,22 @@ impl Target {
             self.refuse_other_spelling(parent, fd, entry.name(), &entry.path)?;
             return Ok(RestoreOutcome::Unchanged);
         }
-        let make = |fd: BorrowedFd<'_>, name: &[u8]| self.link(&source, fd, name, entry);
+        let is_unlocked = Cell::new(false);
+        let linked = self.link_staged(parent, entry, &source, &is_unlocked);
+        if is_unlocked.get() {
+            flags::set_at(self, source.directory.as_fd(), source.name, entry);
+        }
+        linked
+    }
+
+    fn link_staged(
+        &self,
+        parent: &Directory,
+        entry: &Entry,
+        source: &Source<'_>,
+        is_unlocked: &Cell<bool>,
+    ) -> Result<RestoreOutcome, RestoreProblem> {
+        let make = |fd: BorrowedFd<'_>, name: &[u8]| source.link_to(fd, name, entry, is_unlocked);
         match self.stage(parent, entry, Existing::MustGo, make) {
             Ok(Staged::New((), staged)) => {
                 let committed = self.commit_or_abandon(parent, entry, &staged);
@@ -67,39 +83,28 @@ impl Target {
             }
         }
     }
+}
 
-    fn link(
+impl Source<'_> {
+    /// Links an immutable file after its flag is cleared: nor could the new name be changed or removed with the flag.
+    fn link_to(
         &self,
-        source: &Source<'_>,
         fd: BorrowedFd<'_>,
         name: &[u8],
         entry: &Entry,
+        is_unlocked: &Cell<bool>,
     ) -> Result<(), Errno> {
-        match source.link(fd, name) {
+        match self.link(fd, name) {
             Err(Errno::PERM) if entry.attributes.inode_flags != 0 => {
-                self.link_locked(source, fd, name, entry)
+                let directory = self.directory.as_fd();
+                flags::unlock(directory, self.name, &system::stat_at(directory, self.name)?);
+                is_unlocked.set(true);
+                self.link(fd, name)
             }
             result => result,
         }
     }
 
-    /// Links an immutable file, whose flag is cleared for a moment.
-    fn link_locked(
-        &self,
-        source: &Source<'_>,
-        fd: BorrowedFd<'_>,
-        name: &[u8],
-        entry: &Entry,
-    ) -> Result<(), Errno> {
-        let directory = source.directory.as_fd();
-        flags::unlock(directory, source.name, &system::stat_at(directory, source.name)?);
-        let result = source.link(fd, name);
-        flags::set_at(self, directory, source.name, entry);
-        result
-    }
-}
-
-impl Source<'_> {
     fn link(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
         rustix::fs::linkat(&self.directory, self.name, fd, name, AtFlags::empty())
     }

@@ -39,7 +39,7 @@ impl CurrentAttributes {
 
 impl Target {
     /// Sets the attributes of a directory, after everything below it is done. With
-    /// [`Overwrite::Never`], an existing directory stays as it is.
+    /// [`Overwrite::Never`], an existing directory stays as it is, and so does one above what was backed up.
     pub fn finish_directory(&self, entry: &Entry) -> Result<(), RestoreProblem> {
         if self.0.options.dry_run {
             return Ok(());
@@ -54,12 +54,21 @@ impl Target {
         let Some(fd) = handle.fd() else { return Ok(()) };
         let stat = system::stat_open(fd)?;
         let kept = !self.0.is_ours(&stat);
-        if kept && self.0.options.overwrite == Overwrite::Never {
-            return Ok(());
+        if kept && self.keeps_attributes(entry, &stat) {
+            return self.0.opened_up.close(fd, &stat);
         }
+        self.0.opened_up.forget(&stat);
         self.apply(AttributeHandle::open(fd), entry, CurrentAttributes::of(&stat, kept));
         self.set_flags(fd, entry, flags::recorded(&stat));
         Ok(())
+    }
+
+    /// Whether a directory that was there stays as it is. Of one above the paths that were backed up nobody asked for
+    /// more than what lies below.
+    fn keeps_attributes(&self, entry: &Entry, stat: &Statx) -> bool {
+        let options = &self.0.options;
+        options.overwrite == Overwrite::Never
+            || options.is_above_sources(&entry.path) && !self.0.unfinished.has_touched(stat)
     }
 
     /// Whether a marker can be removed from the root when it has these attributes.

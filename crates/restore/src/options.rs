@@ -1,6 +1,7 @@
 //! The options of a target.
 
 use crate::marker::RestoreScope;
+use std::collections::BTreeSet;
 
 /// What happens to an existing object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,6 +57,24 @@ pub struct TargetOptions {
     pub sync: bool,
     /// What is restored, for a restore that finds this one cut short.
     pub scope: Option<RestoreScope>,
+    /// The paths that were backed up, below the target. Of the directories above them a snapshot has little more than
+    /// the names: for those, nothing that is there is replaced. Empty: all is replaced that the options allow.
+    pub sources: BTreeSet<Vec<u8>>,
+}
+
+impl TargetOptions {
+    /// Whether the directory `path` is above what was backed up, and not part of it. There may be thousands of sources.
+    pub(crate) fn is_above_sources(&self, path: &[u8]) -> bool {
+        let above = |end: &usize| self.sources.contains(&path[..*end]);
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let mut ends = slashes.map(|(at, _)| at).chain([0, path.len()]);
+        !ends.any(|end| above(&end)) && self.has_source_below(path)
+    }
+
+    fn has_source_below(&self, path: &[u8]) -> bool {
+        let below = if path.is_empty() { Vec::new() } else { [path, b"/"].concat() };
+        self.sources.range(below.clone()..).next().is_some_and(|first| first.starts_with(&below))
+    }
 }
 
 impl Default for TargetOptions {
@@ -67,6 +86,41 @@ impl Default for TargetOptions {
             sparse: true,
             sync: true,
             scope: None,
+            sources: BTreeSet::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_above_sources_unless_it_is_in_one() {
+        let with = |sources: &[&str]| TargetOptions {
+            sources: sources.iter().map(|path| path.as_bytes().to_vec()).collect(),
+            ..TargetOptions::default()
+        };
+        let options = with(&["etc", "home/me", "home/me-too/x", "srv/a/b"]);
+        for (path, is_above) in [
+            ("", true),
+            ("etc", false),
+            ("etc/deep", false),
+            ("home", true),
+            ("home/me", false),
+            ("home/me/f", false),
+            ("home/me-too", true),
+            ("home/m", false),
+            ("srv", true),
+            ("srv/a", true),
+            ("srv/a/b", false),
+            ("srv/a-b", false),
+            ("elsewhere", false),
+        ] {
+            assert_eq!(options.is_above_sources(path.as_bytes()), is_above, "{path}");
+        }
+        assert!(!with(&[]).is_above_sources(b"home"), "nothing is known");
+        assert!(!with(&["", "home/me"]).is_above_sources(b"home"), "all was backed up");
+        assert!(!with(&["home", "home/me/x"]).is_above_sources(b"home/me"), "one in another");
     }
 }

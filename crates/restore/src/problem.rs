@@ -74,6 +74,11 @@ pub enum RestoreCause {
     /// Another object has this name, and the options forbid replacing it.
     #[error("another object has this name and must not be overwritten")]
     Occupied,
+    /// A link, or what else is no directory, has the name of a directory above what was backed up.
+    #[error(
+        "it is a link or a file here, and only what lies below it was backed up; to restore that elsewhere or behind the link, name it: icecore restore SNAPSHOT:PATH --target DIR"
+    )]
+    AboveSources,
     /// The file differs from that in the snapshot, in the target of an interrupted restore: it may
     /// be the work of a user, or incomplete.
     #[error(

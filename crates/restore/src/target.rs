@@ -4,9 +4,10 @@ use crate::abilities::Abilities;
 use crate::cache::Cache;
 use crate::confined;
 use crate::credentials::Credentials;
-use crate::directory::{DirHandle, Directory};
+use crate::directory::{DirHandle, Directory, remove_acl};
 use crate::kept::Looks;
 use crate::old_links::OldLinks;
+use crate::opened_up::OpenedUp;
 use crate::options::TargetOptions;
 use crate::owners::OwnerIds;
 use crate::problem::{
@@ -28,6 +29,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// How much the clock of a file server may be ahead of ours.
+const CLOCKS_DIFFER_SECS: i64 = 3600;
 
 /// The directory into which a snapshot is restored. Cheap to clone; can be used from any thread.
 #[derive(Clone)]
@@ -52,6 +56,7 @@ pub(crate) struct Shared {
     /// What its file system keeps, once that is known.
     pub(crate) abilities: OnceLock<Abilities>,
     pub(crate) old_links: OldLinks,
+    pub(crate) opened_up: OpenedUp,
     /// A file stays that a restore before this one may have left incomplete.
     pub(crate) has_left_doubt: AtomicBool,
     /// One open directory of each file system, for `sync`.
@@ -98,9 +103,11 @@ impl Target {
             .transpose()?;
         let unfinished = unfinished.unwrap_or_default();
         let root = match root {
-            Some(fd) => Directory::describe(fd, &credentials, started)?,
+            Some(fd) => described_root(fd, &credentials, started)?,
             None => Directory::missing(),
         };
+        let opened_up = OpenedUp::default();
+        root.fd().filter(|_| !options.dry_run).map_or(Ok(()), |fd| opened_up.unlock_root(fd))?;
         Ok(Target(Arc::new(Shared {
             root: Arc::new(root),
             owners: OwnerIds::for_option(options.owners),
@@ -116,6 +123,7 @@ impl Target {
             spelling: Spelling::default(),
             abilities: OnceLock::new(),
             old_links: OldLinks::default(),
+            opened_up,
             has_left_doubt: AtomicBool::new(false),
             systems: Mutex::default(),
         })))
@@ -144,6 +152,7 @@ impl Target {
             self.sync_systems()?;
         }
         self.remove_marker();
+        self.0.close_root().map_err(of_root)?;
         root.map_or(Ok(()), |root| self.finish_root(root)).map_err(of_root)
     }
 
@@ -214,6 +223,22 @@ fn open_root(path: &Path, options: &TargetOptions) -> Result<Option<OwnedFd>, Er
     }
 }
 
+/// One that was missing until now may have got an ACL from the directory above it, which everything in it would get.
+fn described_root(
+    fd: OwnedFd,
+    credentials: &Credentials,
+    started: Time,
+) -> Result<Directory, Errno> {
+    let root = Directory::describe(fd, credentials, started)?;
+    match root {
+        Directory { is_new: true, gives_acl: true, fd: Some(fd), .. } => {
+            remove_acl(fd.as_fd());
+            Directory::describe(fd, credentials, started)
+        }
+        root => Ok(root),
+    }
+}
+
 fn make_root(path: &Path) -> Result<(), Errno> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(parent).map_err(errno)?;
@@ -241,10 +266,27 @@ fn start_time() -> Result<Time, Errno> {
     Ok(Time { secs: started.tv_sec, nanos })
 }
 
+impl Drop for Shared {
+    /// A restore that failed locks the target again, too.
+    fn drop(&mut self) {
+        let _ = self.close_root();
+    }
+}
+
 impl Shared {
-    /// Whether it was created since the restore started.
+    fn close_root(&self) -> Result<(), Errno> {
+        let Some(root) = self.root.fd() else { return Ok(()) };
+        self.opened_up.close(root, &system::stat_open(root)?)
+    }
+
+    /// Whether it was created since the restore started. What was born in the future was not: the clock was ahead then,
+    /// or is behind now.
     pub(crate) fn is_ours(&self, stat: &rustix::fs::Statx) -> bool {
-        system::birth_time(stat) > self.started && !self.old_links.has(stat)
+        let birth = system::birth_time(stat);
+        let now = || clock_gettime(ClockId::Realtime).tv_sec;
+        birth > self.started
+            && birth.secs <= now() + CLOCKS_DIFFER_SECS
+            && !self.old_links.has(stat)
     }
 
     /// `None` if nothing may be written: in a dry run.

@@ -111,6 +111,11 @@ impl UnfinishedRestores {
         self.ended.read().clone()
     }
 
+    /// Whether one of them may have made this directory.
+    pub(crate) fn has_touched(&self, directory: &Statx) -> bool {
+        directory.stx_ctime.tv_sec >= self.since_secs.load(Ordering::Relaxed)
+    }
+
     /// Whether one of them made the root of the target.
     pub(crate) fn has_made_root(&self) -> bool {
         self.found.iter().any(|marker| marker.says.has_made_root)

@@ -44,6 +44,26 @@ struct Found {
 }
 
 impl Target {
+    /// Whether the object at `path` may be that of `entry`, another name of it, as far as kind, size and mtime tell.
+    pub fn may_be(&self, path: &[u8], entry: &Entry) -> bool {
+        let Ok(found) = self.look(path) else { return false };
+        system::kind(&found) == Some(entry.kind())
+            && (entry.kind() != Kind::File || found.stx_size == entry.size)
+            && self.match_time(&found, entry.mtime) != TimeMatch::Different
+    }
+
+    /// Whether anything has this path.
+    pub fn is_there(&self, path: &[u8]) -> bool {
+        self.look(path).is_ok()
+    }
+
+    fn look(&self, path: &[u8]) -> Result<Statx, RestoreProblem> {
+        let (directory, name) = names::split(path, RestoreOperation::Inspect)?;
+        let held = self.existing(directory, RestoreOperation::Inspect)?;
+        let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Inspect, error);
+        system::stat_at(held.as_fd(), name).map_err(problem)
+    }
+
     /// Whether the object exists with the same kind, size and mtime (symlinks: the same target), so
     /// that a resumed restore need not fetch it. Then its other attributes are corrected. The inode
     /// does not matter.
@@ -166,12 +186,14 @@ pub(crate) fn differing_xattrs(
 ) -> impl Iterator<Item = Vec<u8>> {
     let handle = AttributeHandle::path(object);
     let recorded = &entry.attributes.xattrs;
-    let wrong = recorded.iter().filter(move |xattr| {
+    let wrong = xattrs::wanted(entry).filter(move |xattr| {
         !matches!(xattrs::value(handle, &xattr.name), Ok(Some(value)) if value == xattr.value)
     });
     let there = xattrs::names(handle).unwrap_or_default().into_iter();
     let foreign = there.filter(|name| {
-        xattrs::is_ours_to_remove(name) && !recorded.iter().any(|xattr| xattr.name == *name)
+        xattrs::is_ours_to_remove(name)
+            && xattrs::knows_all(entry)
+            && !recorded.iter().any(|xattr| xattr.name == *name)
     });
     wrong.map(|xattr| xattr.name.clone()).chain(foreign)
 }

@@ -5,7 +5,8 @@ use crate::acl;
 use crate::handle::AttributeHandle;
 use crate::problem::Attribute;
 use crate::target::Target;
-use format::entry::{Entry, Xattr};
+use format::entry::{Entry, STATUS_PARTIAL, Xattr};
+use format::xattrs::is_second_name_of_acl;
 use rustix::io::{Errno, Result};
 
 /// The largest value and the largest list of names in Linux (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
@@ -25,6 +26,16 @@ fn is_capability(name: &[u8]) -> bool {
 /// existing objects.
 pub(crate) fn is_ours_to_remove(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"system.posix_acl_") || is_capability(name)
+}
+
+/// The attributes that an object is to have.
+pub(crate) fn wanted(entry: &Entry) -> impl Iterator<Item = &Xattr> {
+    entry.attributes.xattrs.iter().filter(|xattr| !is_second_name_of_acl(&xattr.name))
+}
+
+/// Whether it has no others: what could not be read completely may have some.
+pub(crate) fn knows_all(entry: &Entry) -> bool {
+    entry.status & STATUS_PARTIAL == 0
 }
 
 /// The names of all attributes of an object.
@@ -52,14 +63,14 @@ impl Target {
     /// Sets `user.*`: before the mode, since an ordinary user must be able to write to the object.
     pub(crate) fn set_user_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry) {
         let early = |x: &&Xattr| !comes_after_mode(&x.name);
-        entry.attributes.xattrs.iter().filter(early).for_each(|x| {
+        wanted(entry).filter(early).for_each(|x| {
             self.set_xattr(handle, entry, x);
         });
     }
 
     /// Sets ACLs and labels, then capabilities: after the mode.
     pub(crate) fn set_late_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry, mode: u32) {
-        let late = || entry.attributes.xattrs.iter().filter(|x| comes_after_mode(&x.name));
+        let late = || wanted(entry).filter(|x| comes_after_mode(&x.name));
         for xattr in late().filter(|x| !is_capability(&x.name)) {
             let set = self.set_xattr(handle, entry, xattr);
             if !set && xattr.name == ACCESS_ACL {
@@ -81,6 +92,9 @@ impl Target {
 
     /// Removes attributes from an existing object that the entry does not have.
     pub(crate) fn remove_other_xattrs(&self, handle: AttributeHandle<'_>, entry: &Entry) {
+        if !knows_all(entry) {
+            return;
+        }
         let wanted = |name: &[u8]| entry.attributes.xattrs.iter().any(|x| x.name == name);
         for name in names(handle).unwrap_or_default() {
             if wanted(&name) || !is_ours_to_remove(&name) {

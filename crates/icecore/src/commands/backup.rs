@@ -23,6 +23,7 @@ use crate::node::source_lock::SourceLock;
 use crate::node::{cache, network};
 use crate::options::Global;
 use crate::out::Out;
+use crate::proc;
 use crate::progress::{self, Shown, Total};
 use crate::session_report::{self, Failed, Saved};
 use crate::units;
@@ -129,6 +130,8 @@ impl Backup {
         self.is_of_this_node(context)?;
         let monitor = Reporter::new(&context.out);
         let missing = leave_out_missing(&mut options, &monitor)?;
+        source::tell_links(context, &options.roots);
+        proc::tell_if_missing(context);
         if self.dry_run {
             return dry_run(context, &repository, &options, missing);
         }

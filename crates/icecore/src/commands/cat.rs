@@ -52,10 +52,15 @@ impl Cat {
         reader.copy(&entry, &mut *stdout).map_err(|error| failed(error).of(&path))?;
         stdout.flush()?;
         drop(stdout);
-        context.out.summary_beside(
-            Code::Complete,
-            &Printed { path: JsonPath::new(&path), bytes: entry.size },
-        )
+        let code = match entry.may_lack_content() {
+            false => Code::Complete,
+            true => {
+                let path = escape::path(&path);
+                context.out.note(&format!("{path} could not be read completely during the backup: zeros are in place of what is missing"));
+                Code::Partial
+            }
+        };
+        context.out.summary_beside(code, &Printed { path: JsonPath::new(&path), bytes: entry.size })
     }
 }
 

@@ -6,6 +6,7 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::tarball::Tarball;
 use crate::units;
+use format::entry::STATUS_PARTIAL;
 use pipeline::browse;
 use pipeline::browse::content::ContentReader;
 use pipeline::pages::PageReader;
@@ -15,7 +16,7 @@ use std::ffi::OsString;
 /// Write a snapshot or a directory of it as a tar archive to the standard output.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nWith --json, the summary goes to the error stream, because the output is the repository."
+    after_help = "Examples:\n  icecore dump latest:/etc | tar tv\n  icecore dump latest | ssh host tar x -C /srv\n\nHoles of files are written as zeros, so an archive may be much larger than the files are on their disk.\n\nWith --json, the summary goes to the error stream, because the output is the repository."
 )]
 pub(crate) struct Dump {
     /// Snapshot, and the path in it.
@@ -30,6 +31,7 @@ struct Dumped {
     entries: u64,
     bytes: u64,
     skipped: u64,
+    incomplete: u64,
 }
 
 impl Dump {
@@ -49,9 +51,10 @@ impl Dump {
         let content = ContentReader::new(&repository, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
         let mut tarball = Tarball::new(&mut *stdout, content);
-        let mut last = Vec::new();
+        let (mut last, mut incomplete) = (Vec::new(), 0);
         let result = browse::below(&pages, &snapshot, &path, |entry| {
             last.clone_from(&entry.path);
+            incomplete += u64::from(entry.status & STATUS_PARTIAL != 0);
             tarball.add(&entry)
         });
         result.map_err(|error| failed(error).of(&last))?;
@@ -61,6 +64,11 @@ impl Dump {
             let sockets = units::many(skipped, "socket");
             context.out.note(&format!("left out {sockets}: a tar archive cannot contain them"));
         }
-        context.out.summary_beside(Code::Complete, &Dumped { entries, bytes, skipped })
+        let code = if incomplete == 0 { Code::Complete } else { Code::Partial };
+        if incomplete > 0 {
+            let objects = units::many(incomplete, "object");
+            context.out.note(&format!("{objects} could not be read completely during the backup: zeros are in place of missing content, or attributes are missing. To name them: icecore map {} --failed", snapshot.id()));
+        }
+        context.out.summary_beside(code, &Dumped { entries, bytes, skipped, incomplete })
     }
 }

@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::node::{cache, network};
 use crate::out::Out;
+use crate::proc;
 use crate::progress::{Shown, Total};
 use crate::session_report::Failed;
 use crate::units;
@@ -142,6 +143,7 @@ impl Restore {
         let target = self.target()?;
         self.refuse_repositories(context, target)?;
         self.cold.prepare(context)?;
+        proc::tell_if_missing(context);
         let repository = context.open_to_restore()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;

@@ -47,6 +47,38 @@ fn an_address_is_no_directory() {
     ended(command.current_dir(machine.path("home"))).ends(0);
 }
 
+/// Seen: `backup /srv/data/` stored a link and no file, and said nothing of it.
+#[test]
+fn a_link_with_a_slash_at_its_end_is_the_directory_behind_it() {
+    let machine = Machine::new();
+    let link = machine.path("link");
+    std::os::unix::fs::symlink(machine.source(), &link).unwrap();
+    let link = link.to_str().unwrap();
+    let alone = machine.run(["backup", link]).ends(0);
+    let advice = format!("icecore backup {link}/");
+    assert!(alone.stderr.contains("only the link") && alone.stderr.contains(&advice), "{alone:?}");
+    let listed = |path: &str| {
+        let snapshot = format!("latest:{path}");
+        machine.run(["ls", "-R", &snapshot]).text()
+    };
+    assert!(!listed(link).contains("hello.txt"));
+    for slash in ["/", "/."] {
+        let ran = machine.run(["backup", &format!("{link}{slash}")]).ends(0);
+        assert!(!ran.stderr.contains("only the link"), "{ran:?}");
+        assert!(listed(link).contains("hello.txt"), "{}", listed(link));
+        let target = machine.path("target");
+        let from = format!("latest:{link}");
+        machine.run(["restore", &from, "--target", target.to_str().unwrap()]).ends(0);
+        assert_eq!(std::fs::read_to_string(target.join("hello.txt")).unwrap(), "hello");
+        std::fs::remove_dir_all(target).unwrap();
+    }
+    // The snapshots of both ways of writing it are of one source.
+    let again = machine.run(["backup", &format!("{link}/")]).ends(0).text();
+    assert!(again.contains(" unchanged") && !again.contains(" new"), "{again}");
+    std::fs::remove_dir_all(machine.source()).unwrap();
+    assert_ne!(machine.run(["backup", &format!("{link}/")]).code, 0);
+}
+
 #[test]
 fn what_is_marked_nodump_is_explained_as_it_is_backed_up() {
     let machine = Machine::new();

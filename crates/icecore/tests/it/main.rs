@@ -2,6 +2,7 @@
 
 mod administration;
 mod advice;
+mod around_targets;
 mod bucket_moves;
 mod bucket_pools;
 mod bucket_requests;
@@ -42,6 +43,7 @@ mod node_commands;
 mod object_locking;
 mod object_recovery;
 mod object_storage;
+mod odd_mounts;
 mod older_catalog;
 mod output;
 mod parity;

@@ -2,7 +2,7 @@
 
 #[path = "../../../pipeline/tests/it/volume.rs"]
 #[allow(dead_code, reason = "not all of it is needed here")]
-mod volume;
+pub(crate) mod volume;
 
 use crate::full_disk::Small;
 use crate::machine::{Machine, ended, length, random};

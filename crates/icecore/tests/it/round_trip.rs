@@ -171,6 +171,34 @@ fn acls_of_a_dump_come_back_in_each_way_in_which_tar_has_them() {
     }
 }
 
+/// Seen: `user.a=b` came back as `user.a`, with `b=` in front of its value.
+#[test]
+fn any_name_of_an_attribute_is_told_in_a_dump() {
+    let machine = Machine::new();
+    let file = machine.source().join("hello.txt");
+    let listed = |path: &std::path::Path| {
+        ended(Command::new("getfattr").args(["-d", "--absolute-names"]).arg(path)).text()
+    };
+    for (name, value) in [("user.a=b", "1"), ("user.p%3D", "2"), ("user.100%", "3")] {
+        assert_eq!(
+            ended(Command::new("setfattr").args(["-n", name, "-v", value]).arg(&file)).code,
+            0
+        );
+    }
+    machine.backup();
+    let (archive, out) = (machine.path("archive.tar"), machine.path("out"));
+    let mut dump = machine.command(["dump", &machine.stored("latest", "")]);
+    assert!(dump.stdout(std::fs::File::create(&archive).unwrap()).status().unwrap().success());
+    std::fs::create_dir(&out).unwrap();
+    let mut tar = Command::new("tar");
+    let tar = ended(tar.args(["--xattrs", "-xpf"]).arg(&archive).arg("-C").arg(&out));
+    assert_eq!((tar.code, tar.stderr.as_str()), (0, ""));
+    let unpacked = out.join(file.strip_prefix("/").unwrap());
+    let attributes = |text: String| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(attributes(listed(&unpacked)), attributes(listed(&file)));
+    assert_eq!(attributes(listed(&file)).len(), 4);
+}
+
 #[test]
 fn a_path_can_be_stored_as_another_one() {
     let machine = Machine::new();

@@ -7,6 +7,7 @@ use crate::manifest::Snapshot;
 use crate::pages::{LostPage, PageReader};
 use crate::{Error, Result};
 use format::entry::{Entry, Kind, compare_paths};
+use std::collections::BTreeSet;
 use tree::Cursor;
 use tree::cursor::{find, is_below};
 
@@ -55,6 +56,11 @@ impl Selection {
     pub(super) fn is_known(&self, path: &[u8]) -> bool {
         let path = [&self.prefix, path].concat();
         self.roots.know(path.strip_suffix(b"/").unwrap_or(&path))
+    }
+
+    /// The paths that were backed up, below the target; none if all of the selection was.
+    pub(super) fn sources(&self) -> BTreeSet<Vec<u8>> {
+        self.roots.below(&self.subpath)
     }
 
     /// The path in the target of `path` of the snapshot; `/` for the target itself.

@@ -173,7 +173,10 @@ impl RestoreContext<'_> {
     /// Counts an object that did not have to be written.
     pub(super) fn settled(&self, entry: &Entry, outcome: RestoreOutcome) {
         match outcome {
-            RestoreOutcome::Kept => super::Counters::add(&self.counters.kept, 1),
+            RestoreOutcome::Kept => {
+                self.note_kept(entry);
+                super::Counters::add(&self.counters.kept, 1);
+            }
             RestoreOutcome::Created | RestoreOutcome::Replaced => self.wrote(entry, outcome),
             RestoreOutcome::Unchanged | RestoreOutcome::NeedsCopy => {
                 super::Counters::add(&self.counters.unchanged, 1)

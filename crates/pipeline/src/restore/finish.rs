@@ -10,7 +10,8 @@ use super::work::{self, RestoreContext};
 use crate::blocks::Scratch;
 use crate::pages::PageReader;
 use crate::{Error, Result};
-use format::entry::{Entry, Kind, LinkGroup, Segment};
+use format::entry::{Entry, Kind, LinkGroup, STATUS_NOT_ENTERED, Segment};
+use format::escape::escape;
 use restore::{RestoreCause, RestoreOutcome, SnapshotNames};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::Ordering;
@@ -109,7 +110,7 @@ impl Finisher<'_> {
     fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) -> Result<()> {
         while let Some(open) = self.open.pop_if(|open| !keep(&open.entry)) {
             if self.plans() && (open.used || self.selection.has_include()) {
-                self.plan_in(&open.entry.path, &open.names)?;
+                self.plan_in_directory(&open)?;
             }
             if open.used
                 && let Err(problem) =
@@ -117,6 +118,21 @@ impl Finisher<'_> {
             {
                 self.shared.problem(&problem);
             }
+        }
+        Ok(())
+    }
+
+    /// What the backup did not look into is no content that the snapshot lacks.
+    fn plan_in_directory(&mut self, open: &OpenDirectory) -> Result<()> {
+        let directory = &open.entry.path;
+        if open.entry.status & STATUS_NOT_ENTERED == 0 {
+            return self.plan_in(directory, &open.names);
+        }
+        if self.shared.target.is_full_directory(directory) {
+            let path = escape(directory);
+            self.shared.monitor.note(&format!(
+                "{path} was another file system, which the backup did not enter: --delete leaves alone what is in it"
+            ));
         }
         Ok(())
     }
@@ -172,7 +188,14 @@ impl Finisher<'_> {
             _ => {
                 // The directory of this name may have been finished before.
                 self.open.iter_mut().rev().take(1).for_each(|open| open.used = true);
-                self.link(entry, &existing)
+                let (shared, path) = (self.shared, entry.path.clone());
+                if !shared.may_be_another(&existing) || shared.target.may_be(&existing, &entry) {
+                    return self.link(entry, &existing);
+                }
+                if let Some((first, _)) = self.first.get_mut(&key) {
+                    *first = path;
+                }
+                self.write_again(entry)
             }
         }
     }
@@ -202,14 +225,24 @@ impl Finisher<'_> {
     fn instead_of_link(&self, entry: Entry) -> Result<()> {
         let failed = || self.shared.counters.failed.load(Ordering::Relaxed);
         let (path, before) = (entry.path.clone(), failed());
-        match entry.kind() {
-            Kind::File => self.copy(entry)?,
-            _ => work::plain(self.shared, &entry),
-        }
+        self.write_again(entry)?;
         if failed() == before {
             self.shared.lacks_link(&path);
         }
         Ok(())
+    }
+
+    fn write_again(&self, entry: Entry) -> Result<()> {
+        if self.shared.lets_be(&entry) {
+            return Ok(());
+        }
+        match entry.kind() {
+            Kind::File => self.copy(entry),
+            _ => {
+                work::plain(self.shared, &entry);
+                Ok(())
+            }
+        }
     }
 
     /// Writes the content of a file again.

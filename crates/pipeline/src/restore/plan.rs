@@ -83,6 +83,10 @@ impl<'a> Planner<'a> {
             self.shared.pass(entry.size);
             return Ok(());
         }
+        if self.shared.lets_be(&entry) {
+            self.shared.pass(entry.size);
+            return Ok(());
+        }
         if entry.kind() == Kind::File && !self.shared.is_new && self.is_unchanged(&entry)? {
             self.shared.pass(entry.size);
             Counters::add(&self.shared.counters.unchanged, 1);

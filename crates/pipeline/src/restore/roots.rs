@@ -2,6 +2,7 @@
 //! up. Of directories above them it has only the path; removing extraneous objects there would
 //! remove what was never backed up.
 
+use std::collections::BTreeSet;
 use tree::cursor::is_below;
 
 /// The paths that were backed up, as paths of the snapshot.
@@ -12,6 +13,18 @@ impl Roots {
     pub(super) fn new(paths: &[String]) -> Self {
         let clean = |path: Vec<u8>| path.strip_prefix(b"/").map(<[u8]>::to_vec).unwrap_or(path);
         Self(paths.iter().filter_map(|path| unescaped(path)).map(clean).collect())
+    }
+
+    /// These paths below a target into which the content of `subpath` goes; none if all of that was backed up.
+    pub(super) fn below(&self, subpath: &[u8]) -> BTreeSet<Vec<u8>> {
+        if self.know(subpath) {
+            return BTreeSet::new();
+        }
+        let strip = |root: &Vec<u8>| match subpath {
+            [] => Some(root.clone()),
+            _ => is_below(root, subpath).then(|| root[subpath.len() + 1..].to_vec()),
+        };
+        self.0.iter().filter_map(strip).collect()
     }
 
     /// Whether the snapshot has the complete content of the directory `path`.
@@ -72,6 +85,20 @@ mod tests {
         }
         assert!(self::roots(&["/"]).know(b"") && self::roots(&["/"]).know(b"any/where"));
         assert!(!self::roots(&[]).know(b"x"));
+    }
+
+    #[test]
+    fn paths_are_told_below_a_part_of_a_snapshot() {
+        let roots = roots(&["/home/x", "/home/y/z", "/etc"]);
+        let below = |subpath: &str| {
+            let paths = roots.below(subpath.as_bytes()).into_iter();
+            paths.map(|path| String::from_utf8(path).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(below(""), ["etc", "home/x", "home/y/z"]);
+        assert_eq!(below("home"), ["x", "y/z"]);
+        assert_eq!(below("home/y"), ["z"]);
+        assert!(below("home/x").is_empty() && below("home/x/deep").is_empty());
+        assert!(below("home/y/z").is_empty() && below("elsewhere").is_empty());
     }
 
     #[test]

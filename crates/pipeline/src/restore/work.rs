@@ -5,16 +5,17 @@ use super::entries::Selection;
 use super::file::FileJob;
 use super::open_records::OpenRecords;
 use super::patterns::idle_text;
+use super::plan::has_further_names;
 use super::{Counters, RestoreMonitor, RestoreOptions};
 use crate::blocks::{BlockCache, Scratch};
 use crate::pages::LostPage;
 use crate::progress::Progress;
 use crate::{Error, Result, UnlockedRepository, xattrs};
 use crossbeam_channel::Receiver;
-use format::entry::{Content, Entry, Kind};
+use format::entry::{Content, Entry, Kind, STATUS_PARTIAL};
 use ids::{ObjectId, RecordLocation};
 use parking_lot::Mutex;
-use restore::{RestoreCause, RestoreOutcome, RestoreProblem, Target};
+use restore::{Overwrite, RestoreCause, RestoreOutcome, RestoreProblem, Target};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use seal::OpenedBlock;
 use std::borrow::Cow;
@@ -58,10 +59,17 @@ pub(super) struct RestoreContext<'a> {
     /// Hashes of paths whose failure was reported, so that verification does not report it again,
     /// and of what was told of them.
     pub(super) reported: Mutex<FxHashSet<u64>>,
+    /// Hashes of the paths of objects with several names that were kept.
+    pub(super) kept: Mutex<FxHashSet<u64>>,
     /// The error that ends the restore.
     pub(super) fatal: Mutex<Option<Error>>,
     pub(super) is_over: AtomicBool,
 }
+
+/// What is said of a file that is restored as far as the snapshot has it.
+const INCOMPLETE: &str = "it could not be read completely during the backup: zeros are in place of what is missing, or attributes are missing";
+/// The same of one that is not.
+const LEFT_ALONE: &str = "it could not be read completely during the backup, so what is here is left alone; to replace it: --overwrite always";
 
 /// The most objects that can wait for a removal, and the most paths whose failure is remembered.
 /// Beyond that, objects fail, or are reported twice.
@@ -243,6 +251,23 @@ impl RestoreContext<'_> {
         }
     }
 
+    /// Remembers an object that was kept, so that its other names are not linked to it.
+    pub(super) fn note_kept(&self, entry: &Entry) {
+        let mut kept = self.kept.lock();
+        if has_further_names(entry) && kept.len() < REMEMBERED_MAX {
+            kept.insert(FxBuildHasher.hash_one(&entry.path[..]));
+        }
+    }
+
+    /// Whether what is at `path` may be another object than that of the snapshot: it was kept, or could not be restored.
+    pub(super) fn may_be_another(&self, path: &[u8]) -> bool {
+        let is_in = |paths: &Mutex<FxHashSet<u64>>| {
+            let paths = paths.lock();
+            paths.len() >= REMEMBERED_MAX || paths.contains(&FxBuildHasher.hash_one(path))
+        };
+        is_in(&self.kept) || is_in(&self.reported)
+    }
+
     /// Whether the failure of `path` was reported.
     pub(super) fn is_reported(&self, path: &[u8]) -> bool {
         self.reported.lock().contains(&FxBuildHasher.hash_one(path))
@@ -280,6 +305,30 @@ impl RestoreContext<'_> {
             Counters::add(&self.counters.damaged, 1);
             self.failed(&lost.first, &lost.to_string());
         }
+    }
+
+    /// Reports an object that the backup could not read completely. Returns whether it is not restored: what the target
+    /// has may be better than what the snapshot has.
+    pub(super) fn lets_be(&self, entry: &Entry) -> bool {
+        if entry.status & STATUS_PARTIAL == 0 {
+            return false;
+        }
+        if !entry.may_lack_content() {
+            Counters::add(&self.counters.degraded, 1);
+            self.monitor
+                .problem(&entry.path, "Some attributes could not be read during the backup");
+            return false;
+        }
+        let is_there = || self.target.is_there(&entry.path);
+        match self.options.overwrite {
+            Overwrite::Never if is_there() => return false,
+            Overwrite::IfChanged | Overwrite::IfNewer if is_there() => {
+                self.failed(&entry.path, LEFT_ALONE);
+                return true;
+            }
+            _ => self.failed(&entry.path, INCOMPLETE),
+        }
+        false
     }
 
     /// Reports a further name that could not be linked and became a copy.

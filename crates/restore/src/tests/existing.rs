@@ -458,6 +458,58 @@ fn an_inherited_acl_does_not_stay() {
     }
 }
 
+/// The target is missing, and made in a directory that gives its ACL to all that is made in it.
+#[test]
+fn an_acl_from_above_a_new_target_does_not_stay() {
+    let folder = TestFolder::new();
+    let default = "system.posix_acl_default";
+    rustix::fs::setxattr(folder.root(), default, &ACL, rustix::fs::XattrFlags::empty()).unwrap();
+    let new = folder.at("new");
+    let target = Target::open(&new, options(Overwrite::Always)).unwrap();
+    restore(&target, &file("f", 0o640), b"");
+    let parent = target.parent_of(b"p").unwrap();
+    target.special(&parent, &entry(Kind::Fifo, "p", 0o660)).unwrap();
+    let below = directory("below", 0o755);
+    target.directory(&below).unwrap();
+    restore(&target, &file("below/g", 0o640), b"");
+    target.finish_directory(&below).unwrap();
+    target.sync_as(Some(&directory("", 0o755))).unwrap();
+    for entry in [file("f", 0o640), entry(Kind::Fifo, "p", 0o660), file("below/g", 0o640), below] {
+        assert_eq!(target.compare_metadata(&entry), [], "{:?}", entry.path);
+    }
+    for name in [default, "system.posix_acl_access"] {
+        assert!(rustix::fs::getxattr(&new, name, &mut [0; 64]).is_err(), "{name}");
+    }
+}
+
+/// The clock was ahead when it was made, or is behind now: everything there seemed to be of this restore.
+#[test]
+fn what_was_born_in_the_future_is_replaced() {
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
+    let started = target.0.started;
+    fs::write(folder.at("f"), "old").unwrap();
+    let mut stat = folder.look("f");
+    stat.stx_mask |= rustix::fs::StatxFlags::BTIME.bits();
+    for (ahead_secs, is_ours) in [(-10, false), (1, true), (7200, false), (1 << 30, false)] {
+        stat.stx_btime.tv_sec = started.secs + ahead_secs;
+        assert_eq!(target.0.is_ours(&stat), is_ours, "{ahead_secs}");
+    }
+}
+
+/// What XFS shows of an ACL under a second name stays elsewhere when the ACL changes: restored, it would bring the old
+/// one back.
+#[test]
+fn the_second_name_of_an_acl_on_xfs_is_not_restored() {
+    let folder = TestFolder::new();
+    let target = folder.target(Overwrite::Always);
+    let entry = with_xattr(file("f", 0o640), "trusted.SGI_ACL_FILE", b"old");
+    restore(&target, &entry, b"");
+    let mut buffer = [0; 64];
+    assert!(rustix::fs::getxattr(folder.at("f"), "trusted.SGI_ACL_FILE", &mut buffer).is_err());
+    assert_eq!(target.compare_metadata(&entry), []);
+}
+
 #[test]
 fn a_setgid_directory_does_not_decide_the_group() {
     let folder = TestFolder::new();

@@ -13,8 +13,8 @@ use capture::walk::SourceRoot;
 use pipeline::backup::{BackupOptions, TransactionLimits};
 use pipeline::select::clean_path;
 use pipeline::throttle::ResourceLimits;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,8 +133,8 @@ pub(super) fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot
     if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
         return Ok((Vec::new(), vec![escape::escape(name.as_bytes())]));
     }
-    let sources = lists::wanted(flags, context)?;
-    let sources = sources.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
+    let typed = lists::wanted(flags, context)?;
+    let sources = typed.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
     sources.iter().try_for_each(|path| refuse_own_repository(path, context))?;
     let rooted =
         |path: &PathBuf| [b"/", clean_path(path.as_os_str().as_bytes()).as_slice()].concat();
@@ -144,8 +144,40 @@ pub(super) fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot
     paths.sort_unstable();
     paths.dedup();
     lists::refuse_too_many(&paths)?;
-    let roots = sources.into_iter().map(|source| SourceRoot { source, shown_as: shown_as.clone() });
-    Ok((roots.collect(), paths))
+    let follows = flags.within.is_empty();
+    let root = |(typed, path): (&OsString, Vec<u8>)| match follows && ends_with_slash(typed) {
+        true => behind(path, shown_as.clone()),
+        false => Ok(SourceRoot { source: path, shown_as: shown_as.clone() }),
+    };
+    let roots = typed.iter().zip(sources).map(root).collect::<Result<_>>()?;
+    Ok((roots, paths))
+}
+
+fn ends_with_slash(typed: &OsStr) -> bool {
+    matches!(typed.as_bytes(), [.., b'/'] | [.., b'/', b'.'])
+}
+
+/// A link that is written with a slash at its end means the directory behind it, as everywhere else. The snapshot has
+/// that under the name of the link. (Where somebody else chose the path, no link is followed.)
+fn behind(path: Vec<u8>, shown_as: Option<Vec<u8>>) -> Result<SourceRoot> {
+    let link = Path::new(OsStr::from_bytes(&path));
+    if !link.is_symlink() {
+        return Ok(SourceRoot { source: path, shown_as });
+    }
+    let real = link.canonicalize().map_err(|error| Failure::file(link, &error))?;
+    let source = real.into_os_string().into_vec();
+    Ok(SourceRoot { source, shown_as: shown_as.or(Some(path)) })
+}
+
+/// Links among the named paths: what is behind them is not backed up, which is seldom meant.
+pub(super) fn tell_links(context: &Context, roots: &[SourceRoot]) {
+    for root in roots {
+        let path = Path::new(OsStr::from_bytes(&root.source));
+        if path.is_symlink() && path.is_dir() {
+            let shown = escape::escape(&root.source);
+            context.out.note(&format!("{shown} is a symbolic link to a directory, and only the link is backed up. To back up what is behind it: icecore backup {shown}/"));
+        }
+    }
 }
 
 /// What the walk goes into and leaves out.

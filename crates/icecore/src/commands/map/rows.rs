@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::escape::{self, JsonPath};
 use crate::failure::Result;
 use crate::time;
-use format::entry::{Entry, STATUS_CHANGED, STATUS_PARTIAL};
+use format::entry::{Entry, STATUS_CHANGED, STATUS_NOT_ENTERED, STATUS_PARTIAL};
 use pipeline::browse::diff::DifferenceKind;
 use pipeline::browse::map::StoredSize;
 use serde::Serialize;
@@ -96,6 +96,7 @@ pub(super) fn status(bits: u8) -> &'static str {
     match bits {
         bits if bits & STATUS_PARTIAL != 0 => "partial",
         bits if bits & STATUS_CHANGED != 0 => "changed",
+        bits if bits & STATUS_NOT_ENTERED != 0 => "not-entered",
         _ => "",
     }
 }

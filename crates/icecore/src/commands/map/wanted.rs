@@ -32,7 +32,7 @@ pub(super) struct Wanted {
     #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_since)]
     older_than: Option<Time>,
     /// Only objects whose content is not sure: `partial` if a part could not be read, `changed` if it changed meanwhile.
-    #[arg(long, value_name = "STATUS", value_parser = ["partial", "changed"])]
+    #[arg(long, value_name = "STATUS", value_parser = ["partial", "changed", "not-entered"])]
     status: Option<String>,
 }
 
