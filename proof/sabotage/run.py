@@ -45,6 +45,81 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "what is still there has not vanished": (
+        "crates/capture/src/gone.rs", "        Errno::NOENT => is_gone(directory, name),", "        Errno::NOENT => true,",
+        test("icecore", "what_is_listed_and_cannot_be_had")),
+    "what is stale has not vanished": (
+        "crates/capture/src/gone.rs", "        Errno::STALE => is_gone_by_path(&directory.path_of(name.to_bytes())),", "        Errno::STALE => true,",
+        test("icecore", "what_is_listed_and_cannot_be_had")),
+    "what is listed again and not found is told": (
+        "crates/capture/src/walk/missing.rs", "            Err(Errno::NOENT) if change_times(handle)? != before => Err(VANISHED),", "            Err(Errno::NOENT) if true || change_times(handle)? != before => Err(VANISHED),",
+        test("capture", "what_is_listed_and_never_found")),
+    "a directory that the user named has not vanished": (
+        "crates/capture/src/walk/worker.rs", "            Err(error) if is_root => add_problem(&mut batch, None, CaptureOperation::List, error),\n", "            Err(_) if is_root => add_problem(&mut batch, None, CaptureOperation::List, crate::problem::VANISHED),\n",
+        test("icecore", "what_is_listed_and_cannot_be_had")),
+    "what comes back is opened again": (
+        "crates/capture/src/gone.rs", "                Ok(()) => {}\n", "                Ok(()) => return Err(Errno::NOENT),\n",
+        test("capture", "what_comes_back_is_opened_again")),
+    "what is created again under a deleted name is another": (
+        "crates/capture/src/gone.rs", "                Err(error) if is_missing(Err(error)) => return Err(VANISHED),\n", "",
+        test("capture", "what_vanishes_is_told")),
+    "a deleted directory has no name": (
+        "crates/capture/src/gone.rs", "    found.is_ok_and(|found| found.stx_nlink == 0)", "    found.is_ok_and(|found| found.stx_nlink == u32::MAX)",
+        test("capture", "what_was_in_a_deleted_directory")),
+    "a name that is listed twice is one": (
+        "crates/capture/src/walk/names.rs", "        self.positions.dedup_by(|a, b| bytes[a.range()] == bytes[b.range()]);\n", "",
+        test("icecore", "a_name_that_a_directory_lists_twice")),
+    "a file of an overlay in memory is racy": (
+        "crates/capture/src/file_system_kinds.rs", "            Kind::Overlay => syscalls::has_extents(file.as_fd()),", "            Kind::Overlay => true || syscalls::has_extents(file.as_fd()),",
+        test("capture", "a_file_of_an_overlay_in_memory")),
+    "the second name of an ACL is not stored": (
+        "crates/capture/src/xattrs.rs", "        .filter(|name| !is_second_name_of_acl(name.to_bytes()))\n", "        .filter(|name| true || !is_second_name_of_acl(name.to_bytes()))\n",
+        test("capture", "the_second_name_of_an_acl_on_xfs")),
+    "the second name of an ACL is not restored": (
+        "crates/restore/src/xattrs.rs", ".filter(|xattr| !is_second_name_of_acl(&xattr.name))", ".filter(|xattr| true || !is_second_name_of_acl(&xattr.name))",
+        test("restore", "the_second_name_of_an_acl_on_xfs")),
+    "an ACL from above a new target goes": (
+        "crates/restore/src/target.rs", "            remove_acl(fd.as_fd());\n", "            let _ = remove_acl;\n",
+        test("restore", "an_acl_from_above_a_new_target")),
+    "a link above what was backed up stays": (
+        "crates/restore/src/directory.rs", "        if self.0.options.is_above_sources(path) {", "        if false && self.0.options.is_above_sources(path) {",
+        test("icecore", "a_link_above_what_was_backed_up")),
+    "what is above a source keeps its attributes": (
+        "crates/restore/src/metadata.rs", "            || options.is_above_sources(&entry.path) && !self.0.unfinished.has_touched(stat)", "            || false && options.is_above_sources(&entry.path) && !self.0.unfinished.has_touched(stat)",
+        test("icecore", "what_is_only_above_a_source")),
+    "what was not entered is not emptied": (
+        "crates/pipeline/src/restore/finish.rs", "        if open.entry.status & STATUS_NOT_ENTERED == 0 {", "        if true || open.entry.status & STATUS_NOT_ENTERED == 0 {",
+        test("icecore", "restore_delete_leaves_alone_what_no_backup_entered")),
+    "what was entered since is not as it was": (
+        "crates/pipeline/src/backup/merge.rs", "            && before.status & STATUS_NOT_ENTERED == not_entered(row)\n", "",
+        test("icecore", "restore_delete_leaves_alone_what_no_backup_entered")),
+    "directories are locked again": (
+        "crates/restore/src/opened_up.rs", "        flags::lock_again(directory, &before)\n", "        let _ = flags::lock_again;\n        Ok(())\n",
+        test("icecore", "never_leaves_directories_as_locked")),
+    "a locked target is opened": (
+        "crates/restore/src/opened_up.rs", "if flags::are_locked(&before) && flags::clear_locks(root).is_ok() {", "if false && flags::are_locked(&before) && flags::clear_locks(root).is_ok() {",
+        test("icecore", "a_locked_target_is_opened")),
+    "a file is locked again only behind its new name": (
+        "crates/restore/src/link.rs", "                is_unlocked.set(true);\n                self.link(fd, name)",
+        "                is_unlocked.set(true);\n                let linked = self.link(fd, name);\n"
+        "                let open = rustix::fs::openat(directory, self.name, system::READ, rustix::fs::Mode::empty())?;\n"
+        "                flags::put(open.as_fd(), flags::wanted(entry.attributes.inode_flags))?;\n                linked",
+        test("icecore", "names_of_a_locked_file")),
+    "further names are linked to what was restored": (
+        "crates/pipeline/src/restore/finish.rs", "                if !shared.may_be_another(&existing) ||", "                if true || !shared.may_be_another(&existing) ||",
+        test("icecore", "further_names_are_not_linked_to_what_was_kept")),
+    "what was born in the future is replaced": (
+        "crates/restore/src/target.rs", "birth.secs <= now() + CLOCKS_DIFFER_SECS", "(true || birth.secs <= now() + CLOCKS_DIFFER_SECS)",
+        test("restore", "what_was_born_in_the_future")),
+    "what could not be read is told by a restore": (
+        "crates/pipeline/src/restore/plan.rs", "        if self.shared.lets_be(&entry) {", "        if false && self.shared.lets_be(&entry) {",
+        test("icecore", "what_could_not_be_read_is_named")),
+    "a dead address keeps nobody from a living one": (
+        "crates/transport/src/dial.rs", "        let wait = if is_last { Duration::MAX } else { HEAD_START };", "        let wait = if is_last { HEAD_START } else { Duration::MAX };",
+        test("transport", "a_dead_address_keeps_nobody")),
+    "a link with a slash is followed": (
+        "crates/icecore/src/commands/backup/source.rs", "    if !link.is_symlink() {", "    if true || !link.is_symlink() {",
+        test("icecore", "a_link_with_a_slash_at_its_end")),
     "root gives what it creates to the owner of a repository": (
         "crates/repository/src/local/heir.rs", "        self.give(&file);\n", "",
         test("repository", "what_root_creates_belongs_to_the_owner_of_the_directory")),
@@ -1848,7 +1923,7 @@ SABOTAGES = {
         test("capture", "a_log_that_never_rests_is_read_to_an_end")),
     "directories are not entered through links": (
         "crates/capture/src/walk/directory.rs",
-        "open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW),",
+        "open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW)",
         "open_quietly(parent, &self.name, OFlags::DIRECTORY),",
         test("capture", "a_link_swapped_in_for_a_directory_is_not_followed")),
 }
