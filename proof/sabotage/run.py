@@ -92,7 +92,7 @@ SABOTAGES = {
         test("icecore", "restore_delete_leaves_alone_what_no_backup_entered")),
     "what was entered since is not as it was": (
         "crates/pipeline/src/backup/merge.rs", "            && before.status & STATUS_NOT_ENTERED == not_entered(row)\n", "",
-        test("icecore", "restore_delete_leaves_alone_what_no_backup_entered")),
+        test("icecore", "what_is_entered_by_a_later_backup")),
     "directories are locked again": (
         "crates/restore/src/opened_up.rs", "        flags::lock_again(directory, &before)\n", "        let _ = flags::lock_again;\n        Ok(())\n",
         test("icecore", "never_leaves_directories_as_locked")),
@@ -1924,7 +1924,7 @@ SABOTAGES = {
     "directories are not entered through links": (
         "crates/capture/src/walk/directory.rs",
         "open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW)",
-        "open_quietly(parent, &self.name, OFlags::DIRECTORY),",
+        "open_quietly(parent, &self.name, OFlags::DIRECTORY)",
         test("capture", "a_link_swapped_in_for_a_directory_is_not_followed")),
 }
 

@@ -92,6 +92,23 @@ fn restore_delete_leaves_alone_what_no_backup_entered() {
     assert!(!new.join("home/doc").exists());
 }
 
+/// Nothing of the directory itself changes when the option goes.
+#[test]
+fn what_is_entered_by_a_later_backup_is_no_longer_marked() {
+    let machine = Machine::new();
+    let system = machine.path("system");
+    std::fs::create_dir(&system).unwrap();
+    let Some(_home) = Small::mount(system.join("home"), "1m") else { return };
+    std::fs::write(system.join("home/doc"), "mine").unwrap();
+    let system = system.to_str().unwrap();
+    for (more, is_marked) in [(&["-x"][..], true), (&[], false), (&["-x"], true)] {
+        machine.run([&["backup", system], more].concat()).ends(0);
+        let map = machine.run(["map", "latest"]).ends(0).text();
+        assert_eq!(map.contains("not-entered"), is_marked, "{map}");
+        assert_eq!(map.contains("/home/doc,"), !is_marked, "{map}");
+    }
+}
+
 /// Seen: whatever was locked in the target was open afterwards, though `never` keeps what is there as it is.
 #[test]
 fn never_leaves_directories_as_locked_as_they_were() {
