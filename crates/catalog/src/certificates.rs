@@ -290,9 +290,8 @@ fn append(change: &Sql<'_>, by: By<'_>, table: &Table, asked: Renewal<'_>) -> Re
 fn stop(change: &Sql<'_>, by: By<'_>, table: &Table, (whose, serial): (&Name, &str)) -> Result<()> {
     let Table { name, holder, holders, fork, .. } = table;
     let alarm = format!(
-        "two machines have shown what only this {} should have (certificate {serial}, {}): it is stopped until it enrolls again",
+        "two machines have shown what only this {} should have (certificate {serial}): it is stopped until it enrolls again. When that was: icecore server audit",
         if *holder == "node" { "node" } else { "storage server" },
-        by.now_secs
     );
     if *holder == "node" {
         nodes::keep_old_key(change, whose, Leaving::Revoked)?;

@@ -56,14 +56,21 @@ impl FromRequestParts<Server> for Admin {
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Failed> {
         let caller = Caller::from_request_parts(parts, server).await?;
         let given = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
-        let Some(token) = given else { return Err(no_admin("administrator only")) };
+        let Some(token) = given.and_then(bearer) else {
+            return Err(no_admin("administrator only"));
+        };
         if !server.0.administrator.is_shown_by(token, caller.address)? {
             return Err(no_admin("the administrator's token is wrong"));
         }
         caller.has_shown_itself();
         Ok(Self)
     }
+}
+
+/// The token; the name of the scheme may be written in any case (RFC 9110).
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn no_admin(message: &str) -> Failed {
@@ -110,5 +117,20 @@ impl FromRequestParts<Server> for FromNode {
         super::answer::work(admission, move |admission| admission.admit(&peer))
             .await
             .map(|axum::Json(node)| Self(node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+
+    #[test]
+    fn the_scheme_of_a_token_is_read_in_any_case() {
+        for value in ["Bearer abc", "bearer abc", "BEARER  abc "] {
+            assert_eq!(bearer(value), Some("abc"), "{value}");
+        }
+        for value in ["", "abc", "Basic abc", "Bearerabc"] {
+            assert_eq!(bearer(value), None, "{value}");
+        }
     }
 }
