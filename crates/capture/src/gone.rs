@@ -37,8 +37,8 @@ pub(crate) fn told_apart_itself(directory: &Arc<Directory>, error: Errno) -> Err
     }
 }
 
-/// Calls `open` for `name` in `parent` again while it does not find what is there: it was deleted and created again. The error
-/// is [`VANISHED`] where nothing was there when it was asked for: it may be there again by now.
+/// Calls `open` for `name` in `parent` again while it does not find what is there: it was deleted and created again.
+/// The error is [`VANISHED`] where nothing was there when it was asked for: it may be there again by now.
 pub(crate) fn reopening<T>(
     parent: impl AsFd,
     name: &CStr,
