@@ -96,6 +96,9 @@ SABOTAGES = {
     "directories are locked again": (
         "crates/restore/src/opened_up.rs", "        flags::lock_again(directory, &before)\n", "        let _ = flags::lock_again;\n        Ok(())\n",
         test("icecore", "never_leaves_directories_as_locked")),
+    "what lies in a locked directory is not deleted": (
+        "crates/restore/src/extraneous.rs", "        if self.0.opened_up.was_locked(&stat) {", "        if false && self.0.opened_up.was_locked(&stat) {",
+        test("icecore", "restore_delete_leaves_alone_what_lies_in_a_locked")),
     "a locked target is opened": (
         "crates/restore/src/opened_up.rs", "if flags::are_locked(&before) && flags::clear_locks(root).is_ok() {", "if false && flags::are_locked(&before) && flags::clear_locks(root).is_ok() {",
         test("icecore", "a_locked_target_is_opened")),

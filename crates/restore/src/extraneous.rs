@@ -104,6 +104,11 @@ impl Target {
         let (directory, name) = names::split(path, RestoreOperation::Remove)?;
         let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Remove, error);
         let held = self.existing(directory, RestoreOperation::Remove)?;
+        let stat = system::stat_open(held.as_fd()).map_err(problem)?;
+        if self.0.opened_up.was_locked(&stat) {
+            let cause = RestoreCause::InLocked;
+            return Err(RestoreProblem::new(path, RestoreOperation::Remove, cause));
+        }
         if self.0.options.dry_run {
             return Ok(RemovalCounter::new(held.as_fd(), keep).count(name, path));
         }

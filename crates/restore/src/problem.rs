@@ -91,6 +91,11 @@ pub enum RestoreCause {
     /// Somebody locked what is to be deleted.
     #[error("it is immutable or append-only, so it was not deleted; to unlock it: chattr -i -a")]
     Locked,
+    /// The same of the directory in which it lies.
+    #[error(
+        "its directory was immutable or append-only, so it was not deleted; delete it yourself if it is to go"
+    )]
+    InLocked,
     /// A mount point, which is never removed or entered.
     #[error("it is a mount point")]
     MountPoint,

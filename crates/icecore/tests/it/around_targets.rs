@@ -138,6 +138,30 @@ fn never_leaves_directories_as_locked_as_they_were() {
     }
 }
 
+/// Seen: only an own lock kept a file, and the lock of its directory was lifted by the restore itself.
+#[test]
+fn restore_delete_leaves_alone_what_lies_in_a_locked_directory() {
+    let machine = Machine::new();
+    machine.write("kept/f", b"of the snapshot");
+    machine.backup();
+    let kept = machine.source().join("kept");
+    std::fs::write(kept.join("mine"), "mine").unwrap();
+    std::fs::write(machine.source().join("goes"), "goes").unwrap();
+    let (stored, source) = (machine.stored("latest", ""), machine.source());
+    for (lock, unlock) in [("+i", "-i"), ("+a", "-a")] {
+        chattr(lock, &kept);
+        for more in [&["--dry-run"][..], &[]] {
+            let to = ["restore", &stored, "--target", source.to_str().unwrap(), "--delete"];
+            let told = machine.run([&to[..], more].concat()).ends(3);
+            let said = told.stderr + &String::from_utf8_lossy(&told.stdout);
+            assert!(said.contains("kept/mine") && said.contains("its directory was"), "{said}");
+        }
+        chattr(unlock, &kept);
+        assert_eq!(std::fs::read_to_string(kept.join("mine")).unwrap(), "mine");
+        assert!(!source.join("goes").exists());
+    }
+}
+
 /// Seen: the temporary name was locked with the file, could neither become the final one nor go, and stayed for ever.
 #[test]
 fn names_of_a_locked_file_are_joined_again_and_leave_nothing_behind() {
