@@ -103,10 +103,14 @@ SABOTAGES = {
         "crates/restore/src/opened_up.rs", "if flags::are_locked(&before) && flags::clear_locks(root).is_ok() {", "if false && flags::are_locked(&before) && flags::clear_locks(root).is_ok() {",
         test("icecore", "a_locked_target_is_opened")),
     "a file is locked again only behind its new name": (
-        "crates/restore/src/link.rs", "                is_unlocked.set(true);\n                self.link(fd, name)",
-        "                is_unlocked.set(true);\n                let linked = self.link(fd, name);\n"
+        "crates/restore/src/link.rs",
+        "                flags::unlock(directory, self.name, &system::stat_at(directory, self.name)?);\n"
+        "                is_unlocked.set(true);\n                self.link(fd, name)",
+        "                let before = system::stat_at(directory, self.name)?;\n"
+        "                flags::unlock(directory, self.name, &before);\n                is_unlocked.set(true);\n"
+        "                let linked = self.link(fd, name);\n"
         "                let open = rustix::fs::openat(directory, self.name, system::READ, rustix::fs::Mode::empty())?;\n"
-        "                flags::put(open.as_fd(), flags::wanted(entry.attributes.inode_flags))?;\n                linked",
+        "                flags::lock_again(open.as_fd(), &before)?;\n                linked",
         test("icecore", "names_of_a_locked_file")),
     "further names are linked to what was restored": (
         "crates/pipeline/src/restore/finish.rs", "                if !shared.may_be_another(&existing) ||", "                if true || !shared.may_be_another(&existing) ||",

@@ -15,7 +15,7 @@ const LOCKS: IFlags = IFlags::IMMUTABLE.union(IFlags::APPEND);
 const RECORDED: IFlags = LOCKS.union(IFlags::NODUMP);
 
 /// The recorded bits as flags of the kernel.
-pub(crate) fn wanted(recorded: u32) -> IFlags {
+fn wanted(recorded: u32) -> IFlags {
     let pairs = [
         (INODE_IMMUTABLE, IFlags::IMMUTABLE),
         (INODE_APPEND, IFlags::APPEND),
@@ -107,7 +107,7 @@ impl Target {
     }
 }
 
-pub(crate) fn put(object: BorrowedFd<'_>, wanted: IFlags) -> Result<()> {
+fn put(object: BorrowedFd<'_>, wanted: IFlags) -> Result<()> {
     let now = ioctl_getflags(object)?;
     let flags = now.difference(RECORDED).union(wanted);
     if flags == now {

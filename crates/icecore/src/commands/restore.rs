@@ -40,12 +40,14 @@ const EXAMPLES: &str = "Examples:
 The content of a named directory is restored directly into the target, which gets the attributes of that directory \
 if it does not exist. Files that already exist and are \
 equal are left alone, so an interrupted restore can be run again and continues. Exit code 3: some objects \
-could not be restored.
+could not be restored, or not be read completely during the backup: those replace no file without --overwrite always. \
+Nothing that exists above the paths that were backed up is replaced or gets other attributes.
 
 --delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
 up. What a backup excluded is not in the snapshot, so it is deleted, too. It deletes after everything is \
 restored, and nothing if parts of the snapshot are lost. Repositories, other file systems and subvolumes, \
-and what is immutable are left alone. On a terminal it asks first; try it with --dry-run.
+what the backup did not enter, and what is immutable or lies in such a directory are left alone. On a \
+terminal it asks first; try it with --dry-run.
 
 While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
 tells the next restore to compare contents. With --no-sync, restore does not wait until the data is on \

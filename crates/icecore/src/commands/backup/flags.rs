@@ -27,6 +27,9 @@ const EXAMPLES: &str = "Examples:
 If the command of --command fails, no snapshot is made; if icecore stops, so does the command. It has \
 no terminal: give it passwords in files. The repository itself is always excluded.
 
+A PATH that is a symbolic link is stored as a link; with a slash at its end (/srv/data/) it means the directory \
+behind it.
+
 Exit code 3: a snapshot was made, but some objects could not be read.";
 
 /// Back up files, or the output of a command, in a new snapshot.
