@@ -122,6 +122,14 @@ impl Failure {
         printed.or_else(|failure| if failure.is_quiet { Ok(()) } else { Err(failure) })
     }
 
+    /// Of a command whose output is what was asked for: without a reader it is not done.
+    pub(crate) fn of_bytes(self) -> Self {
+        if !self.is_quiet {
+            return self;
+        }
+        Self::new(Code::Failed, "whoever read the output stopped before its end")
+    }
+
     /// As a line of JSON shows it.
     pub(crate) fn json(&self) -> Json<'_> {
         Json {

@@ -199,10 +199,9 @@ impl Out {
         if failure.is_quiet {
             return Code::Complete;
         }
-        if self.json {
-            let _ = self.write_json(&failure.json()).and_then(|()| self.flush());
-        } else {
-            let _ = self.flush(); // what was printed before comes before
+        let written = self.write_json_of(failure).and_then(|()| self.flush());
+        // Where programs cannot be told, people are.
+        if !self.json || written.is_err() {
             let text = failure.text();
             let text = match text.strip_prefix(ERROR) {
                 Some(rest) if self.has_error_color => format!("{}{rest}", Paint::Red.on(ERROR)),
@@ -211,6 +210,11 @@ impl Out {
             self.suspended(|| eprintln_quietly(&text));
         }
         failure.code
+    }
+
+    /// Nothing for people; what was printed before comes before what they read.
+    fn write_json_of(&self, failure: &Failure) -> Result<()> {
+        if self.json { self.write_json(&failure.json()) } else { Ok(()) }
     }
 
     /// The raw output, for the bytes of files.

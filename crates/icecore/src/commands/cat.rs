@@ -41,7 +41,7 @@ impl Cat {
             return Err(Failure::usage("no file given")
                 .hint("Write SNAP:FILE, for example latest:/etc/hosts"));
         }
-        let failed = |error| context.failure(error);
+        let failed = |error| context.failure(error).of_bytes();
         let pages = PageReader::new(&repository).map_err(failed)?;
         let entry = browse::entry(&pages, &snapshot, &path).map_err(failed)?;
         if entry.kind() != Kind::File {
@@ -50,7 +50,7 @@ impl Cat {
         let mut reader = ContentReader::new(&repository, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
         reader.copy(&entry, &mut *stdout).map_err(|error| failed(error).of(&path))?;
-        stdout.flush()?;
+        stdout.flush().map_err(|error| Failure::from(error).of_bytes())?;
         drop(stdout);
         let code = match entry.may_lack_content() {
             false => Code::Complete,

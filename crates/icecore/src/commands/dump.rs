@@ -46,7 +46,7 @@ impl Dump {
         let repository = context.open_to_read()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
-        let failed = |error| context.failure(error);
+        let failed = |error| context.failure(error).of_bytes();
         let pages = PageReader::new(&repository).map_err(failed)?;
         let content = ContentReader::new(&repository, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();

@@ -70,13 +70,32 @@ fn a_recovery_key_that_was_not_shown_opens_nothing() {
     assert_eq!(machine.run(["key", "list", "--json"]).ends(0).last()["keys"], 1);
 }
 
+/// The bytes are what was asked for: `dump | ssh host tar x` must not end well while the other machine has none of it.
 #[test]
-fn the_head_of_a_file_or_archive_is_no_failure() {
+fn a_file_or_archive_that_nobody_read_to_its_end_is_not_done() {
     let machine = Machine::new();
     machine.write("random", &random(400_000));
+    machine.write("short", b"fits into a buffer");
     machine.backup();
-    for arguments in [["cat", &machine.stored("latest", "random")], ["dump", "latest"]] {
-        let ran = unheard(&machine, &arguments).ends(0);
-        assert_eq!(ran.stderr, "", "{arguments:?}");
+    let [random, short] = ["random", "short"].map(|name| machine.stored("latest", name));
+    for arguments in [["cat", &random], ["cat", &short], ["dump", "latest"], ["dump", &short]] {
+        for json in [&[][..], &["--json"]] {
+            let ran = unheard(&machine, &[&arguments, json].concat()).ends(1);
+            assert!(ran.stderr.contains("stopped before its end"), "{arguments:?}: {}", ran.stderr);
+            assert!(!ran.stderr.contains("complete"), "{arguments:?}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn an_error_that_cannot_be_written_as_json_is_told_to_people() {
+    let machine = Machine::new();
+    machine.backup();
+    for arguments in [["snapshots", "--json"], ["check", "--json"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = machine.command(arguments).stdout(full).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(15), "{text}");
+        assert!(text.contains("cannot write the output: No space left"), "{text}");
     }
 }
