@@ -3,6 +3,7 @@
 use crate::Name;
 use crate::options::Options;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -112,6 +113,18 @@ pub fn is_named(report: &str, name: &str) -> bool {
     report.contains(&format!("name \"{name}\""))
 }
 
+/// What an agent's report of a command says to people: without the words around it, and its name.
+pub fn message_of(report: &str) -> Cow<'_, str> {
+    let Some(quoted) = report.strip_prefix("message ") else { return report.into() };
+    let mut words = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+    let Some(Ok(message)) = words.next() else { return report.into() };
+    let rest = quoted.get(words.byte_offset()..).unwrap_or_default();
+    match rest.find(", hook ") {
+        Some(at) => format!("{message}{}", &rest[at..]).into(),
+        None => message.into(),
+    }
+}
+
 /// What a node is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -180,4 +193,21 @@ pub struct CommandUpdate {
     /// Message, for people.
     #[serde(default)]
     pub message: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_the_message_of_a_report_and_how_its_hooks_ended() {
+        let no_space = r#"message "/var/a \"b\": no space left", name "no-space""#;
+        assert_eq!(message_of(no_space), r#"/var/a "b": no space left"#);
+        let hook = r#"message "a hook failed", name "hook-failed", hook stop (before): exit 1"#;
+        assert_eq!(message_of(hook), "a hook failed, hook stop (before): exit 1");
+        let cut = r#"message "this was too lo"#;
+        for other in [cut, "", "message ", "message 7", "cannot start", "name \"failed\""] {
+            assert_eq!(message_of(other), other);
+        }
+    }
 }

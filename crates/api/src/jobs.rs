@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
+/// The kind of jobs that restore.
+pub const RESTORE: &str = "restore";
+
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -51,10 +54,18 @@ pub enum JobCause {
     NodeGone,
     /// Its policy was removed or changed, so that it is not wanted any more.
     PolicyGone,
-    /// The agent did not do it: the machine does not allow it, or could not start it.
+    /// The agent did not do it, or its process ended before it began a session.
     NotDone,
+    /// The machine does not allow it, or the server does not allow it to the machine.
+    NotAllowed,
+    /// The disk of the node, or of what it writes to, has no space left.
+    NoSpace,
+    /// The node did not reach the server or the storage server.
+    Unreachable,
     /// The backup failed.
     BackupFailed,
+    /// The restore failed.
+    RestoreFailed,
     /// A hook before the backup failed, so it did not begin.
     HookFailed,
     /// The source was being backed up already, by somebody on the node.

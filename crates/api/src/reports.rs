@@ -269,8 +269,13 @@ pub fn advice(state: JobState, cause: Option<JobCause>) -> &'static str {
         (Some(JobCause::NodeGone), _) => "take the node out of its policies, or enroll it again",
         (Some(JobCause::PolicyGone), _) => "nothing, if the policy was meant to go",
         (Some(JobCause::NotDone), _) => {
+            "see the error, and the log of the agent on the node: journalctl -u icecore-agent"
+        }
+        (Some(JobCause::NotAllowed), _) => {
             "see the error; allow.toml of the node must permit the paths (backup_below)"
         }
+        (Some(JobCause::NoSpace), _) => "see the error, and free some space there",
+        (Some(JobCause::Unreachable), _) => "on the node: icecore net test",
         (Some(JobCause::HookFailed), _) => {
             "see the error; hooks.toml of the node says what the hook is: run it there by hand"
         }
@@ -288,7 +293,9 @@ pub fn advice(state: JobState, cause: Option<JobCause>) -> &'static str {
         (Some(JobCause::Cancelled), _) | (None, JobState::Cancelled) => {
             "nothing: an administrator wanted it"
         }
-        (Some(JobCause::BackupFailed), _) => "see the error: icecore server jobs JOB --log",
+        (Some(JobCause::BackupFailed | JobCause::RestoreFailed), _) => {
+            "see the error: icecore server jobs JOB --log"
+        }
         (None, JobState::Partial) => {
             "see on the node which objects failed: icecore map --failed SNAPSHOT"
         }

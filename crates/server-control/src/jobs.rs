@@ -196,7 +196,7 @@ impl Jobs {
         let Some(Live { job, given_up, is_suspended, .. }) = self.running.take(id) else {
             return;
         };
-        let (mut state, mut cause) = meaning(end, job.cancelled);
+        let (mut state, mut cause) = meaning(end, &job);
         let (snapshot, error) = match end {
             JobEnd::Complete { snapshot, .. } => (snapshot.as_deref(), None),
             JobEnd::Failed(why) => (None, Some(capped(why))),
@@ -332,11 +332,14 @@ pub(crate) struct StartedEnd<'a> {
 }
 
 /// What the end of a session means for its job.
-fn meaning(end: &JobEnd, is_cancelled: bool) -> (JobState, Option<JobCause>) {
+fn meaning(end: &JobEnd, job: &Job) -> (JobState, Option<JobCause>) {
     match end {
         JobEnd::Complete { is_partial: true, .. } => (JobState::Partial, None),
         JobEnd::Complete { .. } => (JobState::Complete, None),
-        JobEnd::Failed(_) if is_cancelled => (JobState::Cancelled, Some(JobCause::Cancelled)),
+        JobEnd::Failed(_) if job.cancelled => (JobState::Cancelled, Some(JobCause::Cancelled)),
+        JobEnd::Failed(_) if job.kind == api::jobs::RESTORE => {
+            (JobState::Failed, Some(JobCause::RestoreFailed))
+        }
         JobEnd::Failed(_) => (JobState::Failed, Some(JobCause::BackupFailed)),
         JobEnd::Lost => (JobState::Lost, Some(JobCause::NodeLost)),
     }

@@ -168,7 +168,7 @@ impl Restore {
         let helps = context.remote().is_some() || context.is_far() && folder.is_dir();
         let cache = helps.then(|| cache::to_read(&folder)).flatten();
         self.ask_to_delete(context, &repository, (&snapshot, &path))?;
-        let job = context.job("restore");
+        let job = context.job(api::jobs::RESTORE);
         let shown = Shown::start(&context.progress, &context.out, total);
         let reporter = Reporter::new(&context.out, self.dry_run);
         let report = restore::run(

@@ -92,7 +92,9 @@ fn a_server_says_how_it_stands_and_what_its_backups_did() {
     the_log_of(&ordered, &failed, &["queued", "started", "ended"]);
     let causes = govern(machine, &["jobs", "--by-cause", "--since", "1d", "--json"]).ends(0);
     let cause = causes.lines().remove(0);
-    assert_eq!((&cause["cause"], &cause["jobs"]), (&"not-done".into(), &1.into()), "{cause}");
+    assert_eq!((&cause["cause"], &cause["jobs"]), (&"not-allowed".into(), &1.into()), "{cause}");
+    let error = cause["error"].as_str().unwrap();
+    assert!(error.starts_with("this machine does not let"), "without the words around it: {error}");
     assert!(cause["advice"].as_str().unwrap().contains("allow.toml"), "{cause}");
     reports(&ordered, &job);
 

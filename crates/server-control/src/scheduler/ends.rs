@@ -4,7 +4,7 @@ use super::{Known, Scheduler, server};
 use crate::Result;
 use crate::domains::Domains;
 use crate::jobs::StartedEnd;
-use api::commands::{KILLED, is_named};
+use api::commands::{KILLED, is_named, message_of};
 use api::jobs::{Job, JobCause, JobState};
 use catalog::schedules::OpenRun;
 use schedule::queue::Turn;
@@ -78,6 +78,7 @@ impl Scheduler {
             }
             return;
         }
+        let told = message_of(said);
         let proof = proof(domains, &run.job, said).filter(|(id, _)| self.is_new(&run.job, id));
         let (state, cause, error) = match &proof {
             Some((_, true)) => (JobState::Partial, None, None),
@@ -87,7 +88,7 @@ impl Scheduler {
                 Some(JobCause::NoSnapshot),
                 Some("the agent reported success, and no snapshot was received"),
             ),
-            None => (JobState::Failed, Some(cause_of(said)), Some(said)),
+            None => (JobState::Failed, Some(cause_of(said)), Some(&*told)),
         };
         let snapshot = proof.as_ref().map(|(id, _)| id.as_str());
         let end = StartedEnd { state, cause, snapshot, error };
@@ -111,6 +112,9 @@ fn cause_of(said: &str) -> JobCause {
         (KILLED, JobCause::Killed),
         ("hook-failed", JobCause::HookFailed),
         ("in-use", JobCause::SourceBusy),
+        ("not-allowed", JobCause::NotAllowed),
+        ("no-space", JobCause::NoSpace),
+        ("unreachable", JobCause::Unreachable),
     ];
     let found = known.into_iter().find(|(name, _)| is_named(said, name));
     found.map_or(JobCause::NotDone, |(_, cause)| cause)
@@ -144,3 +148,19 @@ fn proof(domains: &Domains, job: &Job, said: &str) -> Option<(String, bool)> {
 
 /// Clocks of nodes may differ by this much.
 const CLOCKS_SECS: i64 = 3600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_that_did_not_begin_has_the_cause_that_its_node_names() {
+        let of = |name: &str| cause_of(&format!(r#"message "name \"killed\"", name "{name}""#));
+        assert_eq!(of("no-space"), JobCause::NoSpace);
+        assert_eq!(of("not-allowed"), JobCause::NotAllowed);
+        assert_eq!(of("unreachable"), JobCause::Unreachable);
+        assert_eq!(of("in-use"), JobCause::SourceBusy);
+        assert_eq!(of("failed"), JobCause::NotDone, "a message names nothing");
+        assert_eq!(cause_of("cannot start the job"), JobCause::NotDone);
+    }
+}

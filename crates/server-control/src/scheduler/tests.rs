@@ -3,7 +3,7 @@
 use super::*;
 use crate::Control;
 use api::commands::{CommandState, what_of};
-use api::jobs::{Job, JobFilter};
+use api::jobs::{Job, JobCause, JobFilter};
 use catalog::objects::ObjectChange;
 use catalog::tokens::TokenTerms;
 use jiff::tz::TimeZone;
@@ -87,6 +87,9 @@ impl Rig {
     }
 }
 
+/// When certificates of these nodes end.
+pub(crate) const EXPIRES: i64 = 4_000_000_000;
+
 pub(crate) fn enroll(catalog: &Catalog, node: &str) {
     let name: api::Name = node.parse().unwrap();
     let repository = None;
@@ -130,7 +133,8 @@ pub(crate) fn enroll(catalog: &Catalog, node: &str) {
         expires: 0,
     };
     let serial = node.to_owned();
-    let certificate = catalog::certificates::Certificate { serial, not_before: 0, not_after: 9 };
+    let certificate =
+        catalog::certificates::Certificate { serial, not_before: 0, not_after: EXPIRES };
     let (token, request, version) = (&hash, &[9; 32], "1");
     let new = catalog::tokens::Enrollment {
         token,
@@ -209,8 +213,20 @@ fn a_session_whose_process_was_killed_ends_its_job_at_once() {
     assert!(jobs.is_cancelled(job));
     jobs.end(job, &JobEnd::Failed("an administrator cancelled it".into()), "");
     let ended = jobs.job(job).unwrap();
-    assert_eq!((ended.state, ended.cause), (JobState::Failed, Some(api::jobs::JobCause::Killed)));
+    assert_eq!((ended.state, ended.cause), (JobState::Failed, Some(JobCause::Killed)));
     assert!(ended.error.unwrap().contains("signal 9"));
+}
+
+#[test]
+fn a_restore_that_failed_is_no_backup_that_failed() {
+    let rig = hourly("always");
+    let jobs = rig.control().jobs.clone();
+    for (kind, cause) in [("restore", JobCause::RestoreFailed), ("backup", JobCause::BackupFailed)]
+    {
+        let job = jobs.begin("web", "web", kind, "");
+        jobs.end(job, &JobEnd::Failed("no snapshot matches latest".into()), "");
+        assert_eq!(jobs.job(job).unwrap().cause, Some(cause));
+    }
 }
 
 fn complete() -> JobEnd {

@@ -44,6 +44,8 @@ pub(super) fn run(context: &Context) -> Result<Code> {
     while !context.is_cancelled() {
         match connected(context, &mut done) {
             Ok(()) => pause = PAUSE_FIRST,
+            // Whatever it was at: it was asked to stop.
+            Err(_) if context.is_cancelled() => {}
             Err(failure) => {
                 context.out.note(&failure.line());
                 rest(context, pause);

@@ -1,6 +1,7 @@
 //! What a command becomes: this program with arguments of ours. What may be read and where restores may go is for
 //! the machine to say: see [`crate::node::allow`].
 
+use crate::codes::Code;
 use crate::context::Context;
 use crate::node::allow::{self, ALLOW, Allow};
 use crate::node::policy::JobOptions;
@@ -26,6 +27,12 @@ impl Outcome {
     pub(super) fn refused(text: String) -> Self {
         Self { is_complete: false, text }
     }
+
+    /// As a job that ended so says it: the server tells it by its name from other ends.
+    fn not_allowed(text: &str) -> Self {
+        let (message, name) = (Value::from(text), Code::NotAllowed.name());
+        Self::refused(format!("message {message}, name \"{name}\""))
+    }
 }
 
 /// Does what `command` says, as far as this machine allows it.
@@ -42,7 +49,7 @@ pub(super) fn obey(context: &Context, command: &NodeCommand) -> Outcome {
     };
     match arguments {
         Ok(arguments) => start(context, &arguments),
-        Err(text) => Outcome::refused(text),
+        Err(text) => Outcome::not_allowed(&text),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::escape;
 use crate::failure::Result;
 use crate::table::{Table, flexible, left, right};
 use api::Name;
-use api::commands::{NewBackup, NewRestore, NodeCommand, NodeCommands, Task};
+use api::commands::{NewBackup, NewRestore, NodeCommand, NodeCommands, Task, message_of};
 use serde::Serialize;
 
 /// Ask a node to back itself up.
@@ -121,6 +121,6 @@ fn row(command: &NodeCommand) -> [String; 6] {
         command.task.node().to_string(),
         when(command.made),
         escape::text(&what),
-        escape::text(command.message.as_deref().unwrap_or_default()),
+        escape::text(&message_of(command.message.as_deref().unwrap_or_default())),
     ]
 }
