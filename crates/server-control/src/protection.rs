@@ -222,6 +222,9 @@ impl<'a> Known<'a> {
                 is_enrolled: enrolled.is_some(),
                 is_revoked: enrolled.is_some_and(|node| node.revoked),
                 is_forked: enrolled.is_some_and(|node| node.revoked && node.alarm.is_some()),
+                has_expired: enrolled
+                    .and_then(|node| node.certificate_expires)
+                    .is_some_and(|end| end <= self.time),
                 has_policy,
                 promise_secs,
                 since_secs: state.map(|state| state.since),

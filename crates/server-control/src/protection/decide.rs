@@ -17,6 +17,8 @@ pub(super) struct Facts<'a> {
     pub(super) is_revoked: bool,
     /// It is, because two machines have shown its certificates.
     pub(super) is_forked: bool,
+    /// Its newest certificate has ended.
+    pub(super) has_expired: bool,
     pub(super) has_policy: bool,
     pub(super) promise_secs: Option<i64>,
     /// When it was first expected.
@@ -60,6 +62,10 @@ pub(super) fn decide(facts: &Facts<'_>, now: i64) -> Verdict {
     }
     if facts.is_revoked {
         let reason = "the node is revoked: enroll it again, remove it, or declare it paused";
+        return Verdict::new(State::Unprotected, reason);
+    }
+    if facts.has_expired {
+        let reason = "the certificate of the node has expired: enroll it again, remove it, or declare it paused";
         return Verdict::new(State::Unprotected, reason);
     }
     let mut verdict = match facts.complete_secs {
@@ -134,6 +140,7 @@ mod tests {
         is_enrolled: true,
         is_revoked: false,
         is_forked: false,
+        has_expired: false,
         has_policy: true,
         promise_secs: Some(PROMISE),
         since_secs: Some(0),
@@ -214,7 +221,11 @@ mod tests {
     fn a_node_that_cannot_back_up_is_unprotected_whatever_it_has() {
         let forked = Facts { is_revoked: true, is_forked: true, ..GOOD };
         assert!(decide(&forked, 10_000).reason.contains("two machines"));
-        for facts in [Facts { is_enrolled: false, ..GOOD }, Facts { is_revoked: true, ..GOOD }] {
+        let expired = Facts { has_expired: true, ..GOOD };
+        assert!(decide(&expired, 10_000).reason.contains("has expired"));
+        for facts in
+            [Facts { is_enrolled: false, ..GOOD }, Facts { is_revoked: true, ..GOOD }, expired]
+        {
             assert_eq!(state(facts, 10_000), State::Unprotected);
         }
         let uncovered = Facts { has_policy: false, promise_secs: None, ..GOOD };

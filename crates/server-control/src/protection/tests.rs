@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Control;
-use crate::scheduler::tests::enroll;
+use crate::scheduler::tests::{EXPIRES, enroll};
 use api::jobs::JobState;
 use api::retention::UnreadDomain;
 use catalog::jobs::{Ending, NewJob};
@@ -151,6 +151,20 @@ fn nobody_is_left_out_and_nobody_is_called_better_than_it_is() {
     assert_eq!(shown(&control, &filter).len(), 3);
     let filter = ProtectionFilter { state: Some(State::Paused), ..filter };
     assert_eq!(shown(&control, &filter).len(), 0);
+}
+
+#[test]
+fn nodes_whose_certificate_has_expired_are_unprotected() {
+    let (_folder, control) = control();
+    back_up(&control, "cron", EXPIRES - HOUR, JobState::Complete);
+    for (time, count) in [(EXPIRES - 1, 0), (EXPIRES, 1)] {
+        let filter = ProtectionFilter { node: Some("cron".into()), ..ProtectionFilter::default() };
+        let all = control.protection.at(time, &unread(), &filter).unwrap().sources;
+        let has_expired = |one: &&SourceProtection| {
+            one.state == ProtectionState::Unprotected && one.reason.contains("has expired")
+        };
+        assert_eq!(all.iter().filter(has_expired).count(), count, "{all:?}");
+    }
 }
 
 #[test]
