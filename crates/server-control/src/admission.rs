@@ -187,18 +187,17 @@ impl Admission {
 }
 
 impl Admission {
-    /// Why a revoked node may not come: nobody revoked one whose certificates two machines have shown, and whoever
-    /// complains first may be the wrong one.
+    /// Why a node with a revoked certificate may not come. Nobody revoked one whose certificates two machines have
+    /// shown, nor one whose place another machine took; whoever complains may be the wrong one.
     fn is_revoked(&self, node: &Name) -> Result<Error> {
-        if self.catalog.node(node)?.is_none_or(|known| known.alarm.is_none()) {
-            return Ok(refuse(&format!("the node '{node}' is revoked")));
+        let known = self.catalog.node(node)?;
+        if known.as_ref().is_some_and(|known| known.alarm.is_some()) {
+            return Ok(is_stopped(node));
         }
-        let message =
-            format!("two machines have shown the certificates of '{node}', so both were stopped");
-        let hint = format!(
-            "Find out which of them is the right one, and whence the other one has them: icecore server nodes. Then enroll the right one again: on the server, icecore server token {node}; there, with the line that it prints and --replace, icecore agent enroll"
-        );
-        Ok(Refusal::new(message, hint).into())
+        match known.filter(|known| !known.revoked) {
+            Some(known) => Ok(is_replaced(node, known.made)),
+            None => Ok(refuse(&format!("the node '{node}' is revoked"))),
+        }
     }
 
     /// Stops a node whose certificates two machines have shown: closes its sessions, removes its key, and raises an
@@ -221,6 +220,24 @@ impl Admission {
 pub(crate) fn is_forked(known: &CertificateStatus, now_secs: i64) -> bool {
     let is_late = |at: i64| now_secs.saturating_sub(at) > SUCCESSOR_AFTER_SECS;
     known.superseded || known.successor_used.is_some_and(is_late)
+}
+
+fn is_stopped(node: &Name) -> Error {
+    let message =
+        format!("two machines have shown the certificates of '{node}', so both were stopped");
+    let hint = format!(
+        "Find out which of them is the right one, and whence the other one has them: icecore server nodes. Then enroll the right one again: on the server, icecore server token {node}; there, with the line that it prints and --replace, icecore agent enroll"
+    );
+    Refusal::new(message, hint).into()
+}
+
+/// A node that enrolled once more revokes the certificates that it had.
+fn is_replaced(node: &Name, enrolled: i64) -> Error {
+    let when = jiff::Timestamp::from_second(enrolled).unwrap_or(jiff::Timestamp::MIN);
+    let message =
+        format!("'{node}' was enrolled again at {when}, and this certificate is older than that");
+    let hint = "If another machine took the place of this one, stop its agent here: systemctl disable --now icecore-agent. If this is the right machine, enroll it again: on the server, icecore server token NODE";
+    Refusal::new(message, hint).into()
 }
 
 fn refuse(message: &str) -> Error {

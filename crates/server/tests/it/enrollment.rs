@@ -171,6 +171,9 @@ async fn enrolling_again_ends_the_machine_before() {
     assert!(matches!(again, Error::Enrolled { .. }));
     access::enroll::enroll(&rig.url, &made.token, &new, false).await.unwrap();
     assert!(session.is_revoked(), "its sessions end");
-    assert!(rig.control.admit(&rig.peer(&old)).is_err());
+    let refused = rig.control.admit(&rig.peer(&old)).unwrap_err();
+    assert!(refused.message.starts_with("'web' was enrolled again at "), "{refused}");
+    let hint = refused.hint;
+    assert!(hint.contains("stop its agent here"), "nobody throws the new one out: {hint}");
     assert!(!rig.control.admit(&rig.peer(&new)).unwrap().is_revoked());
 }
