@@ -28,7 +28,7 @@ impl Admin {
     pub fn client(&self) -> Result<Client> {
         let server = self.address()?;
         let place = self.ca.clone().or_else(|| self.in_data("ca/ca.pem"));
-        let ca = text(&place.ok_or_else(|| unset("--ca FILE, a copy of ca/ca.pem"))?)?;
+        let ca = text(&place.ok_or(Error::NotGiven("--ca FILE, a copy of ca/ca.pem"))?)?;
         let tls = pki::client::client_config(&ca, None, pki::ALPN_HTTP)?;
         Ok(Client::new(server, Arc::new(tls)).with_token(self.token()?))
     }
@@ -38,7 +38,7 @@ impl Admin {
         if let Some(server) = &self.server {
             return server.parse();
         }
-        let path = self.in_data("address").ok_or_else(|| unset("--data DIR or --server URL"))?;
+        let path = self.in_data("address").ok_or(Error::NotGiven("--data DIR or --server URL"))?;
         let text = text(&path)?;
         let line = text.lines().nth(1).or(text.lines().next()).unwrap_or_default();
         line.parse()
@@ -49,7 +49,7 @@ impl Admin {
         if let Some(token) = given {
             return Ok(Zeroizing::new(token));
         }
-        let path = self.in_data("admin-token").ok_or_else(|| unset(TOKEN_VARIABLE))?;
+        let path = self.in_data("admin-token").ok_or(Error::NotGiven(TOKEN_VARIABLE))?;
         Ok(Zeroizing::new(text(&path)?.trim().to_owned()))
     }
 
@@ -61,8 +61,4 @@ impl Admin {
 fn text(path: &Path) -> Result<Zeroizing<String>> {
     let missing = || std::io::Error::from(rustix::io::Errno::NOENT);
     read(path)?.ok_or_else(|| crate::files::file(path)(missing()))
-}
-
-fn unset(what: &str) -> Error {
-    Error::Url(format!("(nothing given: {what})"))
 }

@@ -13,6 +13,9 @@ pub enum Error {
     /// The address is not valid.
     #[error("'{0}' is not a server address: write https://HOST:PORT")]
     Url(String),
+    /// Something that reaches the server was not given.
+    #[error("missing: {0}")]
+    NotGiven(&'static str),
     /// The token is not valid.
     #[error(transparent)]
     Token(#[from] api::token::BadToken),
@@ -154,6 +157,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Url(_) => "To print the command to run here: icecore server token NODE".into(),
+            Self::NotGiven(_) => "On the server: the token of its administrator is the content of the file admin-token in its directory; its certificate is ca/ca.pem there.".into(),
             Self::Token(_) => "Copy the whole token, or create a new one: icecore server token NODE".into(),
             Self::Unreachable { .. } | Self::TimedOut { .. } => {
                 "Check that the server runs and that no firewall blocks the connection.".into()

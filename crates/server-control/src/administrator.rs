@@ -2,11 +2,15 @@
 
 use crate::attempt_limiter::AttemptLimiter;
 use crate::refusal_log::RefusalLog;
-use crate::{Result, random};
+use crate::{Error, Result, random};
 use server_contract::folder::Folder;
 use std::net::IpAddr;
 use std::sync::Arc;
 use zeroize::Zeroizing;
+
+const FILE: &str = "admin-token";
+/// Shorter ones are what a full or damaged disk left, and could be guessed.
+const BYTES_MIN: usize = 32;
 
 /// Recognizes the administrator.
 pub(crate) struct Administrator {
@@ -19,13 +23,20 @@ impl Administrator {
     /// The one who can read the token in `folder`, which is made when there is none.
     ///
     /// # Errors
-    /// [`crate::Error::System`].
+    /// [`crate::Error::System`]; [`crate::Error::Usage`] when the file holds no token.
     pub(crate) fn open(
         folder: &Folder,
         attempts: Arc<AttemptLimiter>,
         refusals: Arc<RefusalLog>,
     ) -> Result<Self> {
-        Ok(Self { token: folder.secret("admin-token", new_token)?, attempts, refusals })
+        let token = folder.secret(FILE, new_token)?;
+        if token.len() < BYTES_MIN {
+            return Err(Error::Usage(format!(
+                "{} holds no token of an administrator: remove it, and the next start makes a new one",
+                folder.file(FILE).display()
+            )));
+        }
+        Ok(Self { token, attempts, refusals })
     }
 
     /// Whether `given`, from the address `from`, is the administrator's token. A right token is always good: else

@@ -8,13 +8,14 @@ use crate::codes::Code;
 use crate::commands::init::Privacy;
 use crate::commands::token_given::TokenGiven;
 use crate::context::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result, quoted};
 use crate::node::keys;
 use crate::time;
 use access::{Identity, blocking};
 use api::enroll::KeyMode;
 use format::entry::Time;
 use serde::Serialize;
+use std::path::Path;
 
 /// Run or manage the agent: this machine as a node of a server.
 #[derive(clap::Args, Debug)]
@@ -125,8 +126,18 @@ fn tell_recovery(context: &Context) -> Result<()> {
     else {
         return Ok(());
     };
-    context.open_node(&node, remote::Purpose::Read)?;
+    let opened = context.open_node(&node, remote::Purpose::Read);
+    opened.map_err(|failure| match failure.code {
+        Code::WrongKey => without_keys(failure, &node.folder),
+        _ => failure,
+    })?;
     recovery::tell(context, &node.folder)
+}
+
+/// The domain has keys already, and this machine none of them.
+fn without_keys(failure: Failure, folder: &Path) -> Failure {
+    let folder = quoted(&folder.display().to_string());
+    Failure { hint: None, ..failure }.hint(format!("The machine is enrolled, but only nodes know the keys of this domain. Copy slot.key from the machine that had this name, or from where you keep it, to {folder} (same owner, mode 600); or give each command the recovery key: --password-file FILE"))
 }
 
 fn renew(if_due: bool, context: &Context) -> Result<Code> {

@@ -88,7 +88,7 @@ impl From<Error> for Failure {
         let (message, hint) = (error.to_string(), error.hint());
         let mut failure = match &error {
             Error::File { path, source } => Self::file(path, source),
-            Error::Url(_) | Error::Token(_) => Self::usage(message),
+            Error::Url(_) | Error::NotGiven(_) | Error::Token(_) => Self::usage(message),
             Error::Unreachable { .. } | Error::TimedOut { .. } | Error::Connection { .. } => {
                 Self::new(Code::Unreachable, message)
             }

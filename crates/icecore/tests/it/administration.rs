@@ -172,6 +172,78 @@ fn secrets_are_for_their_owner_only() {
 }
 
 #[test]
+fn a_new_machine_of_a_node_that_alone_has_its_keys_is_told_how_it_gets_them() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let enroll = |folder: &str| {
+        let [url, token] = token(&machine, &["web", "--keys", "client"]);
+        agent(&machine, folder, &["enroll", &url, &token])
+    };
+    enroll("old").ends(0);
+    let refused = enroll("new").ends(12);
+    assert!(refused.stderr.contains("Copy slot.key"), "{}", refused.stderr);
+    // Followed to the letter, that helps.
+    std::fs::copy(machine.path("old/slot.key"), machine.path("new/slot.key")).unwrap();
+    machine.write("file", b"of the node");
+    let mut backup = machine.command(["backup", "--agent-dir"]);
+    backup.arg(machine.path("new")).arg(machine.source()).env_remove("ICECORE_REPO");
+    crate::machine::ended(&mut backup).ends(0);
+}
+
+#[test]
+fn a_node_follows_its_server_to_another_name_and_port() {
+    let machine = Machine::bare();
+    let server = start(&machine);
+    let [url, token] = token(&machine, &["web"]);
+    agent(&machine, "agent", &["enroll", &url, &token]).ends(0);
+    drop(server);
+    let data = machine.path("data");
+    let words = ["server", "--listen", "127.0.0.1:0", "--name", "127.0.0.1", "--data"];
+    let _server = started(machine.command(words).arg(&data));
+    let address = std::fs::read_to_string(data.join("address")).unwrap();
+    let port = address.lines().last().unwrap().rsplit(':').next().unwrap().to_owned();
+    let file = machine.path("agent/agent.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(&format!("server = \"{url}")), "{text}");
+    let other = format!("https://127.0.0.1:{port}");
+    std::fs::write(&file, text.replace(url.trim_end_matches('/'), &other)).unwrap();
+    machine.write("file", b"of the node");
+    let mut backup = machine.command(["backup", "--agent-dir"]);
+    backup.arg(machine.path("agent")).arg(machine.source()).env_remove("ICECORE_REPO");
+    crate::machine::ended(&mut backup).ends(0);
+    let told = agent(&machine, "agent", &["status"]).ends(0).text();
+    assert!(told.contains(&other), "{told}");
+}
+
+/// Anybody could guess one of few bytes.
+#[test]
+fn a_server_does_not_start_with_a_token_that_is_none() {
+    let machine = Machine::bare();
+    drop(start(&machine));
+    let path = machine.path("data/admin-token");
+    for token in ["", "\n", "0123456789"] {
+        std::fs::write(&path, token).unwrap();
+        let refused = govern(&machine, &["--listen", "127.0.0.1:0"]).ends(2);
+        assert!(refused.stderr.contains("admin-token holds no token"), "{}", refused.stderr);
+    }
+    std::fs::remove_file(&path).unwrap();
+    let _server = start(&machine);
+    govern(&machine, &["status"]).ends(0);
+}
+
+#[test]
+fn an_administrator_elsewhere_is_told_what_was_not_given() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let ca = machine.path("data/ca/ca.pem");
+    let words =
+        ["server", "--server", "https://localhost:1", "--ca", ca.to_str().unwrap(), "nodes"];
+    let refused = machine.run(words).ends(2);
+    assert!(refused.stderr.contains("missing: ICECORE_ADMIN_TOKEN"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the file admin-token"), "{}", refused.stderr);
+}
+
+#[test]
 fn the_words_of_the_server_do_what_their_help_says() {
     let machine = Machine::bare();
     let _server = start(&machine);
