@@ -10,7 +10,7 @@ use server_control::http::{serve, serve_stranger};
 use server_data::{Shared, connection};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
@@ -37,6 +37,9 @@ const ANONYMOUS_MAX: usize = 256;
 const HTTP_PER_CERTIFICATE_MAX: usize = 128;
 /// Pause after an error of accept, such as too many open files.
 const REST: Duration = Duration::from_millis(50);
+
+/// Failures of accept are logged once in this time: they come as fast as one tries again.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// What the accept loop needs.
 pub struct Listening {
@@ -97,6 +100,25 @@ impl ConnectionQuotas {
     }
 }
 
+/// Failures of accept that are not logged yet.
+#[derive(Default)]
+struct FailedAccepts {
+    told: Option<Instant>,
+    times: u64,
+}
+
+impl FailedAccepts {
+    /// Counts one more; how many to log now, if any.
+    fn to_tell(&mut self, now: Instant) -> Option<u64> {
+        self.times += 1;
+        if self.told.is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.times))
+    }
+}
+
 /// Accepts until the future is dropped.
 pub async fn run(listening: Listening) {
     let ticks = tick(listening.shared.clone());
@@ -110,11 +132,14 @@ async fn accept(listening: Listening) {
     let Listening { listener, tls, shared, http } = listening;
     let queues = HandshakeQueues::default();
     let quotas = Arc::new(ConnectionQuotas::default());
+    let mut failed = FailedAccepts::default();
     loop {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept");
+                if let Some(times) = failed.to_tell(Instant::now()) {
+                    tracing::warn!(%error, times, "cannot accept connections");
+                }
                 tokio::time::sleep(REST).await;
                 continue;
             }
@@ -224,5 +249,14 @@ mod tests {
         assert!(quotas.of(b"one").is_none() && quotas.of(b"other").is_some());
         drop(held);
         assert!(quotas.of(b"one").is_some());
+    }
+
+    #[test]
+    fn a_minute_of_failed_accepts_is_one_line_and_a_number() {
+        let (mut failed, now) = (FailedAccepts::default(), Instant::now());
+        assert_eq!(failed.to_tell(now), Some(1), "the first at once");
+        assert!((0..1_000).all(|_| failed.to_tell(now).is_none()));
+        assert_eq!(failed.to_tell(now + TELL_EVERY), Some(1_001));
+        assert_eq!(failed.to_tell(now + TELL_EVERY), None);
     }
 }
