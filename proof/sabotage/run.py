@@ -1892,8 +1892,22 @@ SABOTAGES = {
         test("server", "a_move_is_begun_once_told_often_and_forgotten_long_after_its_end")),
     "a node whose certificates two machines have is not called revoked": (
         "crates/server-control/src/admission.rs",
-        "is_none_or(|known| known.alarm.is_none())", "is_none_or(|_| true)",
+        "is_some_and(|known| known.alarm.is_some())", "is_some_and(|_| false)",
         test("server", "a_thief_that_renews_after_the_node_is_found_at_once")),
+    "a machine whose place another took is not told to throw that one out": (
+        "crates/server-control/src/admission.rs",
+        "match known.filter(|known| !known.revoked) {", "match known.filter(|_| false) {",
+        test("server", "enrolling_again_ends_the_machine_before")),
+    "a token that anybody could guess starts no server": (
+        "crates/server-control/src/administrator.rs", "if token.len() < BYTES_MIN {", "if false {",
+        test("icecore", "a_server_does_not_start_with_a_token_that_is_none")),
+    "an archive that nobody read to its end is not done": (
+        "crates/icecore/src/failure.rs",
+        "        if !self.is_quiet {\n            return self;", "        if true {\n            return self;",
+        test("icecore", "a_file_or_archive_that_nobody_read_to_its_end")),
+    "a node whose certificate has expired is unprotected": (
+        "crates/server-control/src/protection.rs", ".is_some_and(|end| end <= self.time),", ".is_some_and(|_| false),",
+        test("server-control", "nodes_whose_certificate_has_expired_are_unprotected")),
     "no repository is made among files of others": (
         "crates/icecore/src/commands/init.rs",
         "        crate::place::refuse_files_of_others(&repo, \"--repo\")?;\n", "",
