@@ -238,6 +238,18 @@ pub struct RetriedJob {
 pub struct StartedPolicy {
     /// One for each source of each node.
     pub jobs: Vec<StartedJob>,
+    /// Nodes of the policy that cannot back up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A node for which nothing starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeftOut {
+    /// The node.
+    pub node: String,
+    /// Why, for people.
+    pub reason: String,
 }
 
 /// A backup that starts now.

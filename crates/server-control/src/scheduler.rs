@@ -4,6 +4,7 @@
 //! All that must outlive the server is in the catalog, settled in one transaction. What is in memory is read again
 //! whenever jobs have ended. One [`Scheduler::tick`] does everything that is due and never waits for a node.
 
+mod by_hand;
 mod ends;
 mod estimate;
 mod lines;
@@ -11,13 +12,13 @@ mod queue;
 
 use crate::agents::Agents;
 use crate::commands::Commands;
-use crate::jobs::{Jobs, check_priority};
+use crate::jobs::Jobs;
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::{Error, Result, SERVER};
 pub(crate) use lines::class_key;
 
-use api::jobs::{JobPlan, JobState, StartPolicy, StartedJob, StartedPolicy};
+use api::jobs::JobState;
 use catalog::backup_states::Expected;
 use catalog::objects::Objects;
 use catalog::schedules::{
@@ -30,7 +31,7 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schedule::{Decision, Failed, Next, Situation, Waiting};
 use site::{Kind, Site};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -197,20 +198,6 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The nodes of a group; `None` without one.
-    fn members_of(&self, known: &Known, group: Option<&str>) -> Result<Option<BTreeSet<String>>> {
-        let Some(group) = group else { return Ok(None) };
-        if !known.site.groups.contains_key(group) {
-            return Err(Error::Usage(format!(
-                "there is no group '{group}': icecore server group list"
-            )));
-        }
-        let groups = vec![group.to_owned()];
-        let all = site::Policy { groups, ..site::Policy::default() };
-        let enrolled = known.nodes.iter().map(|node| node.name.to_string()).collect();
-        Ok(Some(known.site.members(&all, &enrolled)))
-    }
-
     /// Settles what is due, and queues it.
     fn decide(&self, known: &mut Known, now: Reading) -> Result<()> {
         let open: FxHashSet<_> = known.open.iter().filter_map(source_of).collect();
@@ -284,50 +271,6 @@ impl Scheduler {
             missed: line.missed(&missed),
             start,
         })
-    }
-
-    /// Queues the runs of a policy now, on all its nodes or on one: what was queued, and what has an open job already.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if there is no such policy, or it has no such node; [`Error::Catalog`].
-    pub(crate) fn start(
-        &self,
-        by: By<'_>,
-        policy: &str,
-        wanted: &StartPolicy,
-    ) -> Result<StartedPolicy> {
-        wanted.priority.map_or(Ok(()), check_priority)?;
-        let known = &mut *self.known.lock();
-        self.refresh_lines(known, by.now_secs)?;
-        let Some(found) = known.site.policies.get(policy) else {
-            return Err(Error::Usage(format!(
-                "there is no policy '{policy}': icecore server policy list"
-            )));
-        };
-        let targets = lines::targets(&known.site, policy, found, &known.nodes);
-        let members = self.members_of(known, wanted.group.as_deref())?;
-        let is_wanted = |target: &&lines::Target| {
-            let name = &target.member.name;
-            wanted.node.as_ref().is_none_or(|node| node == name)
-                && members.as_ref().is_none_or(|all| all.contains(name.as_str()))
-        };
-        let targets = targets.iter().filter(is_wanted);
-        let runs: Vec<_> =
-            targets.filter_map(|target| target.by_hand(by.now_secs, wanted)).collect();
-        if runs.is_empty() {
-            let node = wanted.node.as_ref().map(|node| format!(" on the node '{node}'"));
-            let group = wanted.group.as_ref().map(|group| format!(" in the group '{group}'"));
-            let of: String = [node, group].into_iter().flatten().collect();
-            return Err(Error::Usage(format!("the policy '{policy}' backs up nothing{of}")));
-        }
-        let queue = |run: NewRun| {
-            let job = if wanted.dry_run { None } else { self.catalog.queue_run(by, &run)? };
-            let JobPlan { source, unit, .. } = run.plan;
-            Ok(StartedJob { node: run.node, source, unit, job })
-        };
-        let started: Result<Vec<_>> = runs.into_iter().map(queue).collect();
-        self.jobs.have_changed();
-        Ok(StartedPolicy { jobs: started? })
     }
 }
 

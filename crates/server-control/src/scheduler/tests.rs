@@ -3,7 +3,7 @@
 use super::*;
 use crate::Control;
 use api::commands::{CommandState, what_of};
-use api::jobs::{Job, JobCause, JobFilter};
+use api::jobs::{Job, JobCause, JobFilter, StartPolicy};
 use catalog::objects::ObjectChange;
 use catalog::tokens::TokenTerms;
 use jiff::tz::TimeZone;
@@ -215,6 +215,27 @@ fn a_session_whose_process_was_killed_ends_its_job_at_once() {
     let ended = jobs.job(job).unwrap();
     assert_eq!((ended.state, ended.cause), (JobState::Failed, Some(JobCause::Killed)));
     assert!(ended.error.unwrap().contains("signal 9"));
+}
+
+#[test]
+fn a_start_by_hand_names_the_nodes_for_which_nothing_starts() {
+    let nodes = ["web", "gone", "other"];
+    let body = json!({"nodes": ["web", "gone", "new"], "paths": ["/etc"]});
+    let rig = Rig::new(&nodes, &[("policy", "daily", body)]);
+    let control = rig.control();
+    control.catalog.revoke_node(crate::by("test"), &"gone".parse().unwrap()).unwrap();
+    let by = catalog::By { who: "test", now_secs: rig.now };
+    let start = |node: Option<&str>| {
+        let node = node.map(|node| node.parse().unwrap());
+        control.scheduler.start(by, "daily", &wanted(node, true))
+    };
+    let started = start(None).unwrap();
+    let left: Vec<_> = started.left_out.iter().map(|it| (&*it.node, &*it.reason)).collect();
+    assert_eq!(left, [("gone", "it is revoked"), ("new", "it is not enrolled")]);
+    assert_eq!(started.jobs.len(), 1);
+    assert_eq!(start(Some("web")).unwrap().left_out, []);
+    let refused = start(Some("gone")).unwrap_err().to_string();
+    assert!(refused.ends_with("on the node 'gone'; gone: it is revoked"), "{refused}");
 }
 
 #[test]

@@ -71,6 +71,11 @@ impl StartArgs {
             table.row([number, escape::text(&job.node), escape::text(&job.unit), source]);
         }
         table.print(&context.out)?;
+        for left in &started.left_out {
+            context.out.record("left-out", left)?;
+            let (node, reason) = (escape::text(&left.node), escape::text(&left.reason));
+            context.out.remark(&format!("{node} is left out: {reason}"));
+        }
         let (jobs, queued) =
             (started.jobs.len(), started.jobs.iter().flat_map(|job| job.job).count());
         context.out.line(&self.last_line(jobs, queued))?;
