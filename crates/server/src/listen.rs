@@ -109,7 +109,7 @@ struct FailedAccepts {
 
 impl FailedAccepts {
     /// Counts one more; how many to log now, if any.
-    fn to_tell(&mut self, now: Instant) -> Option<u64> {
+    fn count(&mut self, now: Instant) -> Option<u64> {
         self.times += 1;
         if self.told.is_some_and(|told| now.duration_since(told) < TELL_EVERY) {
             return None;
@@ -137,7 +137,7 @@ async fn accept(listening: Listening) {
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                if let Some(times) = failed.to_tell(Instant::now()) {
+                if let Some(times) = failed.count(Instant::now()) {
                     tracing::warn!(%error, times, "cannot accept connections");
                 }
                 tokio::time::sleep(REST).await;
@@ -254,9 +254,9 @@ mod tests {
     #[test]
     fn a_minute_of_failed_accepts_is_one_line_and_a_number() {
         let (mut failed, now) = (FailedAccepts::default(), Instant::now());
-        assert_eq!(failed.to_tell(now), Some(1), "the first at once");
-        assert!((0..1_000).all(|_| failed.to_tell(now).is_none()));
-        assert_eq!(failed.to_tell(now + TELL_EVERY), Some(1_001));
-        assert_eq!(failed.to_tell(now + TELL_EVERY), None);
+        assert_eq!(failed.count(now), Some(1), "the first at once");
+        assert!((0..1_000).all(|_| failed.count(now).is_none()));
+        assert_eq!(failed.count(now + TELL_EVERY), Some(1_001));
+        assert_eq!(failed.count(now + TELL_EVERY), None);
     }
 }
