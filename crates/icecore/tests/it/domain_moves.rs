@@ -85,6 +85,37 @@ fn a_domain_moves_with_all_that_is_in_it_and_goes_on() {
     }
 }
 
+/// From then on it stores elsewhere, and reads what it had where that lies.
+#[test]
+fn one_node_of_a_shared_domain_goes_to_another_pool_and_keeps_what_it_had() {
+    let site = Site::new();
+    let fast = add(&site, "fast").join("domains");
+    for node in ["web", "db"] {
+        site.enroll_in(node, &["--domain", "team", "--pool", "main"]);
+        backup(&site, node).ends(0);
+    }
+    let [url, token] = site.token(&["web", "--domain", "web", "--pool", "fast"]);
+    site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);
+    site.machine.write("more", b"more");
+    backup(&site, "web").ends(0);
+    assert!(fast.join("web/config").exists());
+    let own = site.node("web", &["snapshots", "--json"]).ends(0).lines();
+    assert_eq!(own.iter().filter(|line| line["message_type"] == "snapshot").count(), 1);
+
+    let old = ["snapshots", "--domain", "team", "--json"];
+    site.node("web", &old).ends(13);
+    site.govern(&["grant", "web", "team"]).ends(0);
+    let all = site.node("web", &old).ends(0).lines();
+    let before = all.iter().find(|line| line["node"] == "web").unwrap();
+    let (id, target) = (before["snapshot_id"].as_str().unwrap(), site.folder("before"));
+    let restored = site.node("web", &["restore", id, "--domain", "team", "--target", &target]);
+    restored.ends(0);
+    let source = site.machine.path("before").join(&site.folder("source")[1..]);
+    assert!(source.join("hello.txt").exists() && !source.join("more").exists());
+    backup(&site, "db").ends(0);
+    restores(&site, "db");
+}
+
 #[test]
 fn a_move_waits_for_a_backup_that_runs() {
     let pools = Pools::new(&[]);
