@@ -5,6 +5,7 @@ use crate::credentials::Credentials;
 use crate::options::TargetOptions;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::system;
+use crate::target::OpenRoot;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -24,7 +25,7 @@ pub(crate) fn open(
     path: &Path,
     options: &TargetOptions,
     credentials: &Credentials,
-) -> Result<Option<OwnedFd>, RestoreProblem> {
+) -> Result<Option<OpenRoot>, RestoreProblem> {
     let problem = |at: &Path, cause: RestoreCause| {
         RestoreProblem::new(at.as_os_str().as_bytes(), RestoreOperation::Open, cause)
     };
@@ -55,26 +56,30 @@ fn walk(names: Vec<&[u8]>) -> Result<OwnedFd, Errno> {
 }
 
 /// Enters `below` from `folder`, name by name. What is missing is created.
-fn enter(folder: OwnedFd, below: &[&[u8]], dry_run: bool) -> Result<Option<OwnedFd>, Errno> {
-    let mut open = folder;
+fn enter(folder: OwnedFd, below: &[&[u8]], dry_run: bool) -> Result<Option<OpenRoot>, Errno> {
+    let (mut open, mut is_made) = (folder, false);
     for name in below {
         open = match openat(&open, *name, STEP, Mode::empty()) {
             Err(Errno::NOENT) if dry_run => return Ok(None),
             Err(Errno::NOENT) => {
-                made(rustix::fs::mkdirat(&open, *name, Mode::RWXU))?;
+                is_made = made(rustix::fs::mkdirat(&open, *name, Mode::RWXU))?;
                 openat(&open, *name, STEP, Mode::empty())?
             }
-            opened => opened?,
+            opened => {
+                is_made = false;
+                opened?
+            }
         };
     }
-    openat(&open, c".", system::DIRECTORY, Mode::empty()).map(Some)
+    let fd = openat(&open, c".", system::DIRECTORY, Mode::empty())?;
+    Ok(Some(OpenRoot { fd, is_made }))
 }
 
-/// Another process may have created it first; if it is not a folder, opening it fails.
-fn made(result: Result<(), Errno>) -> Result<(), Errno> {
+/// Whether this made it: another process may have created it first; if it is not a folder, opening it fails.
+fn made(result: Result<(), Errno>) -> Result<bool, Errno> {
     match result {
-        Err(Errno::EXIST) => Ok(()),
-        result => result,
+        Err(Errno::EXIST) => Ok(false),
+        result => result.map(|()| true),
     }
 }
 

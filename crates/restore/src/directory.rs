@@ -3,13 +3,14 @@
 use crate::credentials::Credentials;
 use crate::flags;
 use crate::names;
+use crate::options::Overwrite;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::refused;
 use crate::system::{self, DIRECTORY, ONLY_PATH};
 use crate::target::Target;
 use format::entry::{Entry, Kind, Time};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, Statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
 
@@ -25,9 +26,6 @@ pub struct Directory {
     pub(crate) fd: Option<OwnedFd>,
     /// Nobody else can reach its content: created by us, mode 0700.
     pub(crate) private: bool,
-    /// It was created since the restore started, as it looked before anything was put into it: that changes it, and
-    /// some file systems have no other time.
-    pub(crate) is_new: bool,
     /// Group of new objects in it; `None` if the mount options decide.
     pub(crate) group: Option<u32>,
     /// New objects inherit an ACL, which must be removed.
@@ -51,7 +49,6 @@ impl Directory {
         Directory {
             fd: None,
             private: false,
-            is_new: false,
             group: None,
             gives_acl: false,
             device: 0,
@@ -65,7 +62,7 @@ impl Directory {
         started: Time,
     ) -> Result<Self, Errno> {
         let stat = system::stat_open(fd.as_fd())?;
-        let is_new = system::birth_time(&stat) > started;
+        let is_new = system::is_born_after(&stat, started);
         let private = is_new && stat.stx_uid == credentials.uid && system::mode(&stat) & 0o077 == 0;
         let gives_acl = rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
         let group = group_of_new(&stat, credentials);
@@ -73,7 +70,6 @@ impl Directory {
         Ok(Directory {
             fd: Some(fd),
             private,
-            is_new,
             group,
             gives_acl,
             device,
@@ -143,11 +139,11 @@ impl Target {
         };
         for _ in 0..MAX_ATTEMPTS {
             match rustix::fs::mkdirat(fd, name, Mode::RWXU) {
-                Ok(()) => return self.enter_new(parent, fd, name).map_err(problem),
+                Ok(()) => return self.enter_new(parent, fd, (name, path)).map_err(problem),
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(problem(error)),
             }
-            match self.enter_existing(fd, name) {
+            match self.enter_existing(fd, (name, path)) {
                 Ok(directory) => {
                     self.refuse_other_spelling(parent, fd, name, path)?;
                     return Ok(Arc::new(directory));
@@ -167,21 +163,27 @@ impl Target {
         &self,
         parent: &Directory,
         fd: BorrowedFd<'_>,
-        name: &[u8],
+        (name, path): (&[u8], &[u8]),
     ) -> Result<DirHandle, Errno> {
         let open = rustix::fs::openat(fd, name, DIRECTORY, Mode::empty())?;
         if parent.gives_acl {
             remove_acl(open.as_fd());
         }
+        self.note_made(open.as_fd(), path)?;
         Ok(Arc::new(Directory::describe(open, &self.0.credentials, self.0.started)?))
     }
 
     /// Opens an existing directory and makes it writable; flags and mode are restored when it is
     /// finished.
-    fn enter_existing(&self, fd: BorrowedFd<'_>, name: &[u8]) -> Result<Directory, Errno> {
-        let open = open_child(fd, name, &self.0.credentials)?;
-        if let Some(before) = make_writable(open.as_fd(), &self.0.credentials)? {
-            self.0.opened_up.note(&before);
+    fn enter_existing(
+        &self,
+        fd: BorrowedFd<'_>,
+        (name, path): (&[u8], &[u8]),
+    ) -> Result<Directory, Errno> {
+        let (open, unread) = open_child(fd, name, &self.0.credentials)?;
+        let unwritten = make_writable(open.as_fd(), &self.0.credentials)?;
+        if let Some(before) = unread.or(unwritten) {
+            self.0.opened_up.note(&before, path);
         }
         self.look_below(open.as_fd());
         self.remove_left(open.as_fd());
@@ -202,7 +204,7 @@ impl Target {
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(problem(error.into())),
         };
-        self.may_be_cleared(&stat, path).map_err(problem)?;
+        self.may_be_cleared((fd, name), &stat, path).map_err(problem)?;
         flags::unlock(fd, name, &stat);
         self.0.old_links.loses_a_name(&stat);
         match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
@@ -214,9 +216,19 @@ impl Target {
 
     /// Whether an object of another kind may go, so that a directory gets its name. The time of a
     /// directory says nothing of what is newer: where that decides, the object stays.
-    fn may_be_cleared(&self, stat: &Statx, path: &[u8]) -> Result<(), RestoreCause> {
-        if self.0.options.is_above_sources(path) {
+    fn may_be_cleared(
+        &self,
+        (parent, name): (BorrowedFd<'_>, &[u8]),
+        stat: &Statx,
+        path: &[u8],
+    ) -> Result<(), RestoreCause> {
+        let options = &self.0.options;
+        if options.is_above_sources(path) {
             return Err(RestoreCause::AboveSources);
+        }
+        let is_always = options.overwrite == Overwrite::Always;
+        if !is_always && options.sources.contains(path) && leads_to_directory(parent, name) {
+            return Err(RestoreCause::LinkToSource);
         }
         if self.0.is_ours(stat) {
             return Err(RestoreCause::Collision);
@@ -239,7 +251,8 @@ impl Target {
         let directory = match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
             Ok(open) => Directory::describe(open, &self.0.credentials, self.0.started),
             Err(Errno::NOTDIR | Errno::LOOP) => {
-                let found = system::stat_at(fd, name).map(|stat| self.may_be_cleared(&stat, path));
+                let found = system::stat_at(fd, name)
+                    .map(|stat| self.may_be_cleared((fd, name), &stat, path));
                 let cause = found.unwrap_or(Ok(())).err();
                 let problem = |cause| RestoreProblem::new(path, RestoreOperation::Replace, cause);
                 cause.map(problem).map_or(Ok(()), Err)?;
@@ -264,6 +277,12 @@ impl Target {
     }
 }
 
+/// Whether the object `name`, which is no directory, is a link to one.
+fn leads_to_directory(parent: BorrowedFd<'_>, name: &[u8]) -> bool {
+    let behind = rustix::fs::statat(parent, name, AtFlags::empty());
+    behind.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
 /// Removes an inherited ACL. Errors occur again, and are reported, when the attributes of the entry
 /// are set.
 pub(crate) fn remove_acl(object: BorrowedFd<'_>) {
@@ -272,12 +291,12 @@ pub(crate) fn remove_acl(object: BorrowedFd<'_>) {
     }
 }
 
-/// Opens a directory by name; our own unreadable one is made readable first.
+/// Opens a directory by name; our own unreadable one is made readable first. Then also returns how it was before.
 pub(crate) fn open_child(
     fd: BorrowedFd<'_>,
     name: &[u8],
     credentials: &Credentials,
-) -> Result<OwnedFd, Errno> {
+) -> Result<(OwnedFd, Option<Statx>), Errno> {
     match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
         Err(Errno::ACCESS) => {
             let object =
@@ -288,9 +307,9 @@ pub(crate) fn open_child(
             }
             crate::handle::AttributeHandle::path(object.as_fd())
                 .set_mode(system::mode(&stat) | 0o700)?;
-            rustix::fs::openat(fd, name, DIRECTORY, Mode::empty())
+            rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()).map(|open| (open, Some(stat)))
         }
-        result => result,
+        result => result.map(|open| (open, None)),
     }
 }
 

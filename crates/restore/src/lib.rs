@@ -21,6 +21,7 @@
 //! the bits that it removes are set again with `fchmod`.
 
 mod abilities;
+mod above;
 pub mod acl;
 mod cache;
 mod confined;

@@ -16,7 +16,7 @@ use std::cell::Cell;
 
 /// Errors after which the content is copied instead: too many links, another file system, no links
 /// at all (FAT), a locked or foreign file (protected hard links), first name missing.
-const COPY_INSTEAD: [Errno; 8] = [
+const COPY_INSTEAD: [Errno; 9] = [
     Errno::MLINK,
     Errno::XDEV,
     Errno::OPNOTSUPP,
@@ -25,6 +25,8 @@ const COPY_INSTEAD: [Errno; 8] = [
     Errno::NOENT,
     Errno::ACCESS,
     Errno::NOTDIR,
+    // A link that was not replaced is on the way to the first name.
+    Errno::LOOP,
 ];
 
 /// The existing name: a directory and a name in it.
@@ -47,7 +49,10 @@ impl Target {
             Ok(directory) => Source { directory, name },
             Err(_) if self.0.options.dry_run => return Ok(RestoreOutcome::Created),
             Err(problem) if wants_copy(&problem) => return Ok(RestoreOutcome::NeedsCopy),
-            Err(problem) => return Err(problem),
+            Err(mut problem) => {
+                problem.path.clone_from(&entry.path);
+                return Err(problem);
+            }
         };
         if let Some(fd) = parent.fd().filter(|fd| source.is_at(*fd, entry.name())) {
             self.refuse_other_spelling(parent, fd, entry.name(), &entry.path)?;
@@ -59,6 +64,12 @@ impl Target {
             flags::set_at(self, source.directory.as_fd(), source.name, entry);
         }
         linked
+    }
+
+    /// Whether `path` and `other` are names of one object.
+    pub fn are_one(&self, path: &[u8], other: &[u8]) -> bool {
+        let look = |path: &[u8]| self.look(path).ok();
+        look(path).zip(look(other)).is_some_and(|(one, two)| system::same_inode(&one, &two))
     }
 
     fn link_staged(

@@ -81,6 +81,11 @@ impl Marker {
         text
     }
 
+    /// When the restore began; `None` if that cannot be read.
+    pub(crate) fn begun_secs(&self) -> Option<i64> {
+        (self.since_secs != i64::MIN).then(|| self.since_secs.saturating_add(MARGIN_SECS))
+    }
+
     /// It doubts everything.
     fn unknown() -> Self {
         Self { since_secs: i64::MIN, is_whole: false, has_made_root: false, scope: None }

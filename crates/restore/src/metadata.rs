@@ -54,21 +54,24 @@ impl Target {
         let Some(fd) = handle.fd() else { return Ok(()) };
         let stat = system::stat_open(fd)?;
         let kept = !self.0.is_ours(&stat);
-        if kept && self.keeps_attributes(entry, &stat) {
+        if self.keeps_attributes(entry, &stat) {
             return self.0.opened_up.close(fd, &stat);
         }
         self.0.opened_up.forget(&stat);
         self.apply(AttributeHandle::open(fd), entry, CurrentAttributes::of(&stat, kept));
+        if entry.attributes.inode_flags != 0 {
+            self.0.opened_up.gives_locks(&stat);
+        }
         self.set_flags(fd, entry, flags::recorded(&stat));
         Ok(())
     }
 
-    /// Whether a directory that was there stays as it is. Of one above the paths that were backed up nobody asked for
-    /// more than what lies below.
+    /// Whether a directory that was there stays as it is.
     fn keeps_attributes(&self, entry: &Entry, stat: &Statx) -> bool {
-        let options = &self.0.options;
-        options.overwrite == Overwrite::Never
-            || options.is_above_sources(&entry.path) && !self.0.unfinished.has_touched(stat)
+        match self.0.options.is_above_sources(&entry.path) {
+            true => !self.has_made_above(stat),
+            false => self.0.options.overwrite == Overwrite::Never && !self.0.is_ours(stat),
+        }
     }
 
     /// Whether a marker can be removed from the root when it has these attributes.

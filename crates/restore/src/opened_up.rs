@@ -5,24 +5,28 @@ use crate::flags;
 use crate::system;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fd::BorrowedFd;
-use rustix::fs::{Mode, Statx};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Result;
+
+/// How a directory was before, and its path.
+type Opened = (Statx, Vec<u8>);
 
 /// By device and inode: a handle may be closed and opened again meanwhile.
 #[derive(Default)]
 pub(crate) struct OpenedUp {
-    /// How they were.
-    before: Mutex<FxHashMap<(u64, u64), Statx>>,
+    before: Mutex<FxHashMap<(u64, u64), Opened>>,
     /// Those that somebody had locked, whatever becomes of them.
     locked: Mutex<FxHashSet<(u64, u64)>>,
+    /// Those to which this restore gave the locks of the snapshot.
+    given: Mutex<FxHashSet<(u64, u64)>>,
 }
 
 impl OpenedUp {
-    /// Notes how a directory was before.
-    pub(crate) fn note(&self, before: &Statx) {
-        self.before.lock().entry(key(before)).or_insert(*before);
-        if flags::are_locked(before) {
+    /// Notes how the directory `path` was before.
+    pub(crate) fn note(&self, before: &Statx, path: &[u8]) {
+        self.before.lock().entry(key(before)).or_insert_with(|| (*before, path.to_vec()));
+        if self.was_locked(before) {
             self.locked.lock().insert(key(before));
         }
     }
@@ -36,23 +40,39 @@ impl OpenedUp {
     pub(crate) fn unlock_root(&self, root: BorrowedFd<'_>) -> Result<()> {
         let before = system::stat_open(root)?;
         if flags::are_locked(&before) && flags::clear_locks(root).is_ok() {
-            self.note(&before);
+            self.note(&before, b"");
         }
         Ok(())
     }
 
     /// Whether somebody had locked a directory before this restore.
     pub(crate) fn was_locked(&self, now: &Statx) -> bool {
-        flags::are_locked(now) || self.locked.lock().contains(&key(now))
+        let is_given = || self.given.lock().contains(&key(now));
+        flags::are_locked(now) && !is_given() || self.locked.lock().contains(&key(now))
+    }
+
+    /// From now on it may have the locks of the snapshot, which keep nothing from being deleted.
+    pub(crate) fn gives_locks(&self, directory: &Statx) {
+        self.given.lock().insert(key(directory));
     }
 
     /// Gives an open directory its mode and its flags back.
     pub(crate) fn close(&self, directory: BorrowedFd<'_>, now: &Statx) -> Result<()> {
-        let Some(before) = self.before.lock().remove(&key(now)) else { return Ok(()) };
+        let Some((before, _)) = self.before.lock().remove(&key(now)) else { return Ok(()) };
         if system::mode(&before) != system::mode(now) {
             rustix::fs::fchmod(directory, Mode::from_raw_mode(system::mode(&before)))?;
         }
         flags::lock_again(directory, &before)
+    }
+
+    /// The same for all that are left, below `root`: the restore ended before it came to them.
+    pub(crate) fn close_all(&self, root: BorrowedFd<'_>) {
+        let left: Vec<_> = self.before.lock().values().map(|(_, path)| path.clone()).collect();
+        for path in left.iter().filter(|path| !path.is_empty()) {
+            // Deeper ones are reached whatever the mode of those above: the owner may enter all that were opened.
+            let Ok(open) = system::open_beneath(root, path, OFlags::RDONLY) else { continue };
+            let _ = system::stat_open(open.as_fd()).and_then(|now| self.close(open.as_fd(), &now));
+        }
     }
 }
 

@@ -131,7 +131,7 @@ impl<'a> Remover<'a> {
             return Ok(Step::Gone(system::file_bytes(&stat)));
         }
         flags::refuse_locked(&stat)?;
-        let open = directory::open_child(here, name, &self.target.0.credentials)?;
+        let (open, _) = directory::open_child(here, name, &self.target.0.credentials)?;
         refuse_mount(self.top, open.as_fd())?;
         if is_repository(open.as_fd()) {
             return Ok(Step::Repository);

@@ -5,6 +5,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::{Errno, Result};
 
+/// How much the clock of a file server may be ahead of ours.
+const CLOCKS_DIFFER_SECS: i64 = 3600;
+
 /// Flags for every directory: the last name is never followed.
 pub(crate) const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -78,6 +81,14 @@ pub(crate) fn birth_time(stat: &Statx) -> Time {
 
 pub(crate) fn has_birth_time(stat: &Statx) -> bool {
     stat.stx_mask & StatxFlags::BTIME.bits() != 0
+}
+
+/// Whether it was born after `started`. What was born in the future was not: the clock was ahead then, or is behind
+/// now.
+pub(crate) fn is_born_after(stat: &Statx, started: Time) -> bool {
+    let birth = birth_time(stat);
+    let now = || rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    birth > started && birth.secs <= now() + CLOCKS_DIFFER_SECS
 }
 
 /// Number of the file system.

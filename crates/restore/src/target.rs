@@ -1,6 +1,7 @@
 //! The target: its root, and what its threads share.
 
 use crate::abilities::Abilities;
+use crate::above::MadeAbove;
 use crate::cache::Cache;
 use crate::confined;
 use crate::credentials::Credentials;
@@ -30,9 +31,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How much the clock of a file server may be ahead of ours.
-const CLOCKS_DIFFER_SECS: i64 = 3600;
-
 /// The directory into which a snapshot is restored. Cheap to clone; can be used from any thread.
 #[derive(Clone)]
 pub struct Target(pub(crate) Arc<Shared>);
@@ -40,6 +38,9 @@ pub struct Target(pub(crate) Arc<Shared>);
 /// What the threads of one restore share.
 pub(crate) struct Shared {
     pub(crate) root: DirHandle,
+    /// The root was missing.
+    has_made_root: bool,
+    pub(crate) made_above: MadeAbove,
     pub(crate) options: TargetOptions,
     pub(crate) credentials: Credentials,
     pub(crate) owners: OwnerIds,
@@ -92,24 +93,27 @@ impl Target {
     }
 
     fn at(
-        root: Option<OwnedFd>,
+        root: Option<OpenRoot>,
         options: TargetOptions,
         credentials: Credentials,
         started: Time,
     ) -> Result<Self, Errno> {
         let unfinished = root
             .as_ref()
-            .map(|fd| UnfinishedRestores::find(fd.as_fd(), credentials.uid))
+            .map(|root| UnfinishedRestores::find(root.fd.as_fd(), credentials.uid))
             .transpose()?;
         let unfinished = unfinished.unwrap_or_default();
+        let is_made = root.as_ref().is_some_and(|root| root.is_made);
         let root = match root {
-            Some(fd) => described_root(fd, &credentials, started)?,
+            Some(root) => root.described(&credentials, started)?,
             None => Directory::missing(),
         };
         let opened_up = OpenedUp::default();
         root.fd().filter(|_| !options.dry_run).map_or(Ok(()), |fd| opened_up.unlock_root(fd))?;
         Ok(Target(Arc::new(Shared {
             root: Arc::new(root),
+            has_made_root: is_made,
+            made_above: MadeAbove::default(),
             owners: OwnerIds::for_option(options.owners),
             looks: Looks::default(),
             options,
@@ -196,7 +200,7 @@ impl Target {
 
     /// Whether this restore, or an earlier one that did not finish, made the root of the target.
     pub fn has_made_root(&self) -> bool {
-        self.0.root.is_new || self.0.unfinished.has_made_root()
+        self.0.has_made_root || self.0.unfinished.has_made_root()
     }
 
     /// Remembers a directory of each file system, so that `sync` reaches it.
@@ -211,31 +215,34 @@ fn of_root(error: Errno) -> RestoreProblem {
     RestoreProblem::new(b"/", RestoreOperation::Write, error)
 }
 
-fn open_root(path: &Path, options: &TargetOptions) -> Result<Option<OwnedFd>, Errno> {
+fn open_root(path: &Path, options: &TargetOptions) -> Result<Option<OpenRoot>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::open(path, flags, Mode::empty()) {
+    let open = || rustix::fs::open(path, flags, Mode::empty());
+    match open() {
         Err(Errno::NOENT) if options.dry_run => Ok(None),
         Err(Errno::NOENT) => {
             make_root(path)?;
-            rustix::fs::open(path, flags, Mode::empty()).map(Some)
+            open().map(|fd| Some(OpenRoot { fd, is_made: true }))
         }
-        result => result.map(Some),
+        found => found.map(|fd| Some(OpenRoot { fd, is_made: false })),
     }
 }
 
-/// One that was missing until now may have got an ACL from the directory above it, which everything in it would get.
-fn described_root(
-    fd: OwnedFd,
-    credentials: &Credentials,
-    started: Time,
-) -> Result<Directory, Errno> {
-    let root = Directory::describe(fd, credentials, started)?;
-    match root {
-        Directory { is_new: true, gives_acl: true, fd: Some(fd), .. } => {
-            remove_acl(fd.as_fd());
-            Directory::describe(fd, credentials, started)
+/// The root of a target.
+pub(crate) struct OpenRoot {
+    pub(crate) fd: OwnedFd,
+    /// It was missing.
+    pub(crate) is_made: bool,
+}
+
+impl OpenRoot {
+    /// One that was made may have got an ACL from the directory above it, which everything in it would get.
+    fn described(self, credentials: &Credentials, started: Time) -> Result<Directory, Errno> {
+        if self.is_made {
+            remove_acl(self.fd.as_fd());
         }
-        root => Ok(root),
+        let root = Directory::describe(self.fd, credentials, started)?;
+        Ok(Directory { private: root.private && self.is_made, ..root })
     }
 }
 
@@ -267,9 +274,11 @@ fn start_time() -> Result<Time, Errno> {
 }
 
 impl Drop for Shared {
-    /// A restore that failed locks the target again, too.
+    /// A restore that failed locks again what it opened, too.
     fn drop(&mut self) {
         let _ = self.close_root();
+        let Some(root) = self.root.fd() else { return };
+        self.opened_up.close_all(root);
     }
 }
 
@@ -279,14 +288,9 @@ impl Shared {
         self.opened_up.close(root, &system::stat_open(root)?)
     }
 
-    /// Whether it was created since the restore started. What was born in the future was not: the clock was ahead then,
-    /// or is behind now.
+    /// Whether it was created since the restore started.
     pub(crate) fn is_ours(&self, stat: &rustix::fs::Statx) -> bool {
-        let birth = system::birth_time(stat);
-        let now = || clock_gettime(ClockId::Realtime).tv_sec;
-        birth > self.started
-            && birth.secs <= now() + CLOCKS_DIFFER_SECS
-            && !self.old_links.has(stat)
+        system::is_born_after(stat, self.started) && !self.old_links.has(stat)
     }
 
     /// `None` if nothing may be written: in a dry run.

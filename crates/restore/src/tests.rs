@@ -1,5 +1,6 @@
 //! Restores into real directories, on ext4 and tmpfs.
 
+mod above;
 mod attack;
 mod coarse;
 mod existing;

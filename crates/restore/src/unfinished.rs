@@ -43,6 +43,8 @@ pub(crate) struct UnfinishedRestores {
     ended: RwLock<Arc<Vec<Vec<u8>>>>,
     /// Files that changed since this time are untrusted.
     since_secs: AtomicI64,
+    /// What was born since this time may be their work.
+    begun_secs: AtomicI64,
     /// Files that changed since this time may be incomplete under their names.
     partial_since_secs: AtomicI64,
 }
@@ -61,8 +63,8 @@ pub(crate) struct RestoreMarker {
 impl Default for UnfinishedRestores {
     fn default() -> Self {
         let (found, elsewhere, ended) = Default::default();
-        let [since_secs, partial_since_secs] = [NEVER; 2].map(AtomicI64::new);
-        Self { found, elsewhere, ended, since_secs, partial_since_secs }
+        let [since_secs, begun_secs, partial_since_secs] = [NEVER; 3].map(AtomicI64::new);
+        Self { found, elsewhere, ended, since_secs, begun_secs, partial_since_secs }
     }
 }
 
@@ -96,6 +98,7 @@ impl UnfinishedRestores {
     /// Takes over what a marker says. Whether its restore ended.
     fn doubt(&self, directory: BorrowedFd<'_>, name: &[u8], says: &Marker) -> bool {
         self.since_secs.fetch_min(says.since_secs, Ordering::Relaxed);
+        self.begun_secs.fetch_min(says.begun_secs().unwrap_or(NEVER), Ordering::Relaxed);
         if !says.is_whole {
             self.partial_since_secs.fetch_min(says.since_secs, Ordering::Relaxed);
         }
@@ -111,9 +114,11 @@ impl UnfinishedRestores {
         self.ended.read().clone()
     }
 
-    /// Whether one of them may have made this directory.
-    pub(crate) fn has_touched(&self, directory: &Statx) -> bool {
-        directory.stx_ctime.tv_sec >= self.since_secs.load(Ordering::Relaxed)
+    /// Whether one of them made this directory: it was born since. Without a time of birth nobody knows, and it counts
+    /// as one that was there.
+    pub(crate) fn has_made(&self, directory: &Statx) -> bool {
+        let begun_secs = self.begun_secs.load(Ordering::Relaxed);
+        system::has_birth_time(directory) && directory.stx_btime.tv_sec >= begun_secs
     }
 
     /// Whether one of them made the root of the target.

@@ -57,7 +57,12 @@ impl Target {
         self.look(path).is_ok()
     }
 
-    fn look(&self, path: &[u8]) -> Result<Statx, RestoreProblem> {
+    /// Whether a restore that did not finish may have written what is at the path of a file.
+    pub fn may_be_incomplete(&self, entry: &Entry) -> bool {
+        self.look(&entry.path).is_ok_and(|stat| self.is_uncertain(&stat, entry))
+    }
+
+    pub(crate) fn look(&self, path: &[u8]) -> Result<Statx, RestoreProblem> {
         let (directory, name) = names::split(path, RestoreOperation::Inspect)?;
         let held = self.existing(directory, RestoreOperation::Inspect)?;
         let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Inspect, error);
@@ -145,6 +150,9 @@ impl Target {
     fn differing(&self, found: &Found, entry: &Entry) -> Vec<Attribute> {
         if system::kind(&found.stat) != Some(entry.kind()) {
             return vec![Attribute::Kind];
+        }
+        if self.0.options.is_above_sources(&entry.path) && !self.has_made_above(&found.stat) {
+            return Vec::new(); // it keeps what it has
         }
         let mut list = self.differing_numbers(&found.stat, entry);
         let directory = found.directory.as_fd();

@@ -41,12 +41,16 @@ fn a_link_above_what_was_backed_up_is_not_replaced() {
     let part = format!("latest:{}", me.display());
     machine.run(["restore", &part, "--target", me.to_str().unwrap()]).ends(0);
     assert_eq!(std::fs::read_to_string(root.join("data/home/me/f")).unwrap(), "mine");
-    // What was backed up itself is replaced as before.
+    // What was backed up itself is replaced when that is asked for.
     std::fs::remove_dir_all(root.join("data/home/me")).unwrap();
     symlink("other", root.join("data/home/me")).unwrap();
     let home = format!("latest:{}", root.join("home").display());
     let target = root.join("data/home");
-    machine.run(["restore", &home, "--target", target.to_str().unwrap()]).ends(0);
+    let to = ["restore", &home, "--target", target.to_str().unwrap()];
+    let refused = machine.run(to).ends(1);
+    assert!(refused.stderr.contains("--overwrite always"), "{refused:?}");
+    assert!(target.join("me").is_symlink() && !target.join("other/f").exists());
+    machine.run([&to[..], &["--overwrite", "always"]].concat()).ends(0);
     assert!(!target.join("me").is_symlink() && target.join("me/f").is_file());
 }
 
@@ -160,6 +164,32 @@ fn restore_delete_leaves_alone_what_lies_in_a_locked_directory() {
         assert_eq!(std::fs::read_to_string(kept.join("mine")).unwrap(), "mine");
         assert!(!source.join("goes").exists());
     }
+}
+
+/// Seen: what came late into a directory opened those above it, too, and only the innermost was locked again.
+#[test]
+fn what_waits_for_a_removal_leaves_all_locks_above_it() {
+    if !rustix::process::geteuid().is_root() {
+        return testkit::skip("only root can lock directories");
+    }
+    let machine = Machine::new();
+    machine.write("above/deep/x", b"x");
+    let (above, target) = (machine.source().join("above"), machine.path("target"));
+    chattr("+i", &above);
+    machine.backup();
+    chattr("-i", &above);
+    let stored = machine.stored("latest", "");
+    let to = ["restore", stored.trim_end_matches('/'), "--target", target.to_str().unwrap()];
+    machine.run(to).ends(0);
+    let above = target.join("above");
+    chattr("-i", &above);
+    std::fs::remove_file(above.join("deep/x")).unwrap();
+    std::fs::create_dir_all(above.join("deep/x/full")).unwrap();
+    chattr("+i", &above);
+    machine.run([&to[..], &["--delete"]].concat()).ends(0);
+    let (is_locked, is_file) = (is_locked(&above), above.join("deep/x").is_file());
+    chattr("-i", &above);
+    assert!(is_locked && is_file, "{is_locked} {is_file}");
 }
 
 /// Seen: the temporary name was locked with the file, could neither become the final one nor go, and stayed for ever.
