@@ -14,7 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Nothing is believed longer than it is looked at.
 const NOW: Duration = Duration::ZERO;
 /// Inode, the one it lies in, name. Even ones are directories.
-const OBJECTS: [(u64, u64, &str); 3] = [(3, 1, "first"), (4, 1, "below"), (5, 4, "second")];
+const OBJECTS: [(u64, u64, &str); 4] =
+    [(3, 1, "first"), (4, 1, "below"), (5, 4, "second"), (3, 1, "further")];
 const ROOT: u64 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +55,7 @@ fn attributes(inode: u64) -> FileAttr {
         crtime: UNIX_EPOCH,
         kind,
         perm: 0o755,
-        nlink: 1,
+        nlink: OBJECTS.iter().filter(|it| it.0 == inode).count().max(1) as u32,
         uid: 0,
         gid: 0,
         rdev: 0,
@@ -230,6 +231,60 @@ fn what_could_not_be_read_is_named_by_a_restore_and_replaces_nothing() {
         assert!(told.stderr.contains("could not be read completely"), "{told:?}");
     }
     machine.run(["cat", &format!("{stored}/below/second")]).ends(0);
+}
+
+/// Seen: what stood under a further name of such a file became a link to its zeros, and nobody named it.
+#[test]
+fn what_could_not_be_read_replaces_nothing_under_a_further_name_either() {
+    let machine = Machine::bare();
+    let Some(mounted) = Mounted::at(machine.path("mounted")) else { return };
+    let source = mounted.at.to_str().unwrap();
+    machine.run(["init"]).ends(0);
+    *mounted.fault.lock().unwrap() = Some((Operation::Read, 3, Errno::EIO));
+    machine.run(["backup", source]).ends(3);
+    let stored = format!("latest:{source}");
+    let target = machine.path("target");
+    let further = target.join("further");
+    std::fs::create_dir(&target).unwrap();
+    for mode in ["if-changed", "if-newer"] {
+        std::fs::write(&further, "x").unwrap();
+        let to = ["restore", &stored, "--target", target.to_str().unwrap(), "--overwrite", mode];
+        let told = machine.run(to).ends(3);
+        assert!(told.stderr.contains("further: it could not be read"), "{mode}: {told:?}");
+        assert_eq!(std::fs::read(&further).unwrap(), b"x", "{mode}");
+        // Its own link it knows again.
+        std::fs::remove_file(&further).unwrap();
+        machine.run(to).ends(3);
+        assert_eq!(std::fs::read(&further).unwrap(), [0]);
+        let told = machine.run(to).ends(3);
+        assert!(!told.stderr.contains("further: "), "{told:?}");
+        std::fs::remove_file(target.join("first")).unwrap();
+    }
+}
+
+/// Seen: what a restore had begun of such a file was kept as if it were better than what the snapshot has.
+#[test]
+fn what_a_restore_began_of_an_unread_file_is_written_again() {
+    let machine = Machine::bare();
+    let Some(mounted) = Mounted::at(machine.path("mounted")) else { return };
+    let source = mounted.at.to_str().unwrap();
+    machine.run(["init"]).ends(0);
+    *mounted.fault.lock().unwrap() = Some((Operation::Read, 3, Errno::EIO));
+    machine.run(["backup", source]).ends(3);
+    let target = machine.path("target");
+    std::fs::create_dir(&target).unwrap();
+    // As it is when the restore is killed in the middle of the file.
+    let now = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let marker = format!(
+        "An icecore restore into this folder is under way or was cut short. Files changed since {now}\n"
+    );
+    std::fs::write(target.join(".icecore-restore-1-5"), marker).unwrap();
+    std::fs::write(target.join("first"), "?").unwrap();
+    let stored = format!("latest:{source}");
+    let to = ["restore", &stored, "--target", target.to_str().unwrap()];
+    let told = machine.run(to).ends(3);
+    assert!(told.stderr.contains("first: it could not be read completely"), "{told:?}");
+    assert_eq!(std::fs::read(target.join("first")).unwrap(), [0]);
 }
 
 /// XFS lists a name twice if it is deleted and made again meanwhile. The backup failed, and called it damage.

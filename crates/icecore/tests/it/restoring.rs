@@ -409,6 +409,14 @@ fn restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes() {
     }
     assert!(!home.join("goes").exists());
     assert_eq!(std::fs::read_to_string(home.join("sub/precious")).unwrap(), "precious");
+    // Named itself, too: it was emptied.
+    let (stored, sub) = (format!("{stored}/sub"), home.join("sub"));
+    for more in [&["--dry-run"][..], &[]] {
+        let to = ["restore", &stored, "--target", sub.to_str().unwrap(), "--delete"];
+        let told = machine.run([&to[..], more].concat()).ends(0);
+        assert!(told.stderr.contains("which the backup did not enter"), "{told:?}");
+    }
+    assert_eq!(std::fs::read_to_string(sub.join("precious")).unwrap(), "precious");
 }
 
 /// Seen: whatever restore ended next in the same target removed the marker of one that was killed, and parts of files

@@ -69,7 +69,8 @@ pub(super) fn run(
     finisher.leave_until(|_| false)?;
     if finisher.plans() && selection.is_directory {
         let top = std::mem::take(&mut finisher.top);
-        finisher.plan_in(b"", &top)?;
+        let status = selection.root.as_ref().map_or(0, |root| root.status);
+        finisher.plan_unless_passed(b"", status, &top)?;
     }
     Ok(())
 }
@@ -82,7 +83,8 @@ impl Finisher<'_> {
             FinishPass::All if wanted => self.open.iter_mut().for_each(|open| open.used = true),
             // Something was restored into it after it was finished.
             FinishPass::Late(paths) if wanted && paths.contains(&entry.path) => {
-                self.open.iter_mut().rev().take(1).for_each(|open| open.used = true);
+                // Those above it were opened again, too.
+                self.open.iter_mut().for_each(|open| open.used = true);
             }
             _ => {}
         }
@@ -110,7 +112,7 @@ impl Finisher<'_> {
     fn leave_until(&mut self, keep: impl Fn(&Entry) -> bool) -> Result<()> {
         while let Some(open) = self.open.pop_if(|open| !keep(&open.entry)) {
             if self.plans() && (open.used || self.selection.has_include()) {
-                self.plan_in_directory(&open)?;
+                self.plan_unless_passed(&open.entry.path, open.entry.status, &open.names)?;
             }
             if open.used
                 && let Err(problem) =
@@ -123,13 +125,17 @@ impl Finisher<'_> {
     }
 
     /// What the backup did not look into is no content that the snapshot lacks.
-    fn plan_in_directory(&mut self, open: &OpenDirectory) -> Result<()> {
-        let directory = &open.entry.path;
-        if open.entry.status & STATUS_NOT_ENTERED == 0 {
-            return self.plan_in(directory, &open.names);
+    fn plan_unless_passed(
+        &mut self,
+        directory: &[u8],
+        status: u8,
+        names: &SnapshotNames,
+    ) -> Result<()> {
+        if status & STATUS_NOT_ENTERED == 0 {
+            return self.plan_in(directory, names);
         }
         if self.shared.target.is_full_directory(directory) {
-            let path = escape(directory);
+            let path = if directory.is_empty() { "the target".into() } else { escape(directory) };
             self.shared.monitor.note(&format!(
                 "{path} was another file system, which the backup did not enter: --delete leaves alone what is in it"
             ));
@@ -186,9 +192,12 @@ impl Finisher<'_> {
             FinishPass::All if waits(&self.shared.in_the_way.lock()) => Ok(()),
             FinishPass::Late(paths) if !waits(paths) => Ok(()),
             _ => {
-                // The directory of this name may have been finished before.
-                self.open.iter_mut().rev().take(1).for_each(|open| open.used = true);
+                // The directory of this name may have been finished before, and those above it.
+                self.open.iter_mut().for_each(|open| open.used = true);
                 let (shared, path) = (self.shared, entry.path.clone());
+                if shared.spares_better(&entry, &existing) {
+                    return Ok(());
+                }
                 if !shared.may_be_another(&existing) || shared.target.may_be(&existing, &entry) {
                     return self.link(entry, &existing);
                 }

@@ -320,15 +320,32 @@ impl RestoreContext<'_> {
             return false;
         }
         let is_there = || self.target.is_there(&entry.path);
+        // What a restore before this one began is no better.
+        let is_better = || is_there() && !self.target.may_be_incomplete(entry);
         match self.options.overwrite {
             Overwrite::Never if is_there() => return false,
-            Overwrite::IfChanged | Overwrite::IfNewer if is_there() => {
+            Overwrite::IfChanged | Overwrite::IfNewer if is_better() => {
                 self.failed(&entry.path, LEFT_ALONE);
                 return true;
             }
             _ => self.failed(&entry.path, INCOMPLETE),
         }
         false
+    }
+
+    /// Whether what stands at a further name of an object is no name of it, and may be better than what the backup could
+    /// read: then it stays, and is reported.
+    pub(super) fn spares_better(&self, entry: &Entry, first: &[u8]) -> bool {
+        let replaces = matches!(self.options.overwrite, Overwrite::IfChanged | Overwrite::IfNewer);
+        if !replaces || !entry.may_lack_content() || !self.target.is_there(&entry.path) {
+            return false;
+        }
+        let is_better =
+            !self.target.are_one(&entry.path, first) && !self.target.may_be_incomplete(entry);
+        if is_better {
+            self.failed(&entry.path, LEFT_ALONE);
+        }
+        is_better
     }
 
     /// Reports a further name that could not be linked and became a copy.
