@@ -79,16 +79,16 @@ SABOTAGES = {
         "crates/restore/src/xattrs.rs", ".filter(|xattr| !is_second_name_of_acl(&xattr.name))", ".filter(|xattr| true || !is_second_name_of_acl(&xattr.name))",
         test("restore", "the_second_name_of_an_acl_on_xfs")),
     "an ACL from above a new target goes": (
-        "crates/restore/src/target.rs", "            remove_acl(fd.as_fd());\n", "            let _ = remove_acl;\n",
+        "crates/restore/src/target.rs", "            remove_acl(self.fd.as_fd());\n", "            let _ = remove_acl;\n",
         test("restore", "an_acl_from_above_a_new_target")),
     "a link above what was backed up stays": (
-        "crates/restore/src/directory.rs", "        if self.0.options.is_above_sources(path) {", "        if false && self.0.options.is_above_sources(path) {",
+        "crates/restore/src/directory.rs", "        if options.is_above_sources(path) {", "        if false && options.is_above_sources(path) {",
         test("icecore", "a_link_above_what_was_backed_up")),
     "what is above a source keeps its attributes": (
-        "crates/restore/src/metadata.rs", "            || options.is_above_sources(&entry.path) && !self.0.unfinished.has_touched(stat)", "            || false && options.is_above_sources(&entry.path) && !self.0.unfinished.has_touched(stat)",
+        "crates/restore/src/metadata.rs", "match self.0.options.is_above_sources(&entry.path) {", "match false && self.0.options.is_above_sources(&entry.path) {",
         test("icecore", "what_is_only_above_a_source")),
     "what was not entered is not emptied": (
-        "crates/pipeline/src/restore/finish.rs", "        if open.entry.status & STATUS_NOT_ENTERED == 0 {", "        if true || open.entry.status & STATUS_NOT_ENTERED == 0 {",
+        "crates/pipeline/src/restore/finish.rs", "        if status & STATUS_NOT_ENTERED == 0 {", "        if true || status & STATUS_NOT_ENTERED == 0 {",
         test("icecore", "restore_delete_leaves_alone_what_no_backup_entered")),
     "what was entered since is not as it was": (
         "crates/pipeline/src/backup/merge.rs", "            && before.status & STATUS_NOT_ENTERED == not_entered(row)\n", "",
@@ -116,7 +116,7 @@ SABOTAGES = {
         "crates/pipeline/src/restore/finish.rs", "                if !shared.may_be_another(&existing) ||", "                if true || !shared.may_be_another(&existing) ||",
         test("icecore", "further_names_are_not_linked_to_what_was_kept")),
     "what was born in the future is replaced": (
-        "crates/restore/src/target.rs", "birth.secs <= now() + CLOCKS_DIFFER_SECS", "(true || birth.secs <= now() + CLOCKS_DIFFER_SECS)",
+        "crates/restore/src/system.rs", "birth.secs <= now() + CLOCKS_DIFFER_SECS", "(true || birth.secs <= now() + CLOCKS_DIFFER_SECS)",
         test("restore", "what_was_born_in_the_future")),
     "what could not be read is told by a restore": (
         "crates/pipeline/src/restore/plan.rs", "        if self.shared.lets_be(&entry) {", "        if false && self.shared.lets_be(&entry) {",
@@ -463,7 +463,7 @@ SABOTAGES = {
         "crates/icecore/src/commands/restore.rs", "    match told == failed {", "    match told >= failed {",
         test("icecore", "the_messages_of_a_restore_add_up")),
     "a target that was there is not new because something is put into it": (
-        "crates/restore/src/target.rs", "self.0.root.is_new || self.0.unfinished",
+        "crates/restore/src/target.rs", "self.0.has_made_root || self.0.unfinished",
         "self.0.root.fd().and_then(|fd| system::stat_open(fd).ok()).is_some_and(|stat| self.0.is_ours(&stat))"
         " || self.0.unfinished",
         test("restore", "a_target_that_was_there_keeps_its_mode")),
@@ -1908,6 +1908,36 @@ SABOTAGES = {
     "a node whose certificate has expired is unprotected": (
         "crates/server-control/src/protection.rs", ".is_some_and(|end| end <= self.time),", ".is_some_and(|_| false),",
         test("server-control", "nodes_whose_certificate_has_expired_are_unprotected")),
+    "what no backup entered is not emptied when it is named itself": (
+        "crates/pipeline/src/restore/finish.rs", "map_or(0, |root| root.status);", "map_or(0, |_| 0);",
+        test("icecore", "restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes")),
+    "what could not be read replaces nothing under a further name": (
+        "crates/pipeline/src/restore/finish.rs", "if shared.spares_better(&entry, &existing) {",
+        "if false && shared.spares_better(&entry, &existing) {",
+        test("icecore", "what_could_not_be_read_replaces_nothing_under_a_further_name_either")),
+    "what a restore began of an unread file is written again": (
+        "crates/pipeline/src/restore/work.rs", "is_there() && !self.target.may_be_incomplete(entry);", "is_there();",
+        test("icecore", "what_a_restore_began_of_an_unread_file_is_written_again")),
+    "what was there above the sources keeps its mode after an interrupted restore": (
+        "crates/restore/src/unfinished.rs", "directory.stx_btime.tv_sec >= begun_secs", "directory.stx_btime.tv_sec >= begun_secs.min(0)",
+        test("restore", "what_was_there_above_the_sources_keeps_its_mode")),
+    "without times of birth directories above the sources are told apart": (
+        "crates/restore/src/metadata.rs", "true => !self.has_made_above(stat),", "true => !self.0.is_ours(stat),",
+        test("restore", "without_times_of_birth_directories_above_the_sources")),
+    "what waits for a removal leaves all locks above it": (
+        "crates/pipeline/src/restore/finish.rs",
+        "// Those above it were opened again, too.\n                self.open.iter_mut()",
+        "self.open.iter_mut().rev().take(1)",
+        test("icecore", "what_waits_for_a_removal_leaves_all_locks_above_it")),
+    "a lock of the snapshot keeps nothing from being deleted": (
+        "crates/restore/src/opened_up.rs", "flags::are_locked(now) && !is_given()", "flags::are_locked(now) && (true || !is_given())",
+        test("restore", "a_lock_of_the_snapshot_keeps_nothing_from_being_deleted")),
+    "what an unfinished restore opened is closed again": (
+        "crates/restore/src/target.rs", "        self.opened_up.close_all(root);\n", "        let _ = root;\n",
+        test("restore", "what_an_unfinished_restore_opened_is_closed_again")),
+    "a link in the place of a source is replaced only when that was asked for": (
+        "crates/restore/src/directory.rs", "if !is_always && options.sources.contains(path)", "if false && !is_always && options.sources.contains(path)",
+        test("restore", "a_link_in_the_place_of_a_source_is_replaced_only")),
     "no repository is made among files of others": (
         "crates/icecore/src/commands/init.rs",
         "        crate::place::refuse_files_of_others(&repo, \"--repo\")?;\n", "",
