@@ -1919,8 +1919,11 @@ SABOTAGES = {
         "crates/pipeline/src/restore/work.rs", "is_there() && !self.target.may_be_incomplete(entry);", "is_there();",
         test("icecore", "what_a_restore_began_of_an_unread_file_is_written_again")),
     "what was there above the sources keeps its mode after an interrupted restore": (
-        "crates/restore/src/unfinished.rs", "directory.stx_btime.tv_sec >= begun_secs", "directory.stx_btime.tv_sec >= begun_secs.min(0)",
+        "crates/restore/src/unfinished.rs", "directory.stx_btime.tv_sec >= begun_secs;", "directory.stx_btime.tv_sec >= begun_secs.min(0);",
         test("restore", "what_was_there_above_the_sources_keeps_its_mode")),
+    "what another restore left makes nothing above the sources new": (
+        "crates/restore/src/unfinished.rs", "RestoreScope::covers(scope, says.scope.as_ref())\n                && says.begun_secs()", "says.begun_secs()",
+        test("restore", "what_another_restore_left_makes_nothing_above")),
     "without times of birth directories above the sources are told apart": (
         "crates/restore/src/metadata.rs", "true => !self.has_made_above(stat),", "true => !self.0.is_ours(stat),",
         test("restore", "without_times_of_birth_directories_above_the_sources")),

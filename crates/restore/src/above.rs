@@ -30,6 +30,6 @@ impl Target {
     /// up.
     pub(crate) fn has_made_above(&self, directory: &Statx) -> bool {
         let is_made = self.0.made_above.0.lock().contains(&system::identity(directory));
-        is_made || self.0.unfinished.has_made(directory)
+        is_made || self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())
     }
 }

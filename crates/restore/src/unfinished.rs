@@ -43,8 +43,6 @@ pub(crate) struct UnfinishedRestores {
     ended: RwLock<Arc<Vec<Vec<u8>>>>,
     /// Files that changed since this time are untrusted.
     since_secs: AtomicI64,
-    /// What was born since this time may be their work.
-    begun_secs: AtomicI64,
     /// Files that changed since this time may be incomplete under their names.
     partial_since_secs: AtomicI64,
 }
@@ -63,8 +61,8 @@ pub(crate) struct RestoreMarker {
 impl Default for UnfinishedRestores {
     fn default() -> Self {
         let (found, elsewhere, ended) = Default::default();
-        let [since_secs, begun_secs, partial_since_secs] = [NEVER; 3].map(AtomicI64::new);
-        Self { found, elsewhere, ended, since_secs, begun_secs, partial_since_secs }
+        let [since_secs, partial_since_secs] = [NEVER; 2].map(AtomicI64::new);
+        Self { found, elsewhere, ended, since_secs, partial_since_secs }
     }
 }
 
@@ -98,7 +96,6 @@ impl UnfinishedRestores {
     /// Takes over what a marker says. Whether its restore ended.
     fn doubt(&self, directory: BorrowedFd<'_>, name: &[u8], says: &Marker) -> bool {
         self.since_secs.fetch_min(says.since_secs, Ordering::Relaxed);
-        self.begun_secs.fetch_min(says.begun_secs().unwrap_or(NEVER), Ordering::Relaxed);
         if !says.is_whole {
             self.partial_since_secs.fetch_min(says.since_secs, Ordering::Relaxed);
         }
@@ -114,11 +111,15 @@ impl UnfinishedRestores {
         self.ended.read().clone()
     }
 
-    /// Whether one of them made this directory: it was born since. Without a time of birth nobody knows, and it counts
-    /// as one that was there.
-    pub(crate) fn has_made(&self, directory: &Statx) -> bool {
-        let begun_secs = self.begun_secs.load(Ordering::Relaxed);
-        system::has_birth_time(directory) && directory.stx_btime.tv_sec >= begun_secs
+    /// Whether one that restored no more than `scope` into the same target made this directory: it was born since.
+    /// Without a time of birth nobody knows, and it counts as one that was there.
+    pub(crate) fn has_made(&self, directory: &Statx, scope: Option<&RestoreScope>) -> bool {
+        let is_since = |begun_secs: i64| directory.stx_btime.tv_sec >= begun_secs;
+        let has_made = |FoundMarker { says, .. }: &FoundMarker| {
+            RestoreScope::covers(scope, says.scope.as_ref())
+                && says.begun_secs().is_some_and(is_since)
+        };
+        system::has_birth_time(directory) && self.found.iter().any(has_made)
     }
 
     /// Whether one of them made the root of the target.

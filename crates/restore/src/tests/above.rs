@@ -1,7 +1,7 @@
 //! Directories above what was backed up, and others that a restore opens for a while.
 
 use crate::testing::*;
-use crate::{Overwrite, RestoreCause, RestoreOutcome, Target, TargetOptions};
+use crate::{Overwrite, RestoreCause, RestoreOutcome, RestoreScope, Target, TargetOptions};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
@@ -66,6 +66,24 @@ fn what_an_interrupted_restore_made_above_the_sources_gets_its_attributes() {
     assert_eq!(mode(&folder, "home"), 0o700);
     restore_me(&folder.target_with(of_me(Overwrite::IfChanged)));
     assert_eq!((mode(&folder, "home"), mode(&folder, "home/me")), (0o777, 0o777));
+}
+
+/// A marker may lie there for months, and whatever was made since is somebody's.
+#[test]
+fn what_another_restore_left_makes_nothing_above_the_sources_new() {
+    let folder = TestFolder::new();
+    let scope = |what: &str| Some(RestoreScope { what: what.to_owned(), part: None });
+    let other =
+        folder.target_with(TargetOptions { scope: scope("a:x"), ..of_me(Overwrite::Always) });
+    other.write_marker().unwrap();
+    drop(other);
+    fs::create_dir(folder.at("home")).unwrap();
+    set_mode(&folder, "home", 0o700);
+    for (what, mode_after) in [("b:x", 0o700), ("a:x", 0o777)] {
+        let options = TargetOptions { scope: scope(what), ..of_me(Overwrite::Always) };
+        restore_me(&folder.target_with(options));
+        assert_eq!(mode(&folder, "home"), mode_after, "{what}");
+    }
 }
 
 /// Seen: what a restore made there stayed 0700, and what was there got the mode of the snapshot.
