@@ -67,9 +67,11 @@ impl OpenedUp {
 
     /// The same for all that are left, below `root`: the restore ended before it came to them.
     pub(crate) fn close_all(&self, root: BorrowedFd<'_>) {
-        let left: Vec<_> = self.before.lock().values().map(|(_, path)| path.clone()).collect();
-        for path in left.iter().filter(|path| !path.is_empty()) {
-            // Deeper ones are reached whatever the mode of those above: the owner may enter all that were opened.
+        let left = self.before.lock().values().map(|(_, path)| path.clone()).collect::<Vec<_>>();
+        let mut left: Vec<_> = left.iter().filter(|path| !path.is_empty()).collect();
+        // The deepest first: once those above are closed, it may be out of reach.
+        left.sort_by_key(|path| std::cmp::Reverse(path.len()));
+        for path in left {
             let Ok(open) = system::open_beneath(root, path, OFlags::RDONLY) else { continue };
             let _ = system::stat_open(open.as_fd()).and_then(|now| self.close(open.as_fd(), &now));
         }
