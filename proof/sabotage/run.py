@@ -1896,10 +1896,10 @@ SABOTAGES = {
         test("server", "a_thief_that_renews_after_the_node_is_found_at_once")),
     "a machine whose place another took is not told to throw that one out": (
         "crates/server-control/src/admission.rs",
-        "match known.filter(|known| !known.revoked) {", "match known.filter(|_| false) {",
+        "match known.filter(|known| is_in_catalog && !known.revoked) {", "match known.filter(|_| false) {",
         test("server", "enrolling_again_ends_the_machine_before")),
     "a token that anybody could guess starts no server": (
-        "crates/server-control/src/administrator.rs", "if token.len() < BYTES_MIN {", "if false {",
+        "crates/server-control/src/administrator.rs", "if token.len() < BYTES_MIN || !is_text {", "if false {",
         test("icecore", "a_server_does_not_start_with_a_token_that_is_none")),
     "an archive that nobody read to its end is not done": (
         "crates/icecore/src/failure.rs",
@@ -1916,22 +1916,21 @@ SABOTAGES = {
         "if false && shared.spares_better(&entry, &existing) {",
         test("icecore", "what_could_not_be_read_replaces_nothing_under_a_further_name_either")),
     "what a restore began of an unread file is written again": (
-        "crates/pipeline/src/restore/work.rs", "is_there() && !self.target.may_be_incomplete(entry);", "is_there();",
+        "crates/pipeline/src/restore/work.rs", "is_there() && !self.target.is_begun(entry);", "is_there();",
         test("icecore", "what_a_restore_began_of_an_unread_file_is_written_again")),
     "what was there above the sources keeps its mode after an interrupted restore": (
-        "crates/restore/src/unfinished.rs", "directory.stx_btime.tv_sec >= begun_secs;", "directory.stx_btime.tv_sec >= begun_secs.min(0);",
+        "crates/restore/src/unfinished.rs", "object.stx_btime.tv_sec >= begun_secs;", "object.stx_btime.tv_sec >= begun_secs.min(0);",
         test("restore", "what_was_there_above_the_sources_keeps_its_mode")),
     "what another restore left makes nothing above the sources new": (
-        "crates/restore/src/unfinished.rs", "RestoreScope::covers(scope, says.scope.as_ref())\n                && says.begun_secs()", "says.begun_secs()",
+        "crates/restore/src/above.rs", "is_as_left && self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())",
+        "is_as_left && self.0.unfinished.has_made(directory, None) | true",
         test("restore", "what_another_restore_left_makes_nothing_above")),
+    "what somebody has in the place of an unread file is no leftover": (
+        "crates/restore/src/unfinished.rs", "                && !marker.says.is_whole\n", "",
+        test("icecore", "what_a_restore_began_of_an_unread_file_is_written_again")),
     "without times of birth directories above the sources are told apart": (
         "crates/restore/src/metadata.rs", "true => !self.has_made_above(stat),", "true => !self.0.is_ours(stat),",
         test("restore", "without_times_of_birth_directories_above_the_sources")),
-    "what waits for a removal leaves all locks above it": (
-        "crates/pipeline/src/restore/finish.rs",
-        "// Those above it were opened again, too.\n                self.open.iter_mut()",
-        "self.open.iter_mut().rev().take(1)",
-        test("icecore", "what_waits_for_a_removal_leaves_all_locks_above_it")),
     "a lock of the snapshot keeps nothing from being deleted": (
         "crates/restore/src/opened_up.rs", "flags::are_locked(now) && !is_given()", "flags::are_locked(now) && (true || !is_given())",
         test("restore", "a_lock_of_the_snapshot_keeps_nothing_from_being_deleted")),

@@ -272,7 +272,7 @@ pub fn advice(state: JobState, cause: Option<JobCause>) -> &'static str {
             "see the error, and the log of the agent on the node: journalctl -u icecore-agent"
         }
         (Some(JobCause::NotAllowed), _) => {
-            "see the error; allow.toml of the node must permit the paths (backup_below)"
+            "see the error; allow.toml of the node must permit it (backup_below, restore_below)"
         }
         (Some(JobCause::NoSpace), _) => "see the error, and free some space there",
         (Some(JobCause::Unreachable), _) => "on the node: icecore net test",

@@ -27,9 +27,13 @@ impl Target {
     }
 
     /// Whether this restore, or one before it that did not finish, made a directory above the paths that were backed
-    /// up.
+    /// up. Of an earlier one it has to be as that left it.
     pub(crate) fn has_made_above(&self, directory: &Statx) -> bool {
-        let is_made = self.0.made_above.0.lock().contains(&system::identity(directory));
-        is_made || self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())
+        if self.0.made_above.0.lock().contains(&system::identity(directory)) {
+            return true;
+        }
+        let is_as_left =
+            system::mode(directory) == 0o700 && directory.stx_uid == self.0.credentials.uid;
+        is_as_left && self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())
     }
 }

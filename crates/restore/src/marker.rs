@@ -51,6 +51,20 @@ impl RestoreScope {
     }
 }
 
+impl RestoreScope {
+    /// Whether both bring back the same path, of whichever snapshots, and this one at least as much of it.
+    pub(crate) fn is_of_same_path(own: Option<&Self>, other: Option<&Self>) -> bool {
+        let path = |scope: &Self| scope.what.split_once(':').map(|(_, path)| path.to_owned());
+        match (own, other) {
+            (None, None) => true,
+            (Some(own), Some(other)) => {
+                path(own) == path(other) && (own.part.is_none() || own.part == other.part)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What a marker says.
 #[derive(Clone, Debug)]
 pub(crate) struct Marker {

@@ -50,6 +50,19 @@ pub(crate) struct UnfinishedRestores {
 struct FoundMarker {
     name: Vec<u8>,
     says: Marker,
+    /// It is of root or of this user, so that nobody else says what is our work.
+    is_trusted: bool,
+}
+
+impl FoundMarker {
+    /// Whether its restore may have made what has this time of birth. Without one nobody knows, and it counts as
+    /// somebody's.
+    fn may_have_made(&self, object: &Statx) -> bool {
+        let is_since = |begun_secs: i64| object.stx_btime.tv_sec >= begun_secs;
+        let is_born_since =
+            system::has_birth_time(object) && self.says.begun_secs().is_some_and(is_since);
+        self.is_trusted && is_born_since
+    }
 }
 
 /// Our own marker; locked, so that no other restore removes it.
@@ -69,11 +82,15 @@ impl Default for UnfinishedRestores {
 impl UnfinishedRestores {
     /// Finds markers in the root of a target, and above it those of root and of the user `uid`.
     pub(crate) fn find(root: BorrowedFd<'_>, uid: u32) -> Result<Self, Errno> {
-        let unfinished = Self { found: markers(root, &|_| true)?, ..Self::default() };
-        for FoundMarker { name, says } in &unfinished.found {
+        let is_trusted = |owner: u32| owner == uid || owner == 0;
+        let mut found = markers(root, &|_| true)?;
+        for marker in &mut found {
+            marker.is_trusted = marker::read_of(root, &marker.name, &is_trusted).is_some();
+        }
+        let unfinished = Self { found, ..Self::default() };
+        for FoundMarker { name, says, .. } in &unfinished.found {
             unfinished.doubt(root, name, says);
         }
-        let is_trusted = |owner: u32| owner == uid || owner == 0;
         let mut at = rustix::fs::openat(root, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         for _ in 0..ABOVE_MAX {
             let Some(above) = above(at.as_fd()) else { break };
@@ -86,7 +103,7 @@ impl UnfinishedRestores {
     /// Looks into another directory than the root of the target. Nobody may be kept from restoring by
     /// one that cannot be read.
     fn look_elsewhere(&self, directory: BorrowedFd<'_>, is_trusted: &dyn Fn(u32) -> bool) {
-        for FoundMarker { name, says } in markers(directory, is_trusted).unwrap_or_default() {
+        for FoundMarker { name, says, .. } in markers(directory, is_trusted).unwrap_or_default() {
             if self.doubt(directory, &name, &says) {
                 self.elsewhere.write().push(told(directory, &name, &says));
             }
@@ -111,15 +128,23 @@ impl UnfinishedRestores {
         self.ended.read().clone()
     }
 
-    /// Whether one that restored no more than `scope` into the same target made this directory: it was born since.
-    /// Without a time of birth nobody knows, and it counts as one that was there.
+    /// Whether one that restored the same path, from whichever snapshot, made this directory.
     pub(crate) fn has_made(&self, directory: &Statx, scope: Option<&RestoreScope>) -> bool {
-        let is_since = |begun_secs: i64| directory.stx_btime.tv_sec >= begun_secs;
-        let has_made = |FoundMarker { says, .. }: &FoundMarker| {
-            RestoreScope::covers(scope, says.scope.as_ref())
-                && says.begun_secs().is_some_and(is_since)
-        };
-        system::has_birth_time(directory) && self.found.iter().any(has_made)
+        self.found.iter().any(|marker| {
+            marker.may_have_made(directory)
+                && RestoreScope::is_of_same_path(scope, marker.says.scope.as_ref())
+        })
+    }
+
+    /// Whether one that restored the same began this file under its name.
+    pub(crate) fn has_begun(&self, file: &Statx, scope: Option<&RestoreScope>) -> bool {
+        self.found.iter().any(|marker| {
+            let other = marker.says.scope.as_ref();
+            marker.may_have_made(file)
+                && !marker.says.is_whole
+                && scope.is_some() == other.is_some()
+                && RestoreScope::covers(scope, other)
+        })
     }
 
     /// Whether one of them made the root of the target.
@@ -136,7 +161,7 @@ fn markers(
     let read = |name: &[u8]| marker::read_of(directory, name, is_trusted);
     let names = system::list(directory, MARKERS_MAX, &|name| read(name).is_none())?;
     let found = names.into_iter().filter_map(|name| Some((read(&name)?, name)));
-    Ok(found.map(|(says, name)| FoundMarker { name, says }).collect())
+    Ok(found.map(|(says, name)| FoundMarker { name, says, is_trusted: false }).collect())
 }
 
 /// The directory above one; `None` for the highest, and where nobody may look.

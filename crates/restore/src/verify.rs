@@ -57,9 +57,12 @@ impl Target {
         self.look(path).is_ok()
     }
 
-    /// Whether a restore that did not finish may have written what is at the path of a file.
-    pub fn may_be_incomplete(&self, entry: &Entry) -> bool {
-        self.look(&entry.path).is_ok_and(|stat| self.is_uncertain(&stat, entry))
+    /// Whether a restore of the same that did not finish has begun what is at the path of a file.
+    pub fn is_begun(&self, entry: &Entry) -> bool {
+        let scope = self.0.options.scope.as_ref();
+        self.look(&entry.path).is_ok_and(|stat| {
+            stat.stx_size <= entry.size && self.0.unfinished.has_begun(&stat, scope)
+        })
     }
 
     pub(crate) fn look(&self, path: &[u8]) -> Result<Statx, RestoreProblem> {

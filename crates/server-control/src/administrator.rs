@@ -9,7 +9,7 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 const FILE: &str = "admin-token";
-/// Shorter ones are what a full or damaged disk left, and could be guessed.
+/// Shorter ones, and those of other bytes, are what a full or damaged disk left, and could be guessed.
 const BYTES_MIN: usize = 32;
 
 /// Recognizes the administrator.
@@ -30,7 +30,8 @@ impl Administrator {
         refusals: Arc<RefusalLog>,
     ) -> Result<Self> {
         let token = folder.secret(FILE, new_token)?;
-        if token.len() < BYTES_MIN {
+        let is_text = token.bytes().all(|byte| byte.is_ascii_graphic());
+        if token.len() < BYTES_MIN || !is_text {
             return Err(Error::Usage(format!(
                 "{} holds no token of an administrator: remove it, and the next start makes a new one",
                 folder.file(FILE).display()

@@ -157,12 +157,13 @@ impl Admission {
         let status = status.filter(|known| known.holder.as_str() == facts.common_name);
         let now_secs = now_secs();
         if let Some(holder) = self.revoked.holder_of(&facts.serial)? {
-            return Err(self.is_revoked(&holder)?);
+            let is_known = status.as_ref().is_some_and(|known| known.revoked);
+            return Err(self.is_revoked(&holder, is_known)?);
         }
         match status {
             None => Err(refuse("this certificate was not issued here, or its node was removed")),
             Some(known) if known.revoked || revoked.load(Ordering::Relaxed) => {
-                Err(self.is_revoked(&known.holder)?)
+                Err(self.is_revoked(&known.holder, known.revoked)?)
             }
             Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
                 Err(refuse(&format!("the certificate of '{}' has expired", known.holder)))
@@ -189,12 +190,13 @@ impl Admission {
 impl Admission {
     /// Why a node with a revoked certificate may not come. Nobody revoked one whose certificates two machines have
     /// shown, nor one whose place another machine took; whoever complains may be the wrong one.
-    fn is_revoked(&self, node: &Name) -> Result<Error> {
+    fn is_revoked(&self, node: &Name, is_in_catalog: bool) -> Result<Error> {
         let known = self.catalog.node(node)?;
         if known.as_ref().is_some_and(|known| known.alarm.is_some()) {
             return Ok(is_stopped(node));
         }
-        match known.filter(|known| !known.revoked) {
+        // A certificate that is only listed was revoked before the catalog was brought back from a copy.
+        match known.filter(|known| is_in_catalog && !known.revoked) {
             Some(known) => Ok(is_replaced(node, known.made)),
             None => Ok(refuse(&format!("the node '{node}' is revoked"))),
         }

@@ -221,7 +221,8 @@ fn a_server_does_not_start_with_a_token_that_is_none() {
     let machine = Machine::bare();
     drop(start(&machine));
     let path = machine.path("data/admin-token");
-    for token in ["", "\n", "0123456789"] {
+    let zeros = "\0".repeat(64);
+    for token in ["", "\n", "0123456789", &zeros] {
         std::fs::write(&path, token).unwrap();
         let refused = govern(&machine, &["--listen", "127.0.0.1:0"]).ends(2);
         assert!(refused.stderr.contains("admin-token holds no token"), "{}", refused.stderr);

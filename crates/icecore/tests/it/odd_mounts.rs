@@ -271,20 +271,32 @@ fn what_a_restore_began_of_an_unread_file_is_written_again() {
     machine.run(["init"]).ends(0);
     *mounted.fault.lock().unwrap() = Some((Operation::Read, 3, Errno::EIO));
     machine.run(["backup", source]).ends(3);
-    let target = machine.path("target");
+    let (target, id) = (machine.path("target"), machine.snapshots().remove(0));
     std::fs::create_dir(&target).unwrap();
     // As it is when the restore is killed in the middle of the file.
     let now = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let marker = format!(
-        "An icecore restore into this folder is under way or was cut short. Files changed since {now}\n"
+    let (marked, path) = (target.join(".icecore-restore-1-5"), source.trim_start_matches('/'));
+    let text = format!(
+        "An icecore restore into this folder is under way or was cut short. Files changed since {now} (seconds since 1970)\n"
     );
-    std::fs::write(target.join(".icecore-restore-1-5"), marker).unwrap();
-    std::fs::write(target.join("first"), "?").unwrap();
     let stored = format!("latest:{source}");
     let to = ["restore", &stored, "--target", target.to_str().unwrap()];
-    let told = machine.run(to).ends(3);
-    assert!(told.stderr.contains("first: it could not be read completely"), "{told:?}");
-    assert_eq!(std::fs::read(target.join("first")).unwrap(), [0]);
+    for (what, is_begun) in [
+        (String::new(), false),
+        (format!("Restored: {id}:somewhere/else\n"), false),
+        (
+            format!("Restored: {id}:{path}\nFiles have their names only when they are complete.\n"),
+            false,
+        ),
+        (format!("Restored: {id}:{path}\n"), true),
+    ] {
+        std::fs::write(&marked, format!("{text}{what}")).unwrap();
+        std::fs::write(target.join("first"), "?").unwrap();
+        let told = machine.run(to).ends(3);
+        assert!(told.stderr.contains("first: it could not be read completely"), "{told:?}");
+        let left: &[u8] = if is_begun { &[0] } else { b"?" };
+        assert_eq!(std::fs::read(target.join("first")).unwrap(), left, "{what}");
+    }
 }
 
 /// XFS lists a name twice if it is deleted and made again meanwhile. The backup failed, and called it damage.

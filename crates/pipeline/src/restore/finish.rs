@@ -199,13 +199,23 @@ impl Finisher<'_> {
                     return Ok(());
                 }
                 if !shared.may_be_another(&existing) || shared.target.may_be(&existing, &entry) {
-                    return self.link(entry, &existing);
+                    self.link(entry, &existing)?;
+                    // A link that was not replaced is on the way to it: further names are linked to the copy.
+                    if !shared.options.dry_run && !shared.target.is_there(&existing) {
+                        self.goes_on_with(&key, path);
+                    }
+                    return Ok(());
                 }
-                if let Some((first, _)) = self.first.get_mut(&key) {
-                    *first = path;
-                }
+                self.goes_on_with(&key, path);
                 self.write_again(entry)
             }
+        }
+    }
+
+    /// From now on, further names are linked to this one.
+    fn goes_on_with(&mut self, key: &LinkGroup, path: Vec<u8>) {
+        if let Some((first, _)) = self.first.get_mut(key) {
+            *first = path;
         }
     }
 

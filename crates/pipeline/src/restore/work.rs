@@ -321,7 +321,7 @@ impl RestoreContext<'_> {
         }
         let is_there = || self.target.is_there(&entry.path);
         // What a restore before this one began is no better.
-        let is_better = || is_there() && !self.target.may_be_incomplete(entry);
+        let is_better = || is_there() && !self.target.is_begun(entry);
         match self.options.overwrite {
             Overwrite::Never if is_there() => return false,
             Overwrite::IfChanged | Overwrite::IfNewer if is_better() => {
@@ -340,8 +340,7 @@ impl RestoreContext<'_> {
         if !replaces || !entry.may_lack_content() || !self.target.is_there(&entry.path) {
             return false;
         }
-        let is_better =
-            !self.target.are_one(&entry.path, first) && !self.target.may_be_incomplete(entry);
+        let is_better = !self.target.are_one(&entry.path, first) && !self.target.is_begun(entry);
         if is_better {
             self.failed(&entry.path, LEFT_ALONE);
         }

@@ -79,7 +79,8 @@ fn what_another_restore_left_makes_nothing_above_the_sources_new() {
     drop(other);
     fs::create_dir(folder.at("home")).unwrap();
     set_mode(&folder, "home", 0o700);
-    for (what, mode_after) in [("b:x", 0o700), ("a:x", 0o777)] {
+    // Another snapshot of the same path is what somebody restores again that means the newest.
+    for (what, mode_after) in [("a:y", 0o700), ("b:x", 0o777)] {
         let options = TargetOptions { scope: scope(what), ..of_me(Overwrite::Always) };
         restore_me(&folder.target_with(options));
         assert_eq!(mode(&folder, "home"), mode_after, "{what}");

@@ -32,11 +32,11 @@ impl Scheduler {
         };
         let nodes = self.catalog.nodes()?;
         let wants = wanted_nodes(&known.site, found, wanted, &nodes)?;
+        let left_out = left_out(known, &wants, &nodes, by.now_secs);
         let targets = lines::targets(&known.site, policy, found, &known.nodes);
         let targets = targets.iter().filter(|target| wants.contains(target.member.name.as_str()));
         let runs: Vec<_> =
             targets.filter_map(|target| target.by_hand(by.now_secs, wanted)).collect();
-        let left_out = left_out(known, &wants, &nodes);
         if runs.is_empty() {
             return Err(Error::Usage(backs_up_nothing(policy, wanted, &left_out)));
         }
@@ -51,17 +51,17 @@ impl Scheduler {
     }
 }
 
-/// The nodes of the policy that are meant, also those that are named and not enrolled.
+/// The nodes of the policy that are meant, also those that it names and that are not enrolled.
 fn wanted_nodes(
     site: &Site,
     policy: &Policy,
     wanted: &StartPolicy,
     nodes: &[Node],
 ) -> Result<BTreeSet<String>> {
-    let named = policy.nodes.iter().chain(site.groups.values().flat_map(|group| &group.nodes));
-    let mut all: BTreeSet<_> = named.cloned().collect();
-    all.extend(nodes.iter().map(|node| node.name.to_string()));
+    let mut all: BTreeSet<_> = nodes.iter().map(|node| node.name.to_string()).collect();
     let mut wants = site.members(policy, &all);
+    wants.extend(policy.nodes.iter().cloned());
+    all.extend(policy.nodes.iter().cloned());
     wants.retain(|name| wanted.node.as_ref().is_none_or(|node| node.as_str() == name));
     let Some(group) = &wanted.group else { return Ok(wants) };
     if !site.groups.contains_key(group) {
@@ -76,16 +76,25 @@ fn wanted_nodes(
 }
 
 /// Those of `wants` that cannot back up, and why.
-fn left_out(known: &Known, wants: &BTreeSet<String>, nodes: &[Node]) -> Vec<LeftOut> {
+fn left_out(
+    known: &Known,
+    wants: &BTreeSet<String>,
+    nodes: &[Node],
+    now_secs: i64,
+) -> Vec<LeftOut> {
     let able: BTreeSet<_> = known.nodes.iter().map(|member| member.name.as_str()).collect();
     let nodes: BTreeMap<_, _> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let why = |name: &str| match nodes.get(name) {
-        Some(node) if node.alarm.is_some() => "two machines have shown its certificates",
-        Some(_) => "it is revoked",
-        None => "it is not enrolled",
+        Some(node) if node.alarm.is_some() => Some("two machines have shown its certificates"),
+        Some(node) if node.revoked => Some("it is revoked"),
+        Some(node) if node.certificate_expires.is_some_and(|end| end <= now_secs) => {
+            Some("its certificate has expired; its job waits until it is enrolled again")
+        }
+        Some(_) => (!able.contains(name)).then_some("it enrolled just now: start it again"),
+        None => Some("it is not enrolled"),
     };
-    let left = wants.iter().filter(|name| !able.contains(name.as_str()));
-    left.map(|name| LeftOut { node: name.clone(), reason: why(name).to_owned() }).collect()
+    let left = wants.iter().filter_map(|name| Some((name, why(name)?)));
+    left.map(|(name, reason)| LeftOut { node: name.clone(), reason: reason.to_owned() }).collect()
 }
 
 fn backs_up_nothing(policy: &str, wanted: &StartPolicy, left_out: &[LeftOut]) -> String {
