@@ -370,6 +370,18 @@ SABOTAGES = {
     "ids in temporary files count": (
         "crates/repository/src/sorted_ids.rs", "        for run in &self.runs {", "        for run in self.runs.iter().skip(1) {",
         test("repository", "what_does_not_fit_into_memory")),
+    "names of a file in use stay one file": (
+        "crates/pipeline/src/backup/links.rs", "newest.filter(|(_, first)| is_here(first))", "newest.filter(|(_, first)| is_here(first) && false)",
+        test("pipeline", "names_of_what_is_written_to_meanwhile")),
+    "two files behind an overlay are not one file in use": (
+        "crates/capture/src/place.rs", "        if one.is_same_content(&other) {", "        if true || one.is_same_content(&other) {",
+        test("capture", "a_file_that_is_written_to_is_looked_at")),
+    "what is unchanged is a name of what is being read": (
+        "crates/pipeline/src/backup/merge.rs", "if is_taken_over && !self.is_name_of_read(found) {", "if is_taken_over && (true || !self.is_name_of_read(found)) {",
+        test("pipeline", "what_was_met_before_a_change")),
+    "what changed is a name of what was taken over": (
+        "crates/pipeline/src/backup/merge.rs", "(self.is_unchanged(before, found) || self.kept.have(before, found))", "(self.is_unchanged(before, found) || false && self.kept.have(before, found))",
+        test("pipeline", "what_was_met_after_a_change")),
     "old pages of a file with several names are not read": (
         "crates/capture/src/read.rs", "    file_system_kinds.forget_old_pages(file, met.device, met.links);\n",
         "", test("pipeline", "what_was_written_through_another_name")),

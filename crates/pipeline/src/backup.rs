@@ -23,6 +23,7 @@ mod counters;
 mod dry_run;
 mod emptied;
 mod failed;
+mod links;
 mod memory;
 mod merge;
 mod monitor;

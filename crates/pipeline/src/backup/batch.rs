@@ -1,6 +1,7 @@
 //! Batches: neighboring objects of the walk that are processed together, so that they are stored
 //! together and threads exchange few messages.
 
+use capture::Place;
 use capture::walk::{Directory, Row};
 use format::entry::Entry;
 use format::inner::Child;
@@ -24,11 +25,20 @@ pub(super) struct Job {
     pub(super) row: Row,
     /// Its entry in the previous snapshot.
     pub(super) previous: Option<Entry>,
+    /// Nothing changed since then: it is to be read only as a name of a file that another name shows to be changed.
+    pub(super) is_unchanged: bool,
+}
+
+/// Where an object to read is.
+pub(super) fn place_of(job: &Job) -> Place {
+    Place::new(&job.directory, &job.name)
 }
 
 /// An object that was read.
 pub(super) struct Read {
     pub(super) entry: Entry,
+    /// Where it is, if it may have more names.
+    pub(super) place: Option<Place>,
     /// What changed since the previous snapshot.
     pub(super) change: EntryChange,
 }

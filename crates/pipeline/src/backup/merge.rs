@@ -5,6 +5,7 @@ use super::batch::{Batch, Item, Job};
 use super::counters::Counters;
 use super::emptied::Emptied;
 use super::failed::FailedObject;
+use super::links::{KeptNames, has_more_names, inode_of, inode_of_found};
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
 use crate::pages::PageReader;
@@ -43,8 +44,10 @@ pub(super) struct Merge<'a> {
     missing: FxHashSet<ObjectId>,
     owners: OwnerNames,
     attributes: FxHashMap<AttributeKey, Arc<Attributes>>,
-    /// Files with more than one name that are being read in this run.
+    /// Inodes with more than one name that are being read in this run.
     linked: FxHashSet<LinkGroup>,
+    /// Names of files that have more, taken over from the previous snapshot.
+    kept: KeptNames,
     counters: Counters,
     emptied: Emptied,
     /// Attributes of the previous snapshot, and the same with the new identity of the file system.
@@ -52,6 +55,12 @@ pub(super) struct Merge<'a> {
 }
 
 type AttributeKey = (Kind, u16, u32, u32, u64, u32);
+
+/// What the previous snapshot says of an object.
+struct Known {
+    is_known: bool,
+    is_unchanged: bool,
+}
 
 /// The part of the previous snapshot that is not merged yet.
 struct Previous<'a> {
@@ -119,6 +128,7 @@ impl<'a> Merge<'a> {
             owners: OwnerNames::of_this_machine(),
             attributes: FxHashMap::default(),
             linked: FxHashSet::default(),
+            kept: KeptNames::default(),
             counters: Counters::default(),
             emptied: Emptied::new(options, failed),
             moved: None,
@@ -149,10 +159,10 @@ impl<'a> Merge<'a> {
         let is_taken_over = before.is_some_and(|before| self.is_taken_over(before, found));
         let emptied = self.emptied.met(found, before);
         self.empty_root(emptied, monitor);
-        if is_taken_over {
-            self.unchanged(found.file_system, batch);
+        if is_taken_over && !self.is_name_of_read(found) {
+            self.unchanged(found, batch);
         } else {
-            self.changed(found, is_known, batch);
+            self.changed(found, Known { is_known, is_unchanged: is_taken_over }, batch);
         }
         Ok(())
     }
@@ -160,8 +170,14 @@ impl<'a> Merge<'a> {
     fn is_taken_over(&self, before: &Entry, found: &WalkEntry<'_>) -> bool {
         !self.full
             && !self.is_read_again(found)
-            && self.is_unchanged(before, found)
+            && (self.is_unchanged(before, found) || self.kept.have(before, found))
             && self.is_there(before)
+    }
+
+    /// Whether the file is being read under another name: that was met when it had changed.
+    fn is_name_of_read(&self, found: &WalkEntry<'_>) -> bool {
+        has_more_names(found.row.kind, found.row.links)
+            && self.linked.contains(&inode_of_found(found))
     }
 
     /// Counts and reports a problem of the walk.
@@ -268,9 +284,11 @@ impl<'a> Merge<'a> {
     }
 
     /// Takes over the next entry of the previous snapshot.
-    fn unchanged(&mut self, file_system: u64, batch: &mut Batch) {
+    fn unchanged(&mut self, found: &WalkEntry<'_>, batch: &mut Batch) {
+        let file_system = found.file_system;
         let Some(previous) = &mut self.previous else { return };
         let Some(front) = previous.front() else { return };
+        self.kept.add(front, found);
         let is_moved = front.attributes.file_system != file_system;
         if previous.is_held && !is_moved {
             previous.next += 1;
@@ -295,22 +313,22 @@ impl<'a> Merge<'a> {
     }
 
     /// Reads an object. If it is known, the previous snapshot has it next.
-    fn changed(&mut self, found: &WalkEntry<'_>, is_known: bool, batch: &mut Batch) {
+    fn changed(&mut self, found: &WalkEntry<'_>, known: Known, batch: &mut Batch) {
         self.flush(batch);
-        let previous = self.previous.as_mut().filter(|_| is_known);
+        let previous = self.previous.as_mut().filter(|_| known.is_known);
         let before = previous.and_then(Previous::take);
         let row = found.row;
         let entry = self.new_entry(found);
-        let group = entry.link_group();
+        let inode = inode_of(entry.link_group());
         let job = Box::new(Job {
             entry,
             directory: found.directory.clone(),
             name: found.name.to_owned(),
             row: row.clone(),
             previous: before,
+            is_unchanged: known.is_unchanged,
         });
-        let has_more_names = row.kind == Kind::File && row.links > 1;
-        let is_further_name = has_more_names && !self.linked.insert(group);
+        let is_further_name = has_more_names(row.kind, row.links) && !self.linked.insert(inode);
         batch.push(if is_further_name { Item::Link(job) } else { Item::Job(job) });
     }
 

@@ -2,13 +2,13 @@
 
 use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::counters::Counters;
+use super::links::LinkedFiles;
 use super::monitor::BackupMonitor;
 use super::queue::Queue;
 use super::storable::storable;
 use crate::pages::PageWriter;
 use crate::{Error, Result};
-use format::entry::{Attributes, Content, Entry, Kind, LinkGroup, Time};
-use rustc_hash::FxHashMap;
+use format::entry::{Attributes, Entry};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -24,22 +24,11 @@ enum Pending {
     AtWorker(Receiver<Batch>),
 }
 
-/// What further names of a file take over from the first one.
-struct Linked {
-    attributes: Arc<Attributes>,
-    size: u64,
-    mtime: Time,
-    ctime: Time,
-    status: u8,
-    content: Content,
-    names_left: u32,
-}
-
 /// The pending batches, and the tree that they go into.
 pub(super) struct ReorderBuffer<'a> {
     pending: VecDeque<Pending>,
     builder: Builder<&'a PageWriter<'a>>,
-    linked: FxHashMap<LinkGroup, Linked>,
+    linked: LinkedFiles,
     monitor: &'a dyn BackupMonitor,
     counters: Counters,
 }
@@ -54,7 +43,7 @@ impl<'a> ReorderBuffer<'a> {
         Self {
             pending: VecDeque::new(),
             builder,
-            linked: FxHashMap::default(),
+            linked: LinkedFiles::default(),
             monitor,
             counters: Counters::default(),
         }
@@ -165,41 +154,17 @@ impl<'a> ReorderBuffer<'a> {
                 report.objects_read_again += 1;
             }
         }
-        let entry = read.entry;
-        if entry.kind() == Kind::File && entry.links > 1 {
-            let linked = Linked {
-                attributes: entry.attributes.clone(),
-                size: entry.size,
-                mtime: entry.mtime,
-                ctime: entry.ctime,
-                status: entry.status,
-                content: entry.content.clone(),
-                names_left: entry.links - 1,
-            };
-            self.linked.insert(entry.link_group(), linked);
+        if let Some(place) = read.place.filter(|_| read.entry.links > 1) {
+            self.linked.add(&read.entry, place);
         }
-        self.builder.push(&entry)
+        self.builder.push(&read.entry)
     }
 
-    /// A further name of a file: everything but the path comes from the first name. If the inode
-    /// was reused since the first name was read, it belongs to another group; so it does if the file changed meanwhile,
-    /// and is read again: if both were read in the end as it is now, the snapshot has them in one.
+    /// A further name of a file. If it is not of what was read under the first one (the inode was reused, or lies behind
+    /// an overlay beside another state of it), it belongs to another group, and is read.
     fn link(&mut self, job: Job, queue: &Queue) -> Result<()> {
-        let (key, is_new) = (job.entry.link_group(), job.previous.is_none());
-        let Some(first) = self.linked.get_mut(&key) else { return self.read_alone(job, queue) };
-        let entry = Entry {
-            attributes: first.attributes.clone(),
-            size: first.size,
-            mtime: first.mtime,
-            ctime: first.ctime,
-            status: first.status,
-            content: first.content.clone(),
-            ..job.entry
-        };
-        first.names_left = first.names_left.saturating_sub(1);
-        if first.names_left == 0 {
-            self.linked.remove(&key);
-        }
+        let Some(entry) = self.linked.entry_of(&job) else { return self.alone(job, queue) };
+        let is_new = job.previous.is_none();
         if let Err(problem) = storable(&entry, || job.directory.path_of(job.name.to_bytes())) {
             self.monitor.problem(&problem);
             return self.item(Item::Failed);
@@ -207,6 +172,18 @@ impl<'a> ReorderBuffer<'a> {
         self.counters.report.objects_backed_up += 1;
         self.counters.report.objects_new += u64::from(is_new);
         self.builder.push(&entry)
+    }
+
+    fn alone(&mut self, mut job: Job, queue: &Queue) -> Result<()> {
+        match job.previous.take_if(|_| job.is_unchanged) {
+            None => self.read_alone(job, queue),
+            Some(before) => {
+                let file_system = job.entry.attributes.file_system;
+                let attributes = Attributes { file_system, ..before.attributes.as_ref().clone() };
+                let attributes = Arc::new(attributes);
+                self.item(Item::Unchanged(Entry { attributes, ..before }))
+            }
+        }
     }
 
     /// The first name could not be read or vanished: the file is read under this name, which
@@ -221,4 +198,4 @@ impl<'a> ReorderBuffer<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

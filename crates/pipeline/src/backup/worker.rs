@@ -1,10 +1,11 @@
 //! A worker: reads the objects of batches and stores what is new.
 
-use super::batch::{Batch, EntryChange, Item, Job, Read};
+use super::batch::{Batch, EntryChange, Item, Job, Read, place_of};
 use super::chunk_buffer::ChunkBuffer;
 use super::chunk_writer::ChunkWriter;
 use super::context::BackupContext;
 use super::counters::{Counters, timed};
+use super::links::has_more_names;
 use super::object_dedup::ObjectDedup;
 use super::queue::{Queue, Task};
 use super::run_list::RunListBuilder;
@@ -104,6 +105,8 @@ impl<'a> Worker<'a> {
     fn job(&mut self, job: Job) -> Result<Item> {
         let previous = job.previous.clone();
         let directory = job.directory.clone();
+        let has_more_names = has_more_names(job.row.kind, job.row.links);
+        let place = has_more_names.then(|| place_of(&job));
         let read = self.object(job).and_then(|entry| {
             let is_storable = storable(&entry, || directory.path_of(entry.name()));
             is_storable.map(|()| entry).map_err(Missing::Object)
@@ -112,7 +115,7 @@ impl<'a> Worker<'a> {
             Ok(entry) => {
                 self.note_partial(&entry);
                 let change = previous.map_or(EntryChange::New, |before| change(&before, &entry));
-                Ok(Item::Done(Box::new(Read { entry, change })))
+                Ok(Item::Done(Box::new(Read { entry, place, change })))
             }
             Err(Missing::Object(problem)) if problem.vanished() => Ok(Item::Vanished),
             Err(Missing::Object(problem)) => {

@@ -6,6 +6,7 @@ use crate::testkit::{Heard, NAME, PASSWORD, TestFolder, restore_to, restore_with
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -193,6 +194,51 @@ fn a_file_whose_first_name_vanishes_is_stored_under_its_second() {
     let target = folder.at("target");
     restore_to(&folder.open(), done.snapshot, &target).unwrap();
     assert_eq!(std::fs::read(target.join(NAME).join("z/second")).unwrap(), noise(77, 5_000));
+}
+
+/// Seen: they came back as separate files, and each was read anew.
+#[test]
+fn names_of_what_is_written_to_meanwhile_are_one_object_again() {
+    let folder = TestFolder::new();
+    many_megabytes_first(&folder);
+    let at = {
+        let source = folder.source();
+        move |name: &str| source.join(name)
+    };
+    folder.write("y/log", &noise(77, 3_000_000));
+    std::fs::create_dir(at("z")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(at("y/fifo")).status().unwrap();
+    assert!(made.success());
+    for name in ["log", "fifo"] {
+        for further in ["1", "2"] {
+            std::fs::hard_link(at(&format!("y/{name}")), at(&format!("z/{name}{further}")))
+                .unwrap();
+        }
+    }
+    let done = backup_with_an_event(&folder, {
+        let at = at.clone();
+        move || {
+            let mut log = std::fs::OpenOptions::new().append(true).open(at("y/log")).unwrap();
+            log.write_all(b"one more line").unwrap();
+            crate::testkit::build::set_mtime(&at("y/fifo"), 1_234_567_890, 1);
+        }
+    });
+    let read = done.report.bytes_processed;
+    assert!(read < 6_000_000 + 2 * 3_000_100, "read once, or once more: {read}");
+    let target = folder.at("target");
+    restore_to(&folder.open(), done.snapshot, &target).unwrap();
+    for name in ["log", "fifo"] {
+        let found = |path: String| {
+            let path = target.join(NAME).join(path);
+            let found = std::fs::symlink_metadata(&path).unwrap();
+            (found.ino(), found.nlink(), found.len())
+        };
+        let first = found(format!("y/{name}"));
+        assert_eq!(first.1, 3, "{name}");
+        for further in ["1", "2"] {
+            assert_eq!(found(format!("z/{name}{further}")), first, "{name}");
+        }
+    }
 }
 
 #[test]

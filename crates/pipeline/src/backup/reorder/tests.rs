@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::UnlockedRepository;
+use crate::backup::batch::place_of;
 use crate::backup::merge::Merge;
 use crate::backup::options::BackupOptions;
 use crate::backup::previous::begin_session;
@@ -10,25 +11,26 @@ use crate::unlocked::InitOptions;
 use capture::CaptureProblem;
 use capture::walk::{SourceRoot, Walk, WalkEvent};
 use crypto::{KdfParams, SlotSecret};
+use format::entry::Content;
 use repository::local::LocalStorage;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-struct Silent;
+pub(in crate::backup) struct Silent;
 
 impl BackupMonitor for Silent {
     fn problem(&self, _: &CaptureProblem) {}
     fn note(&self, _: &str) {}
 }
 
-fn repository(place: &Path) -> UnlockedRepository {
+pub(in crate::backup) fn repository(place: &Path) -> UnlockedRepository {
     let storage = Arc::new(LocalStorage::create(&place.join("repository")).unwrap());
     let kdf = KdfParams { memory_kib: 64, passes: 1, lanes: 1 };
     let options = InitOptions { kdf, ..InitOptions::default() };
     UnlockedRepository::init(storage, SlotSecret::Password(b"p"), options).unwrap()
 }
 
-fn options(source: &Path) -> BackupOptions {
+pub(in crate::backup) fn options(source: &Path) -> BackupOptions {
     let source = source.as_os_str().as_bytes().to_vec();
     BackupOptions {
         roots: vec![SourceRoot { source, shown_as: Some(b"/".to_vec()) }],
@@ -52,19 +54,22 @@ fn options(source: &Path) -> BackupOptions {
     }
 }
 
-fn done(mut entry: Entry, bytes: &[u8]) -> Item {
+fn done(job: Job, bytes: &[u8]) -> Item {
+    let place = Some(place_of(&job));
+    let mut entry = job.entry;
     (entry.size, entry.content) = (bytes.len() as u64, Content::Inline(bytes.to_vec()));
-    Item::Done(Box::new(Read { entry, change: EntryChange::Content }))
+    Item::Done(Box::new(Read { entry, place, change: EntryChange::Content }))
 }
 
 /// Two names of one file, as the walk tells them; `later` happens to the second one. Returns how
 /// often a file was read alone, and the groups that are still waited for.
-fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
+fn two_names(later: impl Fn(&mut Job)) -> (usize, usize) {
     let place = tempfile::tempdir().unwrap();
     let source = place.path().join("source");
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("a"), b"first").unwrap();
     std::fs::hard_link(source.join("a"), source.join("b")).unwrap();
+    std::fs::write(source.join("c"), b"other").unwrap();
     let (repository, options) = (repository(place.path()), options(&source));
     let found = repository.with_write_lease("test", |writer| {
         let sealer = repository.sealer()?;
@@ -76,16 +81,18 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
             (Walk::start(&options.roots, options.walk.clone())?, Batch::default());
         while let Some(event) = walk.next() {
             let WalkEvent::Entry(found) = event else { panic!("{event:?}") };
-            merge.entry(&found, &mut batch, &Silent)?;
+            if found.name != c"c" {
+                merge.entry(&found, &mut batch, &Silent)?;
+            }
         }
         let queue = Queue::default();
         let alone = std::thread::scope(|scope| {
             let worker = scope.spawn(|| read_alone(&queue));
             for item in batch.take() {
                 match item {
-                    Item::Job(job) => reorder.item(done(job.entry, b"first"))?,
+                    Item::Job(job) => reorder.item(done(*job, b"first"))?,
                     Item::Link(mut job) => {
-                        later(&mut job.entry);
+                        later(&mut job);
                         reorder.link(*job, &queue)?;
                     }
                     _ => panic!("neither a file nor a name"),
@@ -94,7 +101,8 @@ fn two_names(later: impl Fn(&mut Entry)) -> (usize, usize) {
             queue.close();
             Ok::<_, Error>(worker.join().unwrap())
         })?;
-        assert_eq!(reorder.counters.report.objects_backed_up, 2);
+        let report = &reorder.counters.report;
+        assert_eq!(report.objects_backed_up + report.objects_unchanged, 2);
         Ok((alone, reorder.linked.len()))
     });
     found.unwrap()
@@ -108,7 +116,7 @@ fn read_alone(queue: &Queue) -> usize {
         for item in batch.take() {
             let Item::Job(job) = item else { panic!("no job") };
             count += 1;
-            read.push(done(job.entry, b"second"));
+            read.push(done(*job, b"second"));
         }
         reply.send(read).unwrap();
     }
@@ -118,19 +126,51 @@ fn read_alone(queue: &Queue) -> usize {
 #[test]
 fn a_further_name_takes_over_what_the_first_one_has() {
     assert_eq!(two_names(|_| {}), (0, 0));
-    assert_eq!(two_names(|entry| entry.ctime.nanos ^= u32::from(entry.birth.is_some())), (0, 0));
+    let later = |job: &mut Job| job.entry.ctime.nanos ^= u32::from(job.entry.birth.is_some());
+    assert_eq!(two_names(later), (0, 0));
+}
+
+/// It was written to between the looks at its two names.
+#[test]
+fn names_of_a_file_in_use_stay_one_file() {
+    let shorter = |job: &mut Job| {
+        job.entry.size -= 1;
+        job.entry.mtime.secs -= 1;
+    };
+    assert_eq!(two_names(shorter), (0, 0));
+}
+
+/// An overlay may show two files with one inode and time of birth: a file, and its state in a snapshot of the volume.
+#[test]
+fn another_state_of_an_inode_is_another_file() {
+    let elsewhere = |job: &mut Job| {
+        job.entry.mtime.secs -= 1;
+        job.name = c"c".to_owned();
+    };
+    assert_eq!(two_names(elsewhere), (1, 2));
+}
+
+#[test]
+fn what_is_unchanged_and_no_further_name_is_taken_over() {
+    let unchanged = |job: &mut Job| {
+        job.entry.mtime.secs -= 1;
+        job.name = c"c".to_owned();
+        job.is_unchanged = true;
+        job.previous = Some(job.entry.clone());
+    };
+    assert_eq!(two_names(unchanged), (0, 1));
 }
 
 #[test]
 fn an_inode_that_was_used_again_is_read_and_makes_a_group_of_its_own() {
-    let born_later = |entry: &mut Entry| match &mut entry.birth {
+    let born_later = |job: &mut Job| match &mut job.entry.birth {
         Some(birth) => birth.secs += 1,
-        None => entry.ctime.secs += 1,
+        None => job.entry.ctime.secs += 1,
     };
     assert_eq!(two_names(born_later), (1, 2));
-    let without_birth = |entry: &mut Entry| {
-        entry.birth = None;
-        entry.ctime.secs += 1;
+    let without_birth = |job: &mut Job| {
+        job.entry.birth = None;
+        job.entry.ctime.secs += 1;
     };
     assert_eq!(two_names(without_birth), (1, 2));
 }
