@@ -52,7 +52,7 @@ SABOTAGES = {
         "crates/capture/src/gone.rs", "        Errno::STALE => is_gone_by_path(&directory.path_of(name.to_bytes())),", "        Errno::STALE => true,",
         test("icecore", "what_is_listed_and_cannot_be_had")),
     "what is listed again and not found is told": (
-        "crates/capture/src/walk/missing.rs", "            Err(Errno::NOENT) if change_times(handle)? != before => Err(VANISHED),", "            Err(Errno::NOENT) if true || change_times(handle)? != before => Err(VANISHED),",
+        "crates/capture/src/walk/missing.rs", "            Err(Errno::NOENT) if Some(change_times(handle)?) != before => Err(VANISHED),", "            Err(Errno::NOENT) if true || Some(change_times(handle)?) != before => Err(VANISHED),",
         test("capture", "what_is_listed_and_never_found")),
     "a directory that the user named has not vanished": (
         "crates/capture/src/walk/worker.rs", "            Err(error) if is_root => add_problem(&mut batch, None, CaptureOperation::List, error),\n", "            Err(_) if is_root => add_problem(&mut batch, None, CaptureOperation::List, crate::problem::VANISHED),\n",
@@ -370,6 +370,12 @@ SABOTAGES = {
     "ids in temporary files count": (
         "crates/repository/src/sorted_ids.rs", "        for run in &self.runs {", "        for run in self.runs.iter().skip(1) {",
         test("repository", "what_does_not_fit_into_memory")),
+    "a named file that is deleted is missed": (
+        "crates/pipeline/src/backup/worker.rs", "if problem.vanished() && !is_root =>", "if problem.vanished() && (true || !is_root) =>",
+        test("pipeline", "a_named_file_that_is_deleted_meanwhile")),
+    "a directory in which much is missing is listed once": (
+        "crates/capture/src/walk/missing.rs", "        if self.times == times {", "        if false && self.times == times {",
+        test("capture", "a_directory_in_which_much_is_missing")),
     "names of a file in use stay one file": (
         "crates/pipeline/src/backup/links.rs", "newest.filter(|(_, first)| is_here(first))", "newest.filter(|(_, first)| is_here(first) && false)",
         test("pipeline", "names_of_what_is_written_to_meanwhile")),

@@ -1,14 +1,15 @@
 //! A unit of work and its result: up to [`BATCH_ROWS_MAX`] rows of one directory.
 
 use super::directory::Directory;
+use super::missing::ListedAgain;
 use super::names::{NamePosition, Names};
 use super::plan::PlanNode;
 use super::row::{NO_UNIT, Row};
 use super::units::UnitId;
 use crate::excludes::GitignoreStack;
 use crate::problem::CaptureProblem;
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 /// The most names of one directory in a batch: few enough to share a large directory among the
 /// workers, enough that sharing costs nothing.
@@ -65,8 +66,8 @@ pub(super) struct Listing {
     pub(super) path: Vec<u8>,
     /// The name in the snapshot of the only name, if it differs (`--as`).
     pub(super) shown: Option<Vec<u8>>,
-    /// How often the directory was listed again, for names that it lists and does not find.
-    pub(super) listed_again: AtomicU32,
+    /// What the directory lists again, for names that it listed and does not find.
+    pub(super) listed_again: Mutex<ListedAgain>,
 }
 
 impl Listing {
@@ -77,7 +78,7 @@ impl Listing {
             context: DirectoryContext::default(),
             path: Vec::new(),
             shown: None,
-            listed_again: AtomicU32::new(0),
+            listed_again: Mutex::default(),
         }
     }
 }

@@ -2,20 +2,53 @@
 //! system of another machine cannot tell, damaged directories).
 
 use super::batch::Listing;
-use super::directory::open_quietly;
+use super::directory::{Directory, open_quietly};
 use super::list::BUFFER_BYTES;
-use super::names::NamePosition;
+use super::names::{ListedType, NamePosition, Names};
 use crate::gone;
 use crate::problem::VANISHED;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, OFlags, RawDir, Statx, StatxFlags, StatxTimestamp, statx};
 use rustix::io::{Errno, Result};
-use std::ffi::CStr;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
-/// A directory is listed again at most this often. After that, what it does not find counts as deleted: where so much
-/// is missing, something was named before, or is deleted all the time.
-const LISTED_AGAIN_MAX: u32 = 64;
+/// A directory that changes all the time is listed again at most this often. After that, what it does not find counts
+/// as deleted.
+const LISTED_AGAIN_MAX: usize = 64;
+/// A large one less often, so that no more names than this are listed in all, but twice whatever it has.
+const NAMES_LISTED_AGAIN: usize = 1 << 20;
+
+/// The last listing of a directory in which names were missing.
+#[derive(Debug, Default)]
+pub(super) struct ListedAgain {
+    names: Names,
+    /// The times of the directory before it was listed.
+    times: Option<ChangeTimes>,
+    count: usize,
+}
+
+type ChangeTimes = [(i64, u32); 2];
+
+impl ListedAgain {
+    /// Whether the directory still lists this name. Listed again only if it changed since.
+    fn lists(&mut self, listing: &Listing, handle: &OwnedFd, name: &[u8]) -> Result<bool> {
+        if self.times.is_some() && self.names.find(name).is_none() {
+            return Ok(false); // it was gone even then
+        }
+        let times = Some(change_times(handle)?);
+        if self.times == times {
+            return Ok(true);
+        }
+        let most = NAMES_LISTED_AGAIN / listing.names.len().max(1);
+        if self.count >= most.clamp(2, LISTED_AGAIN_MAX) {
+            return Ok(false);
+        }
+        self.count += 1;
+        self.names = names_of(&listing.directory, handle)?;
+        self.times = times;
+        Ok(self.names.find(name).is_some())
+    }
+}
 
 impl Listing {
     /// What `look` finds after all at a name that gave `error`; [`VANISHED`] if it was deleted since it was listed.
@@ -31,43 +64,42 @@ impl Listing {
         if error != Errno::NOENT {
             return Err(told_apart(error));
         }
-        if self.listed_again.fetch_add(1, Ordering::Relaxed) >= LISTED_AGAIN_MAX {
+        let mut again = self.listed_again.lock();
+        if !again.lists(self, handle, name.to_bytes())? {
             return Err(VANISHED);
         }
-        let before = change_times(handle)?;
-        if !lists(handle, name)? {
-            return Err(VANISHED);
-        }
+        let before = again.times;
+        drop(again);
         match look() {
             // Where something was changed meanwhile, this name may have been.
-            Err(Errno::NOENT) if change_times(handle)? != before => Err(VANISHED),
+            Err(Errno::NOENT) if Some(change_times(handle)?) != before => Err(VANISHED),
             Err(error) if error != Errno::NOENT => Err(told_apart(error)),
             result => result,
         }
     }
 }
 
-/// Whether the directory still lists this name. One that was deleted lists nothing.
-fn lists(handle: &OwnedFd, name: &CStr) -> Result<bool> {
-    match finds(handle, name) {
-        Err(Errno::NOENT) => Ok(false),
-        result => result,
+/// What the directory lists now. One that was deleted lists nothing.
+fn names_of(directory: &Arc<Directory>, handle: &OwnedFd) -> Result<Names> {
+    let open = directory.sparing_descriptors(|| open_quietly(handle, c".", OFlags::DIRECTORY));
+    match open.and_then(|open| read_names(&open)) {
+        Err(Errno::NOENT) => Ok(Names::default()),
+        names => names,
     }
 }
 
-fn finds(handle: &OwnedFd, name: &CStr) -> Result<bool> {
-    let directory = open_quietly(handle, c".", OFlags::DIRECTORY)?;
+fn read_names(directory: &OwnedFd) -> Result<Names> {
+    let mut names = Names::default();
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-    let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
-        if entry?.file_name() == name {
-            return Ok(true);
-        }
+        names.push(entry?.file_name(), ListedType::Unknown);
     }
-    Ok(false)
+    names.sort();
+    Ok(names)
 }
 
-fn change_times(directory: &OwnedFd) -> Result<[(i64, u32); 2]> {
+fn change_times(directory: &OwnedFd) -> Result<ChangeTimes> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let stat = statx(directory, c"", flags, StatxFlags::MTIME | StatxFlags::CTIME)?;
     let time = |time: StatxTimestamp| (time.tv_sec, time.tv_nsec);
@@ -76,8 +108,7 @@ fn change_times(directory: &OwnedFd) -> Result<[(i64, u32); 2]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::directory::{Directory, DirectoryHandles};
-    use super::super::names::Names;
+    use super::super::directory::DirectoryHandles;
     use super::*;
     use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
@@ -128,15 +159,79 @@ mod tests {
         assert_eq!(never.map(|_| ()), Err(VANISHED));
     }
 
+    fn times_listed(listing: &Listing) -> usize {
+        listing.listed_again.lock().count
+    }
+
     #[test]
-    fn a_directory_is_listed_again_only_so_often() {
+    fn a_directory_in_which_much_is_missing_is_listed_again_once() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("f"), "x").unwrap();
-        let listing = listing(folder.path());
-        let never = || looked(&listing, Errno::NOENT, || Err(Errno::NOENT)).map(|_| ());
-        for _ in 0..LISTED_AGAIN_MAX {
-            assert_eq!(never(), Err(Errno::NOENT));
+        let there = listing(folder.path());
+        let never = |listing: &Listing| looked(listing, Errno::NOENT, || Err(Errno::NOENT));
+        for _ in 0..3 * LISTED_AGAIN_MAX {
+            assert_eq!(never(&there).map(|_| ()), Err(Errno::NOENT));
         }
-        assert_eq!(never(), Err(VANISHED));
+        assert_eq!(times_listed(&there), 1);
+        std::fs::remove_file(folder.path().join("f")).unwrap();
+        let gone = listing(folder.path());
+        for number in 0..3 * LISTED_AGAIN_MAX {
+            std::fs::write(folder.path().join(number.to_string()), "x").unwrap();
+            assert_eq!(never(&gone).map(|_| ()), Err(VANISHED));
+        }
+        assert_eq!(times_listed(&gone), 1, "what was not in the second listing was gone then");
+    }
+
+    #[test]
+    fn a_directory_that_changes_is_listed_again_only_so_often() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), "x").unwrap();
+        let small = listing(folder.path());
+        let mut large = Names::single(b"f");
+        (0..NAMES_LISTED_AGAIN).for_each(|_| large.push(c"", ListedType::Other));
+        let large = Listing::of(small.directory.clone(), large);
+        let start = std::time::SystemTime::now();
+        for second in 0..2 * LISTED_AGAIN_MAX as u64 {
+            let then = start - std::time::Duration::from_secs(second);
+            std::fs::File::open(folder.path()).unwrap().set_modified(then).unwrap();
+            for listing in [&small, &large] {
+                let _ = looked(listing, Errno::NOENT, || Err(Errno::NOENT));
+            }
+        }
+        assert_eq!((times_listed(&small), times_listed(&large)), (LISTED_AGAIN_MAX, 2));
+        let then = start + std::time::Duration::from_secs(9);
+        std::fs::File::open(folder.path()).unwrap().set_modified(then).unwrap();
+        let never = looked(&small, Errno::NOENT, || Err(Errno::NOENT));
+        assert_eq!(never.map(|_| ()), Err(VANISHED));
+    }
+
+    /// Its own process: others need descriptors, too.
+    #[test]
+    fn without_a_descriptor_left_the_walk_closes_its_own() {
+        const CHILD: &str = "ICECORE_TEST_WITHOUT_DESCRIPTORS";
+        let this = "walk::missing::tests::without_a_descriptor_left_the_walk_closes_its_own";
+        if std::env::var_os(CHILD).is_none() {
+            let exe = std::env::current_exe().unwrap();
+            let mut child = std::process::Command::new(exe);
+            let done = child.args(["--exact", this]).env(CHILD, "1").output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("d")).unwrap();
+        let listing = listing(folder.path());
+        let _open = listing.directory.handle().unwrap();
+        let other = Directory::child(&listing.directory, c"d", (0, 0));
+        drop(other.handle().unwrap());
+        let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        limit.current = Some(64);
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+        let mut all = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            all.push(file);
+        }
+        let never = looked(&listing, Errno::NOENT, || Err(Errno::NOENT));
+        drop(all);
+        assert_eq!(never.map(|_| ()), Err(VANISHED));
     }
 }

@@ -88,7 +88,8 @@ impl Worker {
         position: NamePosition,
         stat: &Statx,
     ) {
-        let row = Row::from_statx(stat, position);
+        let mut row = Row::from_statx(stat, position);
+        row.is_root = true;
         if row.kind == Kind::Directory {
             let listing = &batch.listing;
             let directory = Directory::child(

@@ -52,6 +52,8 @@ pub struct Row {
     pub inode_flags: u32,
     /// Set for directories that were not entered.
     pub not_entered: Option<NotEntered>,
+    /// The user named it: it is missed when it is gone.
+    pub is_root: bool,
     /// A directory on the path to a root: only its attributes are included.
     pub is_parent_of_root: bool,
     /// It does not exist: a directory that `--as` requires.
@@ -78,6 +80,7 @@ impl Row {
             rdev: rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
             inode_flags: flags_of(stat.stx_attributes),
             not_entered: None,
+            is_root: false,
             is_parent_of_root: false,
             made_up: false,
             position,
@@ -114,6 +117,7 @@ impl Row {
             rdev: 0,
             inode_flags: 0,
             not_entered: None,
+            is_root: false,
             is_parent_of_root: true,
             made_up: true,
             position,

@@ -134,7 +134,12 @@ impl Worker {
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let look = || statx(handle, listing.names.c_name(position), flags, STATX_FIELDS);
-        match look().or_else(|error| listing.look_again(handle, position, error, look)) {
+        let found = look().or_else(|error| match planned {
+            // What the user named, or what leads there, is not given up in silence.
+            Some(_) => Err(error),
+            None => listing.look_again(handle, position, error, look),
+        });
+        match found {
             Ok(stat) => self.add(batch, listing, position, &stat, planned),
             Err(error) => add_problem(batch, Some(position), CaptureOperation::Inspect, error),
         }

@@ -105,6 +105,7 @@ impl<'a> Worker<'a> {
     fn job(&mut self, job: Job) -> Result<Item> {
         let previous = job.previous.clone();
         let directory = job.directory.clone();
+        let is_root = job.row.is_root;
         let has_more_names = has_more_names(job.row.kind, job.row.links);
         let place = has_more_names.then(|| place_of(&job));
         let read = self.object(job).and_then(|entry| {
@@ -117,7 +118,7 @@ impl<'a> Worker<'a> {
                 let change = previous.map_or(EntryChange::New, |before| change(&before, &entry));
                 Ok(Item::Done(Box::new(Read { entry, place, change })))
             }
-            Err(Missing::Object(problem)) if problem.vanished() => Ok(Item::Vanished),
+            Err(Missing::Object(problem)) if problem.vanished() && !is_root => Ok(Item::Vanished),
             Err(Missing::Object(problem)) => {
                 self.shared.monitor.problem(&problem);
                 Ok(Item::Failed)

@@ -153,6 +153,15 @@ fn backup_with_an_event(
     folder: &TestFolder,
     then: impl Fn() + Send + 'static,
 ) -> pipeline::backup::BackupOutcome {
+    backup_of_with_an_event(folder, folder.options(), then, &Heard::default())
+}
+
+fn backup_of_with_an_event(
+    folder: &TestFolder,
+    options: pipeline::backup::BackupOptions,
+    then: impl Fn() + Send + 'static,
+    heard: &Heard,
+) -> pipeline::backup::BackupOutcome {
     drop(folder.init());
     let mut waiting = true;
     let plan = Plan::watched(Box::new(move |call| {
@@ -167,8 +176,8 @@ fn backup_with_an_event(
     let repository =
         UnlockedRepository::open(FaultyStorage::new(&folder.repository(), &plan), PASSWORD)
             .unwrap();
-    let options = pipeline::backup::BackupOptions { threads: 1, ..folder.options() };
-    pipeline::backup::run(&repository, &options, &Progress::default(), &Heard::default()).unwrap()
+    let options = pipeline::backup::BackupOptions { threads: 1, ..options };
+    pipeline::backup::run(&repository, &options, &Progress::default(), heard).unwrap()
 }
 
 fn many_megabytes_first(folder: &TestFolder) {
@@ -194,6 +203,29 @@ fn a_file_whose_first_name_vanishes_is_stored_under_its_second() {
     let target = folder.at("target");
     restore_to(&folder.open(), done.snapshot, &target).unwrap();
     assert_eq!(std::fs::read(target.join(NAME).join("z/second")).unwrap(), noise(77, 5_000));
+}
+
+/// Seen: it counted as deleted during the backup, which was complete without it.
+#[test]
+fn a_named_file_that_is_deleted_meanwhile_is_told() {
+    for name in ["zapart/named", "tree/named"] {
+        let folder = TestFolder::new();
+        many_megabytes_first(&folder);
+        let named = folder.at(&name.replace("tree", "source"));
+        std::fs::create_dir_all(named.parent().unwrap()).unwrap();
+        std::fs::write(&named, noise(77, 5_000)).unwrap();
+        let mut options = folder.options();
+        let shown_as = Some(format!("/{name}").into_bytes());
+        let source = named.as_os_str().as_encoded_bytes().to_vec();
+        options.roots.push(capture::walk::SourceRoot { source, shown_as });
+        let heard = Heard::default();
+        let gone = named.clone();
+        let event = move || std::fs::remove_file(&gone).unwrap();
+        let done = backup_of_with_an_event(&folder, options, event, &heard);
+        assert_eq!((done.report.objects_failed, done.report.objects_vanished), (1, 0), "{name}");
+        let told = heard.all().join("\n");
+        assert!(told.contains("it was deleted during the backup"), "{told}");
+    }
 }
 
 /// Seen: they came back as separate files, and each was read anew.
