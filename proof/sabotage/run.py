@@ -125,7 +125,7 @@ SABOTAGES = {
         "crates/transport/src/dial.rs", "        let wait = if is_last { Duration::MAX } else { HEAD_START };", "        let wait = if is_last { HEAD_START } else { Duration::MAX };",
         test("transport", "a_dead_address_keeps_nobody")),
     "a link with a slash is followed": (
-        "crates/icecore/src/commands/backup/source.rs", "    if !link.is_symlink() {", "    if true || !link.is_symlink() {",
+        "crates/icecore/src/commands/backup/links.rs", "    if !link.is_symlink() {", "    if true || !link.is_symlink() {",
         test("icecore", "a_link_with_a_slash_at_its_end")),
     "root gives what it creates to the owner of a repository": (
         "crates/repository/src/local/heir.rs", "        self.give(&file);\n", "",
@@ -370,6 +370,9 @@ SABOTAGES = {
     "ids in temporary files count": (
         "crates/repository/src/sorted_ids.rs", "        for run in &self.runs {", "        for run in self.runs.iter().skip(1) {",
         test("repository", "what_does_not_fit_into_memory")),
+    "a link that leads nowhere costs only itself": (
+        "crates/icecore/src/commands/backup/links.rs", 'Err(_) => SourceRoot { source: [path.as_slice(), b"/"].concat(), shown_as },', "Err(_) => SourceRoot { source: path, shown_as },",
+        test("icecore", "a_link_with_a_slash_at_its_end_and_nothing_behind_it")),
     "a named file that is deleted is missed": (
         "crates/pipeline/src/backup/worker.rs", "if problem.vanished() && !is_root =>", "if problem.vanished() && (true || !is_root) =>",
         test("pipeline", "a_named_file_that_is_deleted_meanwhile")),

@@ -1,6 +1,7 @@
 //! `icecore backup`.
 
 mod flags;
+mod links;
 mod lists;
 mod source;
 mod stream;
@@ -130,7 +131,7 @@ impl Backup {
         self.is_of_this_node(context)?;
         let monitor = Reporter::new(&context.out);
         let missing = leave_out_missing(&mut options, &monitor)?;
-        source::tell_links(context, &options.roots);
+        links::tell(context, &options.roots);
         proc::tell_if_missing(context);
         if self.dry_run {
             return dry_run(context, &repository, &options, missing);

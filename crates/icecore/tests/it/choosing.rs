@@ -169,3 +169,41 @@ fn a_time_says_that_it_passes_over_snapshots_whose_times_are_suspect() {
     let shown = machine.run(["cat", &machine.stored("2026-11-18 12:00", "when")]).ends(0);
     assert!(!shown.stderr.contains("suspect"), "{}", shown.stderr);
 }
+
+/// Seen: the whole backup ended with 1, and nothing was saved.
+#[test]
+fn a_link_with_a_slash_at_its_end_and_nothing_behind_it_costs_only_itself() {
+    let machine = Machine::new();
+    let link = machine.path("dangling");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    let link = format!("{}/", link.display());
+    let source = machine.source();
+    for more in [&["--dry-run"][..], &[]] {
+        let words = [&["backup", source.to_str().unwrap(), &link], more].concat();
+        let ran = machine.run(words).ends(3);
+        assert!(ran.stderr.contains(link.trim_end_matches('/')), "{ran:?}");
+    }
+    assert!(machine.run(["ls", "-R", "latest"]).ends(0).text().contains("hello.txt"));
+}
+
+/// Seen: refused, as two sources for one place, of which only one had been named.
+#[test]
+fn a_link_in_another_source_may_be_named_with_a_slash_at_its_end() {
+    let machine = Machine::new();
+    let source = machine.source();
+    std::fs::create_dir(source.join("real")).unwrap();
+    std::fs::write(source.join("real/deep"), "deep").unwrap();
+    std::os::unix::fs::symlink("real", source.join("link")).unwrap();
+    let link = format!("{}/link/", source.display());
+    machine.run(["backup", source.to_str().unwrap(), &link]).ends(0);
+    let listed = machine.run(["ls", "-R", "latest"]).ends(0).text();
+    let ends = |end: &str| listed.lines().filter(|line| line.contains(end)).count();
+    assert_eq!((ends("real/deep"), ends("link/deep")), (1, 0), "{listed}");
+    // A pattern may begin with what was typed.
+    let exclude = format!("{link}deep");
+    machine.run(["backup", &link, "--exclude", &exclude]).ends(0);
+    assert!(!machine.run(["ls", "-R", "latest"]).ends(0).text().contains("deep"));
+    let mut command = machine.command(["backup", "link/", "--exclude", "link/deep"]);
+    ended(command.current_dir(&source)).ends(0);
+    assert!(!machine.run(["ls", "-R", "latest"]).ends(0).text().contains("deep"));
+}

@@ -1,6 +1,6 @@
 //! From flags to what is backed up and how.
 
-use super::{Backup, Choice, lists};
+use super::{Backup, Choice, links, lists};
 use crate::client_options::Layer;
 use crate::client_options::table::EXCLUDE;
 use crate::context::Context;
@@ -14,7 +14,7 @@ use pipeline::backup::{BackupOptions, TransactionLimits};
 use pipeline::select::clean_path;
 use pipeline::throttle::ResourceLimits;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,6 +40,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         )?;
     }
     let readers = flags.readers(&context.resolved);
+    let choice = links::seen_through(&flags.choice, &roots);
     Ok(BackupOptions {
         roots,
         node: node_name(flags.node.as_deref(), context)?,
@@ -48,7 +49,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         walk: capture::walk::WalkOptions {
             refuse_links_to_roots: !flags.within.is_empty(),
             only: only.map(Arc::new),
-            ..walk(&flags.choice, context, readers.unwrap_or_else(processors))?
+            ..walk(&choice, context, readers.unwrap_or_else(processors))?
         },
         read: Default::default(),
         threads: readers.unwrap_or(AS_DISKS_LIKE),
@@ -145,39 +146,12 @@ pub(super) fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot
     paths.dedup();
     lists::refuse_too_many(&paths)?;
     let follows = flags.within.is_empty();
-    let root = |(typed, path): (&OsString, Vec<u8>)| match follows && ends_with_slash(typed) {
-        true => behind(path, shown_as.clone()),
-        false => Ok(SourceRoot { source: path, shown_as: shown_as.clone() }),
+    let root = |(typed, path): (&OsString, Vec<u8>)| match follows && links::is_followed(typed) {
+        true => links::behind(path, shown_as.clone()),
+        false => SourceRoot { source: path, shown_as: shown_as.clone() },
     };
-    let roots = typed.iter().zip(sources).map(root).collect::<Result<_>>()?;
-    Ok((roots, paths))
-}
-
-fn ends_with_slash(typed: &OsStr) -> bool {
-    matches!(typed.as_bytes(), [.., b'/'] | [.., b'/', b'.'])
-}
-
-/// A link that is written with a slash at its end means the directory behind it, as everywhere else. The snapshot has
-/// that under the name of the link. (Where somebody else chose the path, no link is followed.)
-fn behind(path: Vec<u8>, shown_as: Option<Vec<u8>>) -> Result<SourceRoot> {
-    let link = Path::new(OsStr::from_bytes(&path));
-    if !link.is_symlink() {
-        return Ok(SourceRoot { source: path, shown_as });
-    }
-    let real = link.canonicalize().map_err(|error| Failure::file(link, &error))?;
-    let source = real.into_os_string().into_vec();
-    Ok(SourceRoot { source, shown_as: shown_as.or(Some(path)) })
-}
-
-/// Links among the named paths: what is behind them is not backed up, which is seldom meant.
-pub(super) fn tell_links(context: &Context, roots: &[SourceRoot]) {
-    for root in roots {
-        let path = Path::new(OsStr::from_bytes(&root.source));
-        if path.is_symlink() && path.is_dir() {
-            let shown = escape::escape(&root.source);
-            context.out.note(&format!("{shown} is a symbolic link to a directory, and only the link is backed up. To back up what is behind it: icecore backup {shown}/"));
-        }
-    }
+    let roots = typed.iter().zip(sources).map(root).collect();
+    Ok((if shown_as.is_none() { links::placed(roots) } else { roots }, paths))
 }
 
 /// What the walk goes into and leaves out.
