@@ -70,7 +70,7 @@ SABOTAGES = {
         "crates/capture/src/walk/names.rs", "        self.positions.dedup_by(|a, b| bytes[a.range()] == bytes[b.range()]);\n", "",
         test("icecore", "a_name_that_a_directory_lists_twice")),
     "a file of an overlay in memory is racy": (
-        "crates/capture/src/file_system_kinds.rs", "            Kind::Overlay => syscalls::has_extents(file.as_fd()),", "            Kind::Overlay => true || syscalls::has_extents(file.as_fd()),",
+        "crates/capture/src/file_system_kinds.rs", "syscalls::has_extents(file.as_fd()) || self.overlays.lie_on_disks(file)", "true || syscalls::has_extents(file.as_fd()) || self.overlays.lie_on_disks(file)",
         test("capture", "a_file_of_an_overlay_in_memory")),
     "the second name of an ACL is not stored": (
         "crates/capture/src/xattrs.rs", "        .filter(|name| !is_second_name_of_acl(name.to_bytes()))\n", "        .filter(|name| true || !is_second_name_of_acl(name.to_bytes()))\n",
@@ -373,6 +373,12 @@ SABOTAGES = {
     "a link that leads nowhere costs only itself": (
         "crates/icecore/src/commands/backup/links.rs", 'Err(_) => SourceRoot { source: [path.as_slice(), b"/"].concat(), shown_as },', "Err(_) => SourceRoot { source: path, shown_as },",
         test("icecore", "a_link_with_a_slash_at_its_end_and_nothing_behind_it")),
+    "an overlay without extents is not all in memory": (
+        "crates/capture/src/file_system_kinds.rs", "|| self.overlays.lie_on_disks(file)", "|| false && self.overlays.lie_on_disks(file)",
+        test("capture", "a_file_of_an_overlay_without_extents")),
+    "an overlay with a layer in memory is not on disks": (
+        "crates/capture/src/overlay.rs", "kind != OVERLAY && !MEMORY.contains(&kind)", "kind != OVERLAY && (true || !MEMORY.contains(&kind))",
+        test("capture", "a_file_of_an_overlay")),
     "a named file that is deleted is missed": (
         "crates/pipeline/src/backup/worker.rs", "if problem.vanished() && !is_root =>", "if problem.vanished() && (true || !is_root) =>",
         test("pipeline", "a_named_file_that_is_deleted_meanwhile")),

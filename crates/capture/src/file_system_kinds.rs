@@ -1,14 +1,14 @@
 //! What kind of file system a file lies on, as far as it matters for reading. Asked once in a walk for each device in a
 //! row: the next walk may find another file system on that device.
 
+use crate::overlay::{OVERLAY, Overlays};
 use crate::syscalls;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, fadvise, fstatfs};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Kinds of file systems (`statfs(2)`): tmpfs, ramfs and hugetlbfs.
-const MEMORY: [u32; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
-const OVERLAY: u32 = 0x794c_7630;
+pub(crate) const MEMORY: [u32; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
 /// FUSE, SMB and CIFS.
 const BY_NAME: [u32; 3] = [0x6573_5546, 0xfe53_4d42, 0xff53_4d42];
 
@@ -30,6 +30,7 @@ const KINDS: [Kind; 4] = [Kind::Memory, Kind::ByName, Kind::Overlay, Kind::Other
 pub(crate) struct FileSystemKinds {
     /// The device (plus one) of each kind that was asked about last.
     last: [AtomicU64; 4],
+    overlays: Overlays,
 }
 
 impl FileSystemKinds {
@@ -54,9 +55,11 @@ impl FileSystemKinds {
     pub(crate) fn has_write_back(&self, file: &OwnedFd, device: u64) -> bool {
         match self.kind(file, device) {
             Kind::Memory => false,
-            // The overlay hands the question on. What lies on a disk has extents there; what lies in memory has
-            // none.
-            Kind::Overlay => syscalls::has_extents(file.as_fd()),
+            // The overlay hands the question on. What lies on a disk mostly has extents there; what lies in memory has
+            // none, nor has what lies on some disks and in FUSE: then its layers are looked at.
+            Kind::Overlay => {
+                syscalls::has_extents(file.as_fd()) || self.overlays.lie_on_disks(file)
+            }
             Kind::ByName | Kind::Other => true,
         }
     }

@@ -13,6 +13,7 @@ pub mod bench;
 pub mod excludes;
 mod file_system_kinds;
 mod gone;
+mod overlay;
 pub mod owners;
 mod place;
 pub mod priority;

@@ -329,10 +329,13 @@ impl Overlay {
         }
         let folder = |name: &str| upper.join(name).display().to_string();
         let (lower, changes, work) = (folder("lower"), folder("upper"), folder("work"));
-        let options = format!("lowerdir={lower},upperdir={changes},workdir={work}");
+        Self::of(&format!("lowerdir={lower},upperdir={changes},workdir={work}"), at)
+    }
+
+    fn of(options: &str, at: &std::path::Path) -> Option<Self> {
         fs::create_dir(at).unwrap();
         let overlay = Self(at.to_path_buf());
-        let mount = ["-t", "overlay", "overlay", "-o", &options];
+        let mount = ["-t", "overlay", "overlay", "-o", options];
         match std::process::Command::new("mount").args(mount).arg(at).output() {
             Ok(done) if done.status.success() => Some(overlay),
             _ => {
@@ -372,6 +375,25 @@ fn a_file_of_an_overlay_in_memory_is_racy_for_ever_and_one_on_a_disk_is_not() {
         return testkit::skip("/dev/shm is no tmpfs");
     }
     assert!(!has_write_back(&in_memory.file()));
+}
+
+/// What has no extents need not lie in memory (FUSE, squashfs; here sysfs).
+#[test]
+fn a_file_of_an_overlay_without_extents_is_known_by_the_layers() {
+    let (disk, memory) = (tempfile::tempdir().unwrap(), crate::testing::fast_folder());
+    if has_write_back(&tempfile::tempfile_in(memory.path()).unwrap()) {
+        return testkit::skip("/dev/shm is no tmpfs");
+    }
+    let place = tempfile::tempdir().unwrap();
+    for (more, is_on_disk) in [(disk.path(), true), (memory.path(), false)] {
+        let at = place.path().join(is_on_disk.to_string());
+        let Some(overlay) = Overlay::of(&format!("lowerdir={}:/sys/kernel", more.display()), &at)
+        else {
+            return;
+        };
+        let file = File::open(overlay.0.join("uevent_seqnum")).unwrap();
+        assert_eq!(has_write_back(&file), is_on_disk);
+    }
 }
 
 #[test]
