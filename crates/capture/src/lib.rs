@@ -5,17 +5,17 @@
 //! - [`excludes`]: patterns, `.gitignore` files, and why a path is included or excluded.
 //! - [`read`]: small and large files, symlink targets, and the rule for racy files.
 //! - [`xattrs`], [`owners`]: the other attributes of an object.
-//! - [`Place`]: whether two names are of one file.
+//! - [`FoundName`]: whether two names are of one file.
 //! - [`mod@bench`]: benchmarks of walking and reading alone.
 //! - [`priority`]: nice, idle I/O, and the limit of open files.
 
 pub mod bench;
 pub mod excludes;
 mod file_system_kinds;
+mod found_name;
 mod gone;
 mod overlay;
 pub mod owners;
-mod place;
 pub mod priority;
 mod problem;
 pub mod read;
@@ -25,5 +25,5 @@ mod testing;
 pub mod walk;
 pub mod xattrs;
 
-pub use place::Place;
+pub use found_name::FoundName;
 pub use problem::{CaptureOperation, CaptureProblem};

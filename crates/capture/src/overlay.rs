@@ -118,12 +118,17 @@ mod tests {
 
     #[test]
     fn layers_are_read_as_the_kernel_tells_them() {
-        let mounts = br"22 1 0:5 / /proc rw - proc proc rw
-36 22 0:31 / /m\040n rw,relatime shared:1 master:2 - overlay over\040lay rw,lowerdir=/a:/b\134:c::/d,upperdir=/u\054\040p,workdir=/w
-37 22 0:32 / /n ro - overlay overlay ro,lowerdir+=/e:f,datadir+=/g,xino=off
-";
+        let mounts = [
+            r"22 1 0:5 / /proc rw - proc proc rw",
+            concat!(
+                r"36 22 0:31 / /m\040n rw,relatime shared:1 master:2 - overlay over\040lay rw,",
+                r"lowerdir=/a:/b\134:c::/d,upperdir=/u\054\040p,workdir=/w",
+            ),
+            r"37 22 0:32 / /n ro - overlay overlay ro,lowerdir+=/e:f,datadir+=/g,xino=off",
+        ];
+        let mounts = mounts.join("\n").into_bytes();
         let told = |mount| {
-            let layers = layers(mounts, mount).into_iter();
+            let layers = layers(&mounts, mount).into_iter();
             layers.map(|layer| layer.display().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(told(36), ["/a", "/b:c", "/d", "/u, p"]);

@@ -1,7 +1,7 @@
 //! Batches: neighboring objects of the walk that are processed together, so that they are stored
 //! together and threads exchange few messages.
 
-use capture::Place;
+use capture::FoundName;
 use capture::walk::{Directory, Row};
 use format::entry::Entry;
 use format::inner::Child;
@@ -30,15 +30,15 @@ pub(super) struct Job {
 }
 
 /// Where an object to read is.
-pub(super) fn place_of(job: &Job) -> Place {
-    Place::new(&job.directory, &job.name)
+pub(super) fn found_name_of(job: &Job) -> FoundName {
+    FoundName::new(&job.directory, &job.name)
 }
 
 /// An object that was read.
 pub(super) struct Read {
     pub(super) entry: Entry,
     /// Where it is, if it may have more names.
-    pub(super) place: Option<Place>,
+    pub(super) found_name: Option<FoundName>,
     /// What changed since the previous snapshot.
     pub(super) change: EntryChange,
 }

@@ -1,8 +1,8 @@
 //! Names of one file. The walk meets them at different times, and the file may be written to in between: what differs
 //! then is not another file.
 
-use super::batch::{Job, place_of};
-use capture::Place;
+use super::batch::{Job, found_name_of};
+use capture::FoundName;
 use capture::walk::{Row, WalkEntry};
 use format::entry::{Attributes, Content, Entry, Kind, LinkGroup, Time};
 use rustc_hash::FxHashMap;
@@ -40,7 +40,7 @@ struct Linked {
     status: u8,
     content: Content,
     names_left: u32,
-    place: Place,
+    found_name: FoundName,
 }
 
 impl Linked {
@@ -58,7 +58,7 @@ pub(super) struct LinkedFiles(FxHashMap<LinkGroup, Vec<Linked>>);
 
 impl LinkedFiles {
     /// Notes a file that was read, for its further names.
-    pub(super) fn add(&mut self, entry: &Entry, place: Place) {
+    pub(super) fn add(&mut self, entry: &Entry, found_name: FoundName) {
         let states = self.0.entry(inode_of(entry.link_group())).or_default();
         states.retain(|known| !known.is_state_of(entry));
         states.push(Linked {
@@ -69,7 +69,7 @@ impl LinkedFiles {
             status: entry.status,
             content: entry.content.clone(),
             names_left: entry.links - 1,
-            place,
+            found_name,
         });
     }
 
@@ -107,8 +107,8 @@ impl LinkedFiles {
 fn position(states: &[Linked], job: &Job) -> Option<usize> {
     let same = states.iter().position(|first| first.is_state_of(&job.entry));
     same.or_else(|| {
-        let here = place_of(job);
-        let is_here = |first: &Linked| here.is_of_one_file_with(&first.place, &job.row);
+        let here = found_name_of(job);
+        let is_here = |first: &Linked| here.is_of_one_file_with(&first.found_name, &job.row);
         let newest = states.iter().enumerate().rev().take(STATES_MAX);
         newest.filter(|(_, first)| is_here(first)).map(|(at, _)| at).next()
     })
@@ -120,7 +120,7 @@ fn position(states: &[Linked], job: &Job) -> Option<usize> {
 pub(super) struct KeptNames(FxHashMap<LinkGroup, Kept>);
 
 struct Kept {
-    place: Place,
+    found_name: FoundName,
     group: LinkGroup,
     status: u8,
 }
@@ -134,8 +134,8 @@ impl KeptNames {
         if self.0.len() >= KEPT_MAX {
             self.0.clear();
         }
-        let place = Place::new(found.directory, found.name);
-        let kept = Kept { place, group: before.link_group(), status: before.status };
+        let found_name = FoundName::new(found.directory, found.name);
+        let kept = Kept { found_name, group: before.link_group(), status: before.status };
         self.0.insert(inode_of_found(found), kept);
     }
 
@@ -146,9 +146,9 @@ impl KeptNames {
             return false;
         }
         let Some(kept) = self.0.get(&inode_of_found(found)) else { return false };
-        let here = || Place::new(found.directory, found.name);
+        let here = || FoundName::new(found.directory, found.name);
         (kept.group, kept.status) == (before.link_group(), before.status)
-            && here().is_of_one_file_with(&kept.place, row)
+            && here().is_of_one_file_with(&kept.found_name, row)
     }
 }
 

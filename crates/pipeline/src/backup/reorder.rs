@@ -154,14 +154,14 @@ impl<'a> ReorderBuffer<'a> {
                 report.objects_read_again += 1;
             }
         }
-        if let Some(place) = read.place.filter(|_| read.entry.links > 1) {
-            self.linked.add(&read.entry, place);
+        if let Some(found_name) = read.found_name.filter(|_| read.entry.links > 1) {
+            self.linked.add(&read.entry, found_name);
         }
         self.builder.push(&read.entry)
     }
 
-    /// A further name of a file. If it is not of what was read under the first one (the inode was reused, or lies behind
-    /// an overlay beside another state of it), it belongs to another group, and is read.
+    /// A further name of a file. If it is not of what was read under the first one (the inode was reused, or lies
+    /// behind an overlay beside another state of it), it belongs to another group, and is read.
     fn link(&mut self, job: Job, queue: &Queue) -> Result<()> {
         let Some(entry) = self.linked.entry_of(&job) else { return self.alone(job, queue) };
         let is_new = job.previous.is_none();

@@ -1,6 +1,6 @@
 //! A worker: reads the objects of batches and stores what is new.
 
-use super::batch::{Batch, EntryChange, Item, Job, Read, place_of};
+use super::batch::{Batch, EntryChange, Item, Job, Read, found_name_of};
 use super::chunk_buffer::ChunkBuffer;
 use super::chunk_writer::ChunkWriter;
 use super::context::BackupContext;
@@ -107,7 +107,7 @@ impl<'a> Worker<'a> {
         let directory = job.directory.clone();
         let is_root = job.row.is_root;
         let has_more_names = has_more_names(job.row.kind, job.row.links);
-        let place = has_more_names.then(|| place_of(&job));
+        let found_name = has_more_names.then(|| found_name_of(&job));
         let read = self.object(job).and_then(|entry| {
             let is_storable = storable(&entry, || directory.path_of(entry.name()));
             is_storable.map(|()| entry).map_err(Missing::Object)
@@ -116,7 +116,7 @@ impl<'a> Worker<'a> {
             Ok(entry) => {
                 self.note_partial(&entry);
                 let change = previous.map_or(EntryChange::New, |before| change(&before, &entry));
-                Ok(Item::Done(Box::new(Read { entry, place, change })))
+                Ok(Item::Done(Box::new(Read { entry, found_name, change })))
             }
             Err(Missing::Object(problem)) if problem.vanished() && !is_root => Ok(Item::Vanished),
             Err(Missing::Object(problem)) => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::UnlockedRepository;
-use crate::backup::batch::place_of;
+use crate::backup::batch::found_name_of;
 use crate::backup::merge::Merge;
 use crate::backup::options::BackupOptions;
 use crate::backup::previous::begin_session;
@@ -55,10 +55,10 @@ pub(in crate::backup) fn options(source: &Path) -> BackupOptions {
 }
 
 fn done(job: Job, bytes: &[u8]) -> Item {
-    let place = Some(place_of(&job));
+    let found_name = Some(found_name_of(&job));
     let mut entry = job.entry;
     (entry.size, entry.content) = (bytes.len() as u64, Content::Inline(bytes.to_vec()));
-    Item::Done(Box::new(Read { entry, place, change: EntryChange::Content }))
+    Item::Done(Box::new(Read { entry, found_name, change: EntryChange::Content }))
 }
 
 /// Two names of one file, as the walk tells them; `later` happens to the second one. Returns how

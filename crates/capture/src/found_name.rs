@@ -11,21 +11,21 @@ const LOOKS_MAX: usize = 64;
 
 /// A name in a directory.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct FoundName {
     directory: Arc<Directory>,
     name: CString,
 }
 
-impl Place {
+impl FoundName {
     /// This name in this directory.
     pub fn new(directory: &Arc<Directory>, name: &CStr) -> Self {
-        Place { directory: directory.clone(), name: name.to_owned() }
+        FoundName { directory: directory.clone(), name: name.to_owned() }
     }
 
     /// Whether this name and the other one are of the file that a walk met as `met`. Inode and time of birth do not
     /// tell: behind an overlay, a file and its state in a snapshot of the volume have both in common. Two looks at one
     /// file in a row tell the same, unless something wrote to it in between: then it is looked at again.
-    pub fn is_of_one_file_with(&self, other: &Place, met: &Row) -> bool {
+    pub fn is_of_one_file_with(&self, other: &FoundName, met: &Row) -> bool {
         are_one(met, || Ok((self.look(met)?, other.look(met)?)))
     }
 
@@ -66,8 +66,8 @@ mod tests {
     use rustix::io::Errno;
     use std::path::Path;
 
-    fn place(at: &Path, name: &CStr) -> Place {
-        Place::new(&Directory::starting_at(bytes(at), &DirectoryHandles::new()), name)
+    fn found_name(at: &Path, name: &CStr) -> FoundName {
+        FoundName::new(&Directory::starting_at(bytes(at), &DirectoryHandles::new()), name)
     }
 
     fn row(at: &Path) -> Row {
@@ -84,8 +84,8 @@ mod tests {
         std::fs::write(at("c"), "x").unwrap();
         std::os::unix::fs::symlink("a", at("d")).unwrap();
         let is_one = |name: &CStr| {
-            place(folder.path(), c"a")
-                .is_of_one_file_with(&place(folder.path(), name), &row(&at("a")))
+            found_name(folder.path(), c"a")
+                .is_of_one_file_with(&found_name(folder.path(), name), &row(&at("a")))
         };
         assert!(is_one(c"b"));
         for other in [c"c", c"d", c"none"] {
@@ -93,7 +93,8 @@ mod tests {
         }
         let of_c = row(&at("c"));
         assert!(
-            !place(folder.path(), c"a").is_of_one_file_with(&place(folder.path(), c"b"), &of_c)
+            !found_name(folder.path(), c"a")
+                .is_of_one_file_with(&found_name(folder.path(), c"b"), &of_c)
         );
     }
 
