@@ -240,12 +240,12 @@ pub struct StartedPolicy {
     pub jobs: Vec<StartedJob>,
     /// Nodes of the policy that cannot back up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftOut>,
+    pub skipped: Vec<SkippedNode>,
 }
 
 /// A node for which nothing starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LeftOut {
+pub struct SkippedNode {
     /// The node.
     pub node: String,
     /// Why, for people.

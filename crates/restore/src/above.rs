@@ -1,7 +1,8 @@
-//! Directories above the paths that were backed up. Of those that were there nobody asked for more than what lies below,
-//! so they keep their attributes; those that a restore makes get them from the snapshot.
+//! Directories above the paths that were backed up. Of those that were there nobody asked for more than what lies
+//! below, so they keep their attributes; those that a restore makes get them from the snapshot.
 //!
-//! Times do not tell the two apart: what is put into a directory changes it, and some file systems have no time of birth.
+//! Times do not tell the two apart: what is put into a directory changes it, and some file systems have no time of
+//! birth.
 
 use crate::system;
 use crate::target::Target;

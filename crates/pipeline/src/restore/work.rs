@@ -333,8 +333,8 @@ impl RestoreContext<'_> {
         false
     }
 
-    /// Whether what stands at a further name of an object is no name of it, and may be better than what the backup could
-    /// read: then it stays, and is reported.
+    /// Whether what stands at a further name of an object is no name of it, and may be better than what the backup
+    /// could read: then it stays, and is reported.
     pub(super) fn spares_better(&self, entry: &Entry, first: &[u8]) -> bool {
         let replaces = matches!(self.options.overwrite, Overwrite::IfChanged | Overwrite::IfNewer);
         if !replaces || !entry.may_lack_content() || !self.target.is_there(&entry.path) {

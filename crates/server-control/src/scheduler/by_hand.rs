@@ -3,7 +3,7 @@
 use super::{Known, Scheduler, lines};
 use crate::jobs::check_priority;
 use crate::{Error, Result};
-use api::jobs::{JobPlan, LeftOut, StartPolicy, StartedJob, StartedPolicy};
+use api::jobs::{JobPlan, SkippedNode, StartPolicy, StartedJob, StartedPolicy};
 use catalog::By;
 use catalog::nodes::Node;
 use catalog::schedules::NewRun;
@@ -32,13 +32,13 @@ impl Scheduler {
         };
         let nodes = self.catalog.nodes()?;
         let wants = wanted_nodes(&known.site, found, wanted, &nodes)?;
-        let left_out = left_out(known, &wants, &nodes, by.now_secs);
+        let skipped = skipped(known, &wants, &nodes, by.now_secs);
         let targets = lines::targets(&known.site, policy, found, &known.nodes);
         let targets = targets.iter().filter(|target| wants.contains(target.member.name.as_str()));
         let runs: Vec<_> =
             targets.filter_map(|target| target.by_hand(by.now_secs, wanted)).collect();
         if runs.is_empty() {
-            return Err(Error::Usage(backs_up_nothing(policy, wanted, &left_out)));
+            return Err(Error::Usage(backs_up_nothing(policy, wanted, &skipped)));
         }
         let queue = |run: NewRun| {
             let job = if wanted.dry_run { None } else { self.catalog.queue_run(by, &run)? };
@@ -47,7 +47,7 @@ impl Scheduler {
         };
         let jobs: Result<Vec<_>> = runs.into_iter().map(queue).collect();
         self.jobs.have_changed();
-        Ok(StartedPolicy { jobs: jobs?, left_out })
+        Ok(StartedPolicy { jobs: jobs?, skipped })
     }
 }
 
@@ -76,12 +76,12 @@ fn wanted_nodes(
 }
 
 /// Those of `wants` that cannot back up, and why.
-fn left_out(
+fn skipped(
     known: &Known,
     wants: &BTreeSet<String>,
     nodes: &[Node],
     now_secs: i64,
-) -> Vec<LeftOut> {
+) -> Vec<SkippedNode> {
     let able: BTreeSet<_> = known.nodes.iter().map(|member| member.name.as_str()).collect();
     let nodes: BTreeMap<_, _> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let why = |name: &str| match nodes.get(name) {
@@ -94,13 +94,14 @@ fn left_out(
         None => Some("it is not enrolled"),
     };
     let left = wants.iter().filter_map(|name| Some((name, why(name)?)));
-    left.map(|(name, reason)| LeftOut { node: name.clone(), reason: reason.to_owned() }).collect()
+    left.map(|(name, reason)| SkippedNode { node: name.clone(), reason: reason.to_owned() })
+        .collect()
 }
 
-fn backs_up_nothing(policy: &str, wanted: &StartPolicy, left_out: &[LeftOut]) -> String {
+fn backs_up_nothing(policy: &str, wanted: &StartPolicy, skipped: &[SkippedNode]) -> String {
     let node = wanted.node.as_ref().map(|node| format!(" on the node '{node}'"));
     let group = wanted.group.as_ref().map(|group| format!(" in the group '{group}'"));
     let of: String = [node, group].into_iter().flatten().collect();
-    let why = left_out.iter().map(|left| format!("; {}: {}", left.node, left.reason));
+    let why = skipped.iter().map(|left| format!("; {}: {}", left.node, left.reason));
     format!("the policy '{policy}' backs up nothing{of}{}", why.collect::<String>())
 }

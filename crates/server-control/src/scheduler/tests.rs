@@ -230,10 +230,10 @@ fn a_start_by_hand_names_the_nodes_for_which_nothing_starts() {
         control.scheduler.start(by, "daily", &wanted(node, true))
     };
     let started = start(None).unwrap();
-    let left: Vec<_> = started.left_out.iter().map(|it| (&*it.node, &*it.reason)).collect();
+    let left: Vec<_> = started.skipped.iter().map(|it| (&*it.node, &*it.reason)).collect();
     assert_eq!(left, [("gone", "it is revoked"), ("new", "it is not enrolled")]);
     assert_eq!(started.jobs.len(), 1);
-    assert_eq!(start(Some("web")).unwrap().left_out, []);
+    assert_eq!(start(Some("web")).unwrap().skipped, []);
     let refused = start(Some("gone")).unwrap_err().to_string();
     assert!(refused.ends_with("on the node 'gone'; gone: it is revoked"), "{refused}");
 }

@@ -71,10 +71,10 @@ impl StartArgs {
             table.row([number, escape::text(&job.node), escape::text(&job.unit), source]);
         }
         table.print(&context.out)?;
-        for left in &started.left_out {
-            context.out.record("left-out", left)?;
+        for left in &started.skipped {
+            context.out.record("skipped", left)?;
             let (node, reason) = (escape::text(&left.node), escape::text(&left.reason));
-            context.out.remark(&format!("{node} is left out: {reason}"));
+            context.out.remark(&format!("{node} is skipped: {reason}"));
         }
         let (jobs, queued) =
             (started.jobs.len(), started.jobs.iter().flat_map(|job| job.job).count());
