@@ -41,7 +41,8 @@ The content of a named directory is restored directly into the target, which get
 if it does not exist. Files that already exist and are \
 equal are left alone, so an interrupted restore can be run again and continues. Exit code 3: some objects \
 could not be restored, or not be read completely during the backup: those replace no file without --overwrite always. \
-Nothing that exists above the paths that were backed up is replaced or gets other attributes.
+Nothing that exists above the paths that were backed up is replaced or gets other attributes, and a link \
+to a directory in the place of such a path is replaced only with --overwrite always.
 
 --delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
 up. What a backup excluded is not in the snapshot, so it is deleted, too. It deletes after everything is \
