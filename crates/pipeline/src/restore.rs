@@ -50,6 +50,9 @@ use work::RestoreContext;
 const IS_UNFINISHED: &str = "An interrupted restore was not finished, and files that it wrote may be incomplete. Run it again, or remove its file if nobody needs them";
 const UNFINISHED_TOLD_MAX: usize = 3;
 
+/// What is said of an object that waited until a directory of its name is removed.
+const STILL_IN_THE_WAY: &str = "a directory has this name, and could not be removed";
+
 /// What is said where another restore writes to the same target.
 const IS_SHARED: &str =
     "Another restore is writing to this target. What both of them restore is reported as failed.";
@@ -302,9 +305,18 @@ impl Tree<'_> {
             });
             return Ok(());
         }
-        self.write(shared, Some(&paths))?;
+        self.write(shared, Some(&free_of_directories(shared, &paths)))?;
         let (part, mut none) = (FinishPass::Late(&paths), Removals::default());
-        finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)
+        finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)?;
+        // Nothing comes for those any more that wait now.
+        if !shared.options.dry_run {
+            shared
+                .in_the_way
+                .lock()
+                .drain()
+                .for_each(|path| shared.failed(&path, STILL_IN_THE_WAY));
+        }
+        Ok(())
     }
 
     /// First pass: everything except further names and the attributes of directories; or `only`
@@ -325,6 +337,22 @@ impl Tree<'_> {
             shared.fatal.lock().take().map_or(done.and(planned), Err)
         })
     }
+}
+
+/// Those of `paths` whose directories are gone. The others are reported: what was removed in those directories made them
+/// newer, so that nobody may ask again what the options say of them.
+fn free_of_directories(
+    shared: &RestoreContext<'_>,
+    paths: &FxHashSet<Vec<u8>>,
+) -> FxHashSet<Vec<u8>> {
+    let is_free = |path: &&Vec<u8>| {
+        let is_free = shared.options.dry_run || !shared.target.is_full_directory(path);
+        if !is_free {
+            shared.failed(path, STILL_IN_THE_WAY);
+        }
+        is_free
+    };
+    paths.iter().filter(is_free).cloned().collect()
 }
 
 pub(crate) fn threads(options: &RestoreOptions) -> usize {

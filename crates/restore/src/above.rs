@@ -5,7 +5,7 @@
 //! birth.
 
 use crate::system;
-use crate::target::Target;
+use crate::target::{Target, is_as_made};
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::fd::BorrowedFd;
@@ -30,11 +30,13 @@ impl Target {
     /// Whether this restore, or one before it that did not finish, made a directory above the paths that were backed
     /// up. Of an earlier one it has to be as that left it.
     pub(crate) fn has_made_above(&self, directory: &Statx) -> bool {
-        if self.0.made_above.0.lock().contains(&system::identity(directory)) {
-            return true;
-        }
-        let is_as_left =
-            system::mode(directory) == 0o700 && directory.stx_uid == self.0.credentials.uid;
-        is_as_left && self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())
+        let is_made = self.0.made_above.0.lock().contains(&system::identity(directory));
+        is_made || self.has_made_before(directory)
+    }
+
+    /// Whether a restore before this one that did not finish made a directory, and left it so.
+    pub(crate) fn has_made_before(&self, directory: &Statx) -> bool {
+        is_as_made(directory, &self.0.credentials)
+            && self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())
     }
 }

@@ -10,7 +10,7 @@ use crate::system::{self, DIRECTORY, ONLY_PATH};
 use crate::target::Target;
 use format::entry::{Entry, Kind, Time};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
+use rustix::fs::{AtFlags, Mode, OFlags, Statx};
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
 
@@ -204,10 +204,12 @@ impl Target {
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(problem(error.into())),
         };
-        self.may_be_cleared((fd, name), &stat, path).map_err(problem)?;
-        flags::unlock(fd, name, &stat);
+        self.may_be_cleared(&stat, path).map_err(problem)?;
+        let unlocked = flags::unlock(fd, name, &stat);
         self.0.old_links.loses_a_name(&stat);
-        match rustix::fs::unlinkat(fd, name, AtFlags::empty()) {
+        let removed = rustix::fs::unlinkat(fd, name, AtFlags::empty());
+        unlocked.lock_what_stays();
+        match removed {
             // It is a directory now: the next attempt opens it.
             Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
             Err(error) => Err(problem(error.into())),
@@ -216,18 +218,15 @@ impl Target {
 
     /// Whether an object of another kind may go, so that a directory gets its name. The time of a
     /// directory says nothing of what is newer: where that decides, the object stays.
-    fn may_be_cleared(
-        &self,
-        (parent, name): (BorrowedFd<'_>, &[u8]),
-        stat: &Statx,
-        path: &[u8],
-    ) -> Result<(), RestoreCause> {
+    fn may_be_cleared(&self, stat: &Statx, path: &[u8]) -> Result<(), RestoreCause> {
         let options = &self.0.options;
         if options.is_above_sources(path) {
             return Err(RestoreCause::AboveSources);
         }
+        // Also where nothing is behind it: a disk may be mounted there later.
+        let is_link = system::kind(stat) == Some(Kind::Symlink);
         let is_always = options.overwrite == Overwrite::Always;
-        if !is_always && options.sources.contains(path) && leads_to_directory(parent, name) {
+        if !is_always && is_link && options.sources.contains(path) {
             return Err(RestoreCause::LinkToSource);
         }
         if self.0.is_ours(stat) {
@@ -251,8 +250,7 @@ impl Target {
         let directory = match rustix::fs::openat(fd, name, DIRECTORY, Mode::empty()) {
             Ok(open) => Directory::describe(open, &self.0.credentials, self.0.started),
             Err(Errno::NOTDIR | Errno::LOOP) => {
-                let found = system::stat_at(fd, name)
-                    .map(|stat| self.may_be_cleared((fd, name), &stat, path));
+                let found = system::stat_at(fd, name).map(|stat| self.may_be_cleared(&stat, path));
                 let cause = found.unwrap_or(Ok(())).err();
                 let problem = |cause| RestoreProblem::new(path, RestoreOperation::Replace, cause);
                 cause.map(problem).map_or(Ok(()), Err)?;
@@ -275,12 +273,6 @@ impl Target {
         let path = if path.is_empty() { b"." } else { path };
         system::open_beneath(root, path, OFlags::PATH).map_err(problem)
     }
-}
-
-/// Whether the object `name`, which is no directory, is a link to one.
-fn leads_to_directory(parent: BorrowedFd<'_>, name: &[u8]) -> bool {
-    let behind = rustix::fs::statat(parent, name, AtFlags::empty());
-    behind.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
 /// Removes an inherited ACL. Errors occur again, and are reported, when the attributes of the entry

@@ -1,13 +1,14 @@
 //! Extraneous objects, which the snapshot does not have: finding and removing them. Two steps, so
 //! that nothing is removed before everything is known.
 
+use crate::options::Overwrite;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreProblem};
 use crate::removal::Remover;
 use crate::removal_count::RemovalCounter;
 use crate::snapshot_names::SnapshotNames;
 use crate::target::Target;
 use crate::{directory, flags, marker, names, others::Others, system};
-use format::entry::Time;
+use format::entry::{Entry, Time};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, Statx, StatxAttributes};
 use rustix::io::Errno;
@@ -137,6 +138,21 @@ impl Target {
     pub fn is_full_directory(&self, path: &[u8]) -> bool {
         let others = self.extraneous(path, |_| false);
         others.is_ok_and(|mut others| others.next().is_some())
+    }
+
+    /// Whether a directory that is not empty has the name of `entry`, which is none, and the options let it go.
+    pub fn gives_way(&self, entry: &Entry) -> bool {
+        let is_older = || {
+            let open = self.existing(&entry.path, RestoreOperation::Inspect);
+            let stat = open.ok().and_then(|open| system::stat_open(open.as_fd()).ok());
+            stat.is_some_and(|stat| system::mtime(&stat) < entry.mtime)
+        };
+        let may_go = match self.0.options.overwrite {
+            Overwrite::Never => false,
+            Overwrite::IfNewer => is_older(),
+            Overwrite::IfChanged | Overwrite::Always => true,
+        };
+        may_go && self.is_full_directory(&entry.path)
     }
 }
 

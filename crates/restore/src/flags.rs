@@ -4,7 +4,7 @@ use crate::problem::{Attribute, RestoreCause};
 use crate::system::{self, READ};
 use crate::target::Target;
 use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{IFlags, Mode, Statx, StatxAttributes, ioctl_getflags, ioctl_setflags};
 use rustix::io::{Errno, Result};
 
@@ -60,14 +60,29 @@ pub(crate) fn lock_again(object: BorrowedFd<'_>, before: &Statx) -> Result<()> {
 }
 
 /// Unlocks the object at a name, so that it can be replaced, changed or removed. If that fails, the
-/// next operation reports it.
-pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) {
+/// next operation reports it. Returns the object if it was locked.
+pub(crate) fn unlock(directory: BorrowedFd<'_>, name: &[u8], stat: &Statx) -> Unlocked {
     let openable = rustix::fs::FileType::from_raw_mode(u32::from(stat.stx_mode));
     if !are_locked(stat) || !(openable.is_file() || openable.is_dir()) {
-        return;
+        return Unlocked(None);
     }
-    if let Ok(object) = rustix::fs::openat(directory, name, READ, Mode::empty()) {
-        let _ = clear_locks(object.as_fd());
+    let object = rustix::fs::openat(directory, name, READ, Mode::empty());
+    let object = object.ok().filter(|object| clear_locks(object.as_fd()).is_ok());
+    Unlocked(object.map(|object| (object, *stat)))
+}
+
+/// An object that was locked, and how it was.
+#[derive(Default)]
+pub(crate) struct Unlocked(Option<(OwnedFd, Statx)>);
+
+impl Unlocked {
+    /// Locks what still has a name: perhaps outside of the target, or the one that it was to lose.
+    pub(crate) fn lock_what_stays(self) {
+        let Some((object, before)) = self.0 else { return };
+        let has_names = system::stat_open(object.as_fd()).is_ok_and(|now| now.stx_nlink > 0);
+        if has_names {
+            let _ = lock_again(object.as_fd(), &before);
+        }
     }
 }
 

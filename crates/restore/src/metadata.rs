@@ -70,7 +70,11 @@ impl Target {
     fn keeps_attributes(&self, entry: &Entry, stat: &Statx) -> bool {
         match self.0.options.is_above_sources(&entry.path) {
             true => !self.has_made_above(stat),
-            false => self.0.options.overwrite == Overwrite::Never && !self.0.is_ours(stat),
+            false => {
+                self.0.options.overwrite == Overwrite::Never
+                    && !self.0.is_ours(stat)
+                    && !self.has_made_before(stat)
+            }
         }
     }
 

@@ -79,9 +79,9 @@ pub enum RestoreCause {
         "it is a link or a file here, and only what lies below it was backed up; to restore that elsewhere or behind the link, name it: icecore restore SNAPSHOT:PATH --target DIR"
     )]
     AboveSources,
-    /// A link to a directory has the name of a path that was backed up as a directory.
+    /// A link has the name of a path that was backed up as a directory.
     #[error(
-        "it is a link to a directory here, and was backed up as a directory; to restore what is in it behind the link, name it: icecore restore SNAPSHOT:PATH --target DIR; to replace the link: --overwrite always"
+        "it is a symbolic link here, and was backed up as a directory; to restore what is in it behind the link, name it: icecore restore SNAPSHOT:PATH --target DIR; to replace the link: --overwrite always"
     )]
     LinkToSource,
     /// The file differs from that in the snapshot, in the target of an interrupted restore: it may

@@ -10,7 +10,7 @@ use crate::system;
 use crate::target::Target;
 use rustc_hash::FxHashSet;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
 /// Names in memory at a time, for each level.
@@ -35,6 +35,8 @@ type NameAndPath = (Vec<u8>, Vec<u8>);
 
 struct Level {
     fd: OwnedFd,
+    /// Its mode, if that had to be changed.
+    before: Option<u32>,
     name: Vec<u8>,
     path: Vec<u8>,
     waiting: Vec<Vec<u8>>,
@@ -47,7 +49,8 @@ struct Level {
 enum Step {
     /// With so many bytes of a file.
     Gone(u64),
-    Enter(OwnedFd),
+    /// Open, and its mode if that had to be changed.
+    Enter(OwnedFd, Option<u32>),
     MovedAs(Vec<u8>),
     Kept,
     Repository,
@@ -100,10 +103,10 @@ impl<'a> Remover<'a> {
             }
             Step::MovedAs(temporary) => self.moved.push((temporary, path)),
             Step::Stuck(cause) => self.stuck(name, &path, cause),
-            Step::Enter(fd) => {
+            Step::Enter(fd, before) => {
                 let (waiting, stuck) = Default::default();
                 let kept = self.is_kept(&path, true);
-                self.levels.push(Level { fd, name, path, waiting, stuck, kept });
+                self.levels.push(Level { fd, before, name, path, waiting, stuck, kept });
             }
         }
     }
@@ -131,18 +134,21 @@ impl<'a> Remover<'a> {
             return Ok(Step::Gone(system::file_bytes(&stat)));
         }
         flags::refuse_locked(&stat)?;
-        let (open, _) = directory::open_child(here, name, &self.target.0.credentials)?;
-        refuse_mount(self.top, open.as_fd())?;
-        if is_repository(open.as_fd()) {
-            return Ok(Step::Repository);
+        let (open, unread) = directory::open_child(here, name, &self.target.0.credentials)?;
+        let unread = unread.map(|before| system::mode(&before));
+        let mounted = refuse_mount(self.top, open.as_fd());
+        if mounted.is_err() || is_repository(open.as_fd()) {
+            close_again(open.as_fd(), unread);
+            return mounted.map(|()| Step::Repository);
         }
         // If something may be kept, directories are neither changed nor moved.
         if self.keep.is_some() {
-            return Ok(Step::Enter(open));
+            return Ok(Step::Enter(open, unread));
         }
-        directory::make_writable(open.as_fd(), &self.target.0.credentials)?;
+        let unwritten = directory::make_writable(open.as_fd(), &self.target.0.credentials)?;
+        let unwritten = unwritten.map(|before| system::mode(&before));
         if self.levels.len() < MAX_LEVELS {
-            return Ok(Step::Enter(open));
+            return Ok(Step::Enter(open, unread.or(unwritten)));
         }
         let temporary = self.target.temporary_name();
         rustix::fs::renameat(here, name, self.top, &temporary[..])?;
@@ -155,6 +161,7 @@ impl<'a> Remover<'a> {
             return;
         };
         if level.kept || !level.stuck.is_empty() {
+            close_again(level.fd.as_fd(), level.before);
             self.stay(level.name);
             return;
         }
@@ -181,6 +188,13 @@ impl<'a> Remover<'a> {
         if let Some(level) = self.levels.last_mut() {
             level.stuck.insert(name);
         }
+    }
+}
+
+/// What stays gets the mode back that it had.
+fn close_again(directory: BorrowedFd<'_>, before: Option<u32>) {
+    if let Some(mode) = before {
+        let _ = rustix::fs::fchmod(directory, Mode::from_raw_mode(mode));
     }
 }
 

@@ -12,7 +12,7 @@
 
 use crate::abilities::TimeMatch;
 use crate::directory::Directory;
-use crate::flags;
+use crate::flags::{self, Unlocked};
 use crate::names;
 use crate::options::Overwrite;
 use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
@@ -259,8 +259,10 @@ impl Target {
             StagedName::Own => return Ok(()),
             StagedName::Beside(temporary) => take_free_name(fd, temporary, entry.name()),
             StagedName::Over(temporary, old) => {
-                self.clear_way(fd, entry, old)?;
-                rustix::fs::renameat(fd, &temporary[..], fd, entry.name())
+                let unlocked = self.clear_way(fd, entry, old)?;
+                let renamed = rustix::fs::renameat(fd, &temporary[..], fd, entry.name());
+                unlocked.lock_what_stays();
+                renamed
             }
         };
         renamed.map_err(|error| RestoreProblem::new(&entry.path, RestoreOperation::Replace, error))
@@ -272,15 +274,14 @@ impl Target {
         fd: BorrowedFd<'_>,
         entry: &Entry,
         old: &Statx,
-    ) -> Result<(), RestoreProblem> {
+    ) -> Result<Unlocked, RestoreProblem> {
         let name = entry.name();
         self.0.old_links.loses_a_name(old);
         if system::kind(old) != Some(Kind::Directory) {
-            flags::unlock(fd, name, old);
-            return Ok(());
+            return Ok(flags::unlock(fd, name, old));
         }
         let cause = match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Ok(()) | Err(Errno::NOENT) => return Ok(Unlocked::default()),
             Err(Errno::NOTEMPTY) => RestoreCause::NotEmpty,
             Err(error) => error.into(),
         };

@@ -21,7 +21,7 @@ use format::entry::{Entry, Time};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::ffi::OsStrExt;
@@ -103,7 +103,13 @@ impl Target {
             .map(|root| UnfinishedRestores::find(root.fd.as_fd(), credentials.uid))
             .transpose()?;
         let unfinished = unfinished.unwrap_or_default();
-        let is_made = root.as_ref().is_some_and(|root| root.is_made);
+        let is_made = |root: &OpenRoot| -> Result<bool, Errno> {
+            let stat = system::stat_open(root.fd.as_fd())?;
+            let is_left = is_as_made(&stat, &credentials)
+                && unfinished.has_made_root(&stat, options.scope.as_ref());
+            Ok(root.is_made || is_left)
+        };
+        let has_made_root = root.as_ref().map_or(Ok(false), is_made)?;
         let root = match root {
             Some(root) => root.described(&credentials, started)?,
             None => Directory::missing(),
@@ -112,7 +118,7 @@ impl Target {
         root.fd().filter(|_| !options.dry_run).map_or(Ok(()), |fd| opened_up.unlock_root(fd))?;
         Ok(Target(Arc::new(Shared {
             root: Arc::new(root),
-            has_made_root: is_made,
+            has_made_root,
             made_above: MadeAbove::default(),
             owners: OwnerIds::for_option(options.owners),
             looks: Looks::default(),
@@ -200,7 +206,7 @@ impl Target {
 
     /// Whether this restore, or an earlier one that did not finish, made the root of the target.
     pub fn has_made_root(&self) -> bool {
-        self.0.has_made_root || self.0.unfinished.has_made_root()
+        self.0.has_made_root
     }
 
     /// Remembers a directory of each file system, so that `sync` reaches it.
@@ -209,6 +215,11 @@ impl Target {
             self.0.systems.lock().entry(handle.device).or_insert_with(|| handle.clone());
         }
     }
+}
+
+/// Whether a directory is as a restore leaves one that it made and did not finish.
+pub(crate) fn is_as_made(directory: &Statx, credentials: &Credentials) -> bool {
+    system::mode(directory) == 0o700 && directory.stx_uid == credentials.uid
 }
 
 fn of_root(error: Errno) -> RestoreProblem {
@@ -289,7 +300,7 @@ impl Shared {
     }
 
     /// Whether it was created since the restore started.
-    pub(crate) fn is_ours(&self, stat: &rustix::fs::Statx) -> bool {
+    pub(crate) fn is_ours(&self, stat: &Statx) -> bool {
         system::is_born_after(stat, self.started) && !self.old_links.has(stat)
     }
 

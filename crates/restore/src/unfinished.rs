@@ -147,9 +147,13 @@ impl UnfinishedRestores {
         })
     }
 
-    /// Whether one of them made the root of the target.
-    pub(crate) fn has_made_root(&self) -> bool {
-        self.found.iter().any(|marker| marker.says.has_made_root)
+    /// Whether one that restored the same path made the root of the target.
+    pub(crate) fn has_made_root(&self, root: &Statx, scope: Option<&RestoreScope>) -> bool {
+        self.found.iter().any(|marker| {
+            marker.says.has_made_root
+                && marker.may_have_made(root)
+                && RestoreScope::is_of_same_path(scope, marker.says.scope.as_ref())
+        })
     }
 }
 
@@ -296,9 +300,11 @@ impl Target {
     }
 }
 
+/// What is no file is no part of one, and whole as soon as it is there.
 fn changed_since(since_secs: &AtomicI64, stat: &Statx, entry: &Entry) -> bool {
     let since_secs = since_secs.load(Ordering::Relaxed);
     entry.kind() == Kind::File
+        && system::kind(stat) == Some(Kind::File)
         && entry.size > 0
         && since_secs != NEVER
         && stat.stx_ctime.tv_sec >= since_secs

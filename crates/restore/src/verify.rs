@@ -57,11 +57,17 @@ impl Target {
         self.look(path).is_ok()
     }
 
-    /// Whether a restore of the same that did not finish has begun what is at the path of a file.
+    /// Whether a restore of the same that did not finish has begun what is at the path of a file: it has to be as that
+    /// leaves one, finished or not. What somebody put there since has another mode, and its own time.
     pub fn is_begun(&self, entry: &Entry) -> bool {
         let scope = self.0.options.scope.as_ref();
         self.look(&entry.path).is_ok_and(|stat| {
-            stat.stx_size <= entry.size && self.0.unfinished.has_begun(&stat, scope)
+            let is_finished = system::mtime(&stat) == entry.mtime && stat.stx_size == entry.size;
+            let early = [0o600, u32::from(entry.attributes.mode) & 0o777];
+            let is_as_created = stat.stx_uid == self.0.credentials.uid
+                && stat.stx_size <= entry.size
+                && early.contains(&system::mode(&stat));
+            (is_finished || is_as_created) && self.0.unfinished.has_begun(&stat, scope)
         })
     }
 

@@ -79,7 +79,7 @@ impl Backup {
             return Ok(None);
         }
         self.check()?;
-        let (_, mut paths) = source::named(self, context)?;
+        let mut paths = source::named(self, context)?.paths;
         paths.extend(source::marks(self));
         self.lock_paths(context, &paths)
     }

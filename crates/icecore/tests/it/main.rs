@@ -39,6 +39,7 @@ mod machine;
 mod measuring;
 mod moving;
 mod names;
+mod naming;
 mod node_commands;
 mod object_locking;
 mod object_recovery;

@@ -7,6 +7,8 @@ use fuser::{
     ReplyOpen, Request,
 };
 use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
@@ -292,11 +294,18 @@ fn what_a_restore_began_of_an_unread_file_is_written_again() {
     ] {
         std::fs::write(&marked, format!("{text}{what}")).unwrap();
         std::fs::write(target.join("first"), "?").unwrap();
+        std::fs::set_permissions(target.join("first"), Permissions::from_mode(0o600)).unwrap();
         let told = machine.run(to).ends(3);
         assert!(told.stderr.contains("first: it could not be read completely"), "{told:?}");
         let left: &[u8] = if is_begun { &[0] } else { b"?" };
         assert_eq!(std::fs::read(target.join("first")).unwrap(), left, "{what}");
     }
+    // What somebody has put there since is no leftover.
+    std::fs::write(&marked, format!("{text}Restored: {id}:{path}\n")).unwrap();
+    std::fs::write(target.join("first"), "!").unwrap();
+    std::fs::set_permissions(target.join("first"), Permissions::from_mode(0o640)).unwrap();
+    machine.run(to).ends(3);
+    assert_eq!(std::fs::read(target.join("first")).unwrap(), b"!");
 }
 
 /// XFS lists a name twice if it is deleted and made again meanwhile. The backup failed, and called it damage.

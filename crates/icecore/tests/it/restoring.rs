@@ -310,7 +310,11 @@ fn a_directory_that_is_restored_to_where_it_was_has_its_attributes() {
     // One that was killed had made it.
     restore(&home, &[]).ends(0);
     set(&home, 0o700);
-    let text = "An icecore restore into this folder is under way or was cut short. Files changed since 5\nThe restore made this folder.\n";
+    std::os::unix::fs::chown(&home, Some(0), Some(0)).unwrap();
+    let (id, path) = (machine.snapshots().remove(0), &home.to_str().unwrap()[1..]);
+    let text = format!(
+        "An icecore restore into this folder is under way or was cut short. Files changed since 5 (seconds since 1970)\nThe restore made this folder.\nRestored: {id}:{path}\n"
+    );
     std::fs::write(home.join(".icecore-restore-1-5"), text).unwrap();
     restore(&home, &[]).ends(0);
     assert_eq!(look(&home), was);

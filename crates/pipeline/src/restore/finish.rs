@@ -12,7 +12,7 @@ use crate::pages::PageReader;
 use crate::{Error, Result};
 use format::entry::{Entry, Kind, LinkGroup, STATUS_NOT_ENTERED, Segment};
 use format::escape::escape;
-use restore::{RestoreCause, RestoreOutcome, SnapshotNames};
+use restore::{RestoreOutcome, SnapshotNames};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::Ordering;
 use tree::cursor::is_below;
@@ -97,10 +97,15 @@ impl Finisher<'_> {
             self.open.push(OpenDirectory { entry, used, names: SnapshotNames::default() });
             return Ok(());
         }
-        if wanted {
-            self.plan_in_the_way(&entry.path)?;
+        if !wanted {
+            return Ok(());
         }
-        if wanted && has_further_names(&entry) { self.name(entry) } else { Ok(()) }
+        if !has_further_names(&entry) {
+            return self.plan_in_the_way(&entry.path);
+        }
+        let path = entry.path.clone();
+        self.name(entry)?;
+        self.plan_in_the_way(&path)
     }
 
     /// Whether removals are planned in this pass.
@@ -189,7 +194,13 @@ impl Finisher<'_> {
         let waits =
             |paths: &FxHashSet<Vec<u8>>| paths.contains(&existing) || paths.contains(&entry.path);
         match self.part {
-            FinishPass::All if waits(&self.shared.in_the_way.lock()) => Ok(()),
+            // A directory that has this name, too, is removed with that of the first one.
+            FinishPass::All if waits(&self.shared.in_the_way.lock()) => {
+                if self.plans() && self.shared.target.gives_way(&entry) {
+                    self.shared.put_off(&entry.path);
+                }
+                Ok(())
+            }
             FinishPass::Late(paths) if !waits(paths) => Ok(()),
             _ => {
                 // The directory of this name may have been finished before, and those above it.
@@ -229,12 +240,7 @@ impl Finisher<'_> {
             Ok(RestoreOutcome::NeedsCopy) => self.instead_of_link(entry)?,
             Ok(RestoreOutcome::Unchanged) => Counters::add(&counters.unchanged, 1),
             Ok(_) => Counters::add(&counters.links, 1),
-            Err(problem) => {
-                self.shared.problem(&problem);
-                if problem.error == RestoreCause::NotEmpty {
-                    self.plan_in_the_way(&entry.path)?;
-                }
-            }
+            Err(problem) => self.shared.problem(&problem),
         }
         Ok(())
     }

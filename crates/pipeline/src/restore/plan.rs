@@ -128,8 +128,7 @@ impl<'a> Planner<'a> {
         let is_rehearsed = shared.options.dry_run && shared.options.delete && !shared.is_new;
         is_rehearsed
             && entry.kind() != Kind::Directory
-            && shared.options.overwrite != Overwrite::Never
-            && shared.target.is_full_directory(&entry.path)
+            && shared.target.gives_way(entry)
             && shared.put_off(&entry.path)
     }
 

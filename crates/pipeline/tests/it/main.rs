@@ -26,6 +26,7 @@ mod keys;
 mod large_attributes;
 mod limits;
 mod many_small_files;
+mod onto_others;
 mod opening;
 mod parity;
 mod power;

@@ -68,6 +68,71 @@ fn what_an_interrupted_restore_made_above_the_sources_gets_its_attributes() {
     assert_eq!((mode(&folder, "home"), mode(&folder, "home/me")), (0o777, 0o777));
 }
 
+/// Seen: they stayed 0700 of root for good, and their owner was locked out.
+#[test]
+fn what_an_interrupted_restore_made_is_finished_by_one_that_overwrites_nothing() {
+    let folder = TestFolder::new();
+    let cut_short = folder.target_with(of_me(Overwrite::IfChanged));
+    cut_short.write_marker().unwrap();
+    restore(&cut_short, &file("home/me/f", 0o640), b"f");
+    drop(cut_short);
+    fs::create_dir(folder.at("home/me/closed")).unwrap();
+    set_mode(&folder, "home/me/closed", 0o750);
+    let never = folder.target_with(of_me(Overwrite::Never));
+    never.directory(&directory("home/me/closed", 0o777)).unwrap();
+    never.finish_directory(&directory("home/me/closed", 0o777)).unwrap();
+    restore_me(&never);
+    assert_eq!((mode(&folder, "home"), mode(&folder, "home/me")), (0o777, 0o777));
+    assert_eq!(mode(&folder, "home/me/closed"), 0o750, "somebody changed it since");
+}
+
+/// Seen: a target that somebody had closed was given the mode and owner of another directory, or by anybody's marker.
+#[test]
+fn only_the_same_restore_or_one_of_the_same_path_has_made_the_target() {
+    let scope = |what: &str| TargetOptions {
+        scope: Some(RestoreScope { what: what.to_owned(), part: None }),
+        ..options(Overwrite::IfChanged)
+    };
+    for (what, closed, mode_after) in
+        [("b:x", 0o700, 0o777), ("a:x", 0o750, 0o750), ("a:y", 0o700, 0o700)]
+    {
+        let folder = TestFolder::new();
+        let at = folder.at("new");
+        let cut_short = Target::open(&at, scope("a:x")).unwrap();
+        cut_short.write_marker().unwrap();
+        drop(cut_short);
+        set_mode(&folder, "new", closed);
+        let again = Target::open(&at, scope(what)).unwrap();
+        again.sync_as(Some(&directory("", 0o777))).unwrap();
+        assert_eq!(mode(&folder, "new"), mode_after, "{what}");
+    }
+}
+
+/// Seen: the lock of a file went for good when one of its names in the target was replaced.
+#[test]
+fn what_has_other_names_keeps_its_lock_when_one_of_them_is_replaced() {
+    if !rustix::process::geteuid().is_root() {
+        return testkit::skip("only root can lock files");
+    }
+    let folder = TestFolder::new();
+    fs::create_dir(folder.at("outside")).unwrap();
+    for name in ["file", "directory"] {
+        let other = format!("outside/{name}");
+        fs::write(folder.at(&other), "other").unwrap();
+        fs::hard_link(folder.at(&other), folder.at(name)).unwrap();
+        lock(&folder, &other);
+    }
+    wait_for_the_clock_of_files();
+    let target = folder.target(Overwrite::IfChanged);
+    restore(&target, &file("file", 0o640), b"new");
+    target.directory(&directory("directory", 0o755)).unwrap();
+    assert_eq!(fs::read(folder.at("file")).unwrap(), b"new");
+    assert!(folder.at("directory").is_dir());
+    let kept = ["file", "directory"].map(|name| is_locked(&folder, &format!("outside/{name}")));
+    let _ = Command::new("chattr").args(["-R", "-i"]).arg(folder.at("outside")).status();
+    assert_eq!(kept, [true, true]);
+}
+
 /// A marker may lie there for months, and whatever was made since is somebody's.
 #[test]
 fn what_another_restore_left_makes_nothing_above_the_sources_new() {
@@ -204,11 +269,12 @@ fn a_link_in_the_place_of_a_source_is_replaced_only_when_that_was_asked_for() {
     let always = TargetOptions { sources: sources(), ..options(Overwrite::Always) };
     folder.target_with(always).directory(&directory("link", 0o755)).unwrap();
     assert!(fs::symlink_metadata(folder.at("link")).unwrap().is_dir());
-    // Of a link that leads nowhere nothing is out of reach.
+    // Where a link leads nowhere, a disk may be mounted later.
     symlink("nowhere", folder.at("dead")).unwrap();
     let dead =
         TargetOptions { sources: [b"dead".to_vec()].into(), ..options(Overwrite::IfChanged) };
-    folder.target_with(dead).directory(&directory("dead", 0o755)).unwrap();
+    let refused = folder.target_with(dead).directory(&directory("dead", 0o755)).err().unwrap();
+    assert_eq!(refused.error, RestoreCause::LinkToSource);
 }
 
 /// Seen: `cannot link it: too many levels of symbolic links`, and the second name was nowhere.

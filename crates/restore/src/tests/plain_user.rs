@@ -93,3 +93,25 @@ fn what_a_plain_user_may_delete_goes_even_when_unreadable() {
         assert_eq!(removed[0].as_ref().unwrap().1, 3);
     });
 }
+
+/// Seen: what may be kept in it had to be looked for, and it stayed open.
+#[test]
+fn an_own_directory_that_is_not_deleted_is_closed_again() {
+    let folder = place_of_plain_user();
+    let modes = as_plain_user(|| {
+        let directories = ["extra", "extra/kept", "extra/other"];
+        directories.iter().for_each(|path| std::fs::create_dir(folder.at(path)).unwrap());
+        std::fs::write(folder.at("extra/kept/keep"), "").unwrap();
+        let close = |path: &str| {
+            std::fs::set_permissions(folder.at(path), PermissionsExt::from_mode(0o300)).unwrap();
+        };
+        close("extra/kept");
+        let target = folder.target(Overwrite::IfChanged);
+        let removed = target.remove(b"extra", Some(&|path, _| path.ends_with(b"keep")));
+        assert_eq!((removed.objects, removed.problem), (1, None));
+        (folder.look("extra/kept").stx_mode & 0o777, folder.at("extra/other").exists())
+    });
+    if let Some(modes) = modes {
+        assert_eq!(modes, (0o300, false));
+    }
+}

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::escape;
 use capture::excludes;
 use capture::walk::SourceRoot;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -31,13 +32,47 @@ pub(super) fn behind(path: Vec<u8>, shown_as: Option<Vec<u8>>) -> SourceRoot {
     }
 }
 
-/// Sources in each other, of which one was named through a link: the snapshot has room for one thing in one place.
-pub(super) fn placed(roots: Vec<SourceRoot>) -> Vec<SourceRoot> {
-    let is_behind = |root: &SourceRoot| root.shown_as.is_some();
-    if !roots.iter().any(is_behind) {
-        return roots;
+/// Sources in each other, of which one was named through a link: the snapshot has room for one thing in one place. What
+/// gets another place may have a third one in it then.
+pub(super) fn placed(mut roots: Vec<SourceRoot>) -> Vec<SourceRoot> {
+    for _ in 0..=roots.len() {
+        let places: HashMap<_, _> = roots.iter().map(|it| (as_path(shown(it)), it)).collect();
+        let see = |root| through_link(root, &places).unwrap_or_else(|| root.clone());
+        let seen: Vec<_> = roots.iter().map(see).collect();
+        if seen.iter().all(|root| root.shown_as.is_none()) {
+            break;
+        }
+        let placed: Vec<_> = seen.iter().map(|root| place(root, &seen)).collect();
+        if placed == roots {
+            break;
+        }
+        roots = placed;
     }
-    roots.iter().map(|root| place(root, &roots)).collect()
+    roots
+}
+
+/// A path below another source that leads through a link there: the snapshot has the link, so nothing is below it.
+fn through_link(root: &SourceRoot, places: &HashMap<&Path, &SourceRoot>) -> Option<SourceRoot> {
+    let path = as_path(&root.source);
+    let above = path.ancestors().skip(1).filter_map(|place| Some((place, places.get(place)?)));
+    let above: Vec<_> = above.collect();
+    if root.shown_as.is_some() || above.is_empty() {
+        return None;
+    }
+    let real = unlinked(root)?;
+    let leads_elsewhere = |(place, other): &(&Path, &&SourceRoot)| {
+        let below = path.strip_prefix(place).unwrap_or(path);
+        unlinked(other).is_none_or(|other| other.join(below) != real)
+    };
+    let (source, shown_as) = (bytes(real.clone()), Some(root.source.clone()));
+    above.iter().any(leads_elsewhere).then_some(SourceRoot { source, shown_as })
+}
+
+/// Where a source is without the links above it; a link that is one itself stays.
+fn unlinked(root: &SourceRoot) -> Option<PathBuf> {
+    let path = as_path(&root.source);
+    let Some((above, name)) = path.parent().zip(path.file_name()) else { return Some(path.into()) };
+    Some(above.canonicalize().ok()?.join(name))
 }
 
 fn place(root: &SourceRoot, all: &[SourceRoot]) -> SourceRoot {
@@ -71,10 +106,9 @@ fn mapped(source: &[u8], shown: &Path) -> SourceRoot {
     SourceRoot { source: source.to_vec(), shown_as: (shown != source).then_some(shown) }
 }
 
-/// Patterns of the command line that begin with a named link: the walk knows only the path behind it.
-pub(super) fn seen_through(choice: &Choice, roots: &[SourceRoot]) -> Choice {
-    let links: Vec<_> =
-        roots.iter().filter_map(|root| Some((root.shown_as.as_ref()?, &root.source))).collect();
+/// Patterns of the command line that begin with a named link: the walk knows only the path behind it. Each of `links` is
+/// a path as it was named, and what is walked for it.
+pub(super) fn seen_through(choice: &Choice, links: &[Link]) -> Choice {
     let mut choice = choice.clone();
     if !links.is_empty() {
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -86,7 +120,10 @@ pub(super) fn seen_through(choice: &Choice, roots: &[SourceRoot]) -> Choice {
     choice
 }
 
-fn behind_link(pattern: &str, (link, real): &(&Vec<u8>, &Vec<u8>)) -> Option<String> {
+/// The path of a source as it was named, and the one that is walked.
+pub(super) type Link = (Vec<u8>, Vec<u8>);
+
+fn behind_link(pattern: &str, (link, real): &Link) -> Option<String> {
     let literal = |path: &[u8]| excludes::literal(&String::from_utf8_lossy(path));
     let (sign, path) = match pattern.strip_prefix('!') {
         Some(path) => ("!", path),
@@ -107,7 +144,8 @@ pub(super) fn tell(context: &Context, roots: &[SourceRoot]) {
     }
 }
 
-fn shown(root: &SourceRoot) -> &[u8] {
+/// Where the snapshot has a source.
+pub(super) fn shown(root: &SourceRoot) -> &[u8] {
     root.shown_as.as_ref().unwrap_or(&root.source)
 }
 
@@ -156,7 +194,8 @@ mod tests {
     #[test]
     fn a_pattern_that_begins_with_a_link_means_what_is_behind_it() {
         let (link, real) = (b"/s/li[nk".to_vec(), b"/r*".to_vec());
-        let seen = |pattern: &str| behind_link(pattern, &(&link, &real));
+        let both = (link, real);
+        let seen = |pattern: &str| behind_link(pattern, &both);
         assert_eq!(seen(r"/s/li\[nk/sub/*.o").as_deref(), Some(r"/r\*/sub/*.o"));
         assert_eq!(seen(r"!/s/li\[nk/sub").as_deref(), Some(r"!/r\*/sub"));
         for other in ["sub", "/s", r"/s/li\[nk", r"/s/li\[nk2/sub"] {

@@ -25,7 +25,7 @@ const AS_DISKS_LIKE: usize = 0;
 
 /// The options that the flags and the profile ask for.
 pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions> {
-    let (mut roots, mut paths) = named(flags, context)?;
+    let Named { mut roots, mut paths, links } = named(flags, context)?;
     let only = only(flags)?;
     if let Some(only) = &only {
         keep_only(&mut roots, only)?;
@@ -40,7 +40,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         )?;
     }
     let readers = flags.readers(&context.resolved);
-    let choice = links::seen_through(&flags.choice, &roots);
+    let choice = links::seen_through(&flags.choice, &links);
     Ok(BackupOptions {
         roots,
         node: node_name(flags.node.as_deref(), context)?,
@@ -130,9 +130,18 @@ pub(crate) fn node_name(typed: Option<&str>, context: &Context) -> Result<String
 }
 
 /// Where to walk, and what the source is called.
-pub(super) fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot>, Vec<String>)> {
+#[derive(Default)]
+pub(super) struct Named {
+    pub(super) roots: Vec<SourceRoot>,
+    /// All that was named, and where the snapshot has it.
+    pub(super) paths: Vec<String>,
+    /// What is walked elsewhere than it was named.
+    links: Vec<links::Link>,
+}
+
+pub(super) fn named(flags: &Backup, context: &Context) -> Result<Named> {
     if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
-        return Ok((Vec::new(), vec![escape::escape(name.as_bytes())]));
+        return Ok(Named { paths: vec![escape::escape(name.as_bytes())], ..Named::default() });
     }
     let typed = lists::wanted(flags, context)?;
     let sources = typed.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
@@ -140,18 +149,24 @@ pub(super) fn named(flags: &Backup, context: &Context) -> Result<(Vec<SourceRoot
     let rooted =
         |path: &PathBuf| [b"/", clean_path(path.as_os_str().as_bytes()).as_slice()].concat();
     let shown_as = flags.shown_as.as_ref().map(rooted);
-    let shown = |source: &Vec<u8>| escape::escape(shown_as.as_ref().unwrap_or(source));
-    let mut paths: Vec<_> = sources.iter().map(shown).collect();
+    let follows = flags.within.is_empty();
+    let root = |(typed, path): (&OsString, &Vec<u8>)| match follows && links::is_followed(typed) {
+        true => links::behind(path.clone(), shown_as.clone()),
+        false => SourceRoot { source: path.clone(), shown_as: shown_as.clone() },
+    };
+    let mut roots: Vec<_> = typed.iter().zip(&sources).map(root).collect();
+    if follows && shown_as.is_none() {
+        roots = links::placed(roots);
+    }
+    let typed = sources.iter().map(|source| shown_as.as_ref().unwrap_or(source).as_slice());
+    let mut paths: Vec<_> =
+        typed.chain(roots.iter().map(links::shown)).map(escape::escape).collect();
     paths.sort_unstable();
     paths.dedup();
     lists::refuse_too_many(&paths)?;
-    let follows = flags.within.is_empty();
-    let root = |(typed, path): (&OsString, Vec<u8>)| match follows && links::is_followed(typed) {
-        true => links::behind(path, shown_as.clone()),
-        false => SourceRoot { source: path, shown_as: shown_as.clone() },
-    };
-    let roots = typed.iter().zip(sources).map(root).collect();
-    Ok((if shown_as.is_none() { links::placed(roots) } else { roots }, paths))
+    let links = sources.into_iter().zip(&roots).map(|(named, root)| (named, root.source.clone()));
+    let links = links.filter(|(named, walked)| named != walked).collect();
+    Ok(Named { roots, paths, links })
 }
 
 /// What the walk goes into and leaves out.

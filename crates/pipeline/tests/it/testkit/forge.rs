@@ -28,6 +28,7 @@ pub(crate) struct Forge<'a> {
     writer: KeyId,
     body: Option<ObjectId>,
     source: Option<ObjectId>,
+    paths: Vec<String>,
 }
 
 impl<'a> Forge<'a> {
@@ -46,7 +47,13 @@ impl<'a> Forge<'a> {
             writer: repository.slot.id,
             body: None,
             source: None,
+            paths: Vec::new(),
         }
+    }
+
+    /// As if these paths had been backed up.
+    pub(crate) fn of_paths(self, paths: &[&str]) -> Self {
+        Self { paths: paths.iter().map(|path| (*path).to_owned()).collect(), ..self }
     }
 
     /// As if the clock had shown this when the backup began.
@@ -142,13 +149,13 @@ impl<'a> Forge<'a> {
 
     /// The same, where it may be refused.
     pub(crate) fn try_publish(self, root: ObjectId, level: u8) -> repository::Result<SnapshotRef> {
-        let body =
-            serde_json::to_vec(&ManifestBody { node: "node".into(), ..ManifestBody::default() })
-                .unwrap();
+        let (node, paths) = ("node".to_owned(), self.paths.clone());
+        let body = ManifestBody { node, paths, ..ManifestBody::default() };
+        let body = serde_json::to_vec(&body).unwrap();
         let writer = &self.repository.keys.writer;
         let head = Head {
             sequence: self.session.next_snapshot(),
-            source: self.source.unwrap_or_else(|| source_id(self.repository, "node", &[])),
+            source: self.source.unwrap_or_else(|| source_id(self.repository, "node", &self.paths)),
             source_sequence: 1,
             previous: SnapshotId([0; 16]),
             time_secs: self.secs,
