@@ -1983,10 +1983,10 @@ SABOTAGES = {
         test("pipeline", "what_is_there_stays_or_becomes_what_the_snapshot_has_or_is_named")),
     "a further name in whose place a directory is comes back": (
         "crates/pipeline/src/restore/finish.rs", "if self.plans() && self.shared.target.gives_way(&entry) {", "if false && self.shared.target.gives_way(&entry) {",
-        test("pipeline", "what_is_there_stays_or_becomes_what_the_snapshot_has_or_is_named")),
+        test("pipeline", "names_of_one_file_come_where_directories_have_all_of_them")),
     "a directory is no part of a file that a restore began": (
         "crates/restore/src/unfinished.rs", "        && system::kind(stat) == Some(Kind::File)\n", "",
-        test("pipeline", "what_an_interrupted_restore_left_is_made_whole_or_named")),
+        test("pipeline", "a_directory_is_no_part_of_a_file")),
     "a path that leads through a link in another source is backed up": (
         "crates/icecore/src/commands/backup/links.rs", "through_link(root, &places).unwrap_or_else(|| root.clone())", "through_link(root, &places).filter(|_| false).unwrap_or_else(|| root.clone())",
         test("icecore", "whatever_paths_are_named_together_all_that_is_behind_them_comes_back")),

@@ -17,7 +17,7 @@ use pipeline::restore::{self, RestoreOptions, RestoreReport};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use seen::{Seen, look};
-use shape::{OUTSIDE, Shape, lock, make_outside, shapes};
+use shape::{OUTSIDE, Object, Shape, Thing, lock, make_outside, shapes};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use store::SnapshotRef;
@@ -210,4 +210,48 @@ fn what_is_there_stays_or_becomes_what_the_snapshot_has_or_is_named() {
     let tested = runner.run(&cases(), |case| check(&lab, &case));
     lab.clear();
     tested.unwrap();
+}
+
+/// Two objects in a directory of the target, which has the name of a file of the snapshot.
+fn in_the_way(snapshot: &[&'static str], thing: &Thing) -> Case {
+    let of = |thing: Thing| Object { thing, time: 3_000, mode: 0o755, owner: 0, is_locked: false };
+    let mut case = Case {
+        snapshot: Shape(snapshot.iter().map(|path| (*path, of(thing.clone()))).collect()),
+        target: Shape(BTreeMap::new()),
+        overwrite: Overwrite::IfChanged,
+        delete: true,
+        sources: &["/"],
+        is_part: false,
+        is_passed: false,
+        then: (Overwrite::IfChanged, true),
+    };
+    for (directory, file) in [("d", "d/a"), ("x", "x/a")] {
+        case.target.0.insert(directory, of(Thing::Directory));
+        case.target.0.insert(file, of(Thing::File(1)));
+    }
+    case
+}
+
+/// Seen: the first name came, the other one was missing without a word.
+#[test]
+fn names_of_one_file_come_where_directories_have_all_of_them() {
+    let (lab, case) = (Lab::new(), in_the_way(&["d", "x"], &Thing::NameOf(1)));
+    let name = lab.set(&case);
+    let before = look(&lab.target());
+    let ran = lab.run(&case, name, &case.options());
+    Outcome::new(&case, &before, &ran).holds().unwrap();
+    assert_eq!(ran.lines, Vec::<String>::new());
+}
+
+/// Seen: after an interruption, a directory counted as a part of the file, and what was to stay in it was deleted.
+#[test]
+fn a_directory_is_no_part_of_a_file() {
+    let (lab, mut case) = (Lab::new(), in_the_way(&["d"], &Thing::File(1)));
+    case.target.0.retain(|path, _| path.starts_with('d'));
+    case.overwrite = Overwrite::IfNewer;
+    let name = lab.set(&case);
+    lab.mark(&case, name, 1);
+    let before = look(&lab.target());
+    let ran = lab.run(&case, name, &case.options());
+    assert_eq!(ran.after.get("d/a"), before.get("d/a"), "{:?}", ran.lines);
 }

@@ -55,7 +55,7 @@ impl Lab {
     }
 
     /// Leaves the marker of a restore that began when the test did.
-    fn mark(&self, case: &Case, name: SnapshotRef, begun: u64) {
+    pub(super) fn mark(&self, case: &Case, name: SnapshotRef, begun: u64) {
         let id = snapshot(&self.repository, name).unwrap().id().to_string();
         let text = format!(
             "An icecore restore into this folder is under way or was cut short. Files changed since {begun} (seconds since 1970) may be incomplete; the next \nrestore into it that finishes repairs them and removes this file.\nRestored: {id}:{}\n",
