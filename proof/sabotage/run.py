@@ -1784,6 +1784,9 @@ SABOTAGES = {
     "who only says that it is there brings nothing": (
         "crates/remote/src/stream.rs", "            Packet::Pong {} if state.is_reply_due() => {}\n", "",
         test("remote", "who_owes_an_answer_brings_nothing")),
+    "a lost session takes only its own requests": (
+        "crates/remote/src/stream.rs", "self.is_of_session && self.answer.is_none()", "self.answer.is_none()",
+        test("remote", "a_lost_session_takes_only_its_own_requests")),
     "a cached page is what its name says": (
         "crates/pipeline/src/cache.rs",
         "if !ids.is_page(id, page.kind as u8, &page.refs, &page.payload) {",

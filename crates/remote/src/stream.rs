@@ -65,11 +65,17 @@ struct Request {
     answer: Option<std::result::Result<Packet, Failure>>,
     /// Nobody waits for the answer any more.
     is_abandoned: bool,
+    /// Its answer belongs to a session, and there is none without it.
+    is_of_session: bool,
 }
 
 impl Request {
-    fn new(frame: Frame) -> Self {
-        Self { frame, is_written: false, answer: None, is_abandoned: false }
+    fn new(frame: Frame, is_of_session: bool) -> Self {
+        Self { frame, is_written: false, answer: None, is_abandoned: false, is_of_session }
+    }
+
+    fn waits_for_session(&self) -> bool {
+        self.is_of_session && self.answer.is_none()
     }
 }
 
@@ -133,7 +139,7 @@ impl Stream {
         // 0 is for what is no request.
         state.next_request = number.checked_add(1).unwrap_or(1);
         let frame = Arc::new(packet.frame(number));
-        state.requests.insert(number, Request::new(frame.clone()));
+        state.requests.insert(number, Request::new(frame.clone(), epoch.is_some()));
         state.unsent.push_back(frame);
         drop(state);
         self.wake_writer.notify_one();
@@ -293,7 +299,8 @@ impl Stream {
     }
 
     /// The server has lost the session: nobody waits for what belonged to it, and what comes next
-    /// is of another one.
+    /// is of another one. Other requests wait for the next connection: who heard of the loss from another
+    /// stream may have asked for a new session already.
     pub(crate) fn lose_session(&self, failure: &Failure) {
         let mut state = self.state.lock();
         state.epoch += 1;
@@ -302,9 +309,8 @@ impl Stream {
         state.window = Window::new(protocol::limits::WINDOW_BYTES_MAX / 2);
         state.stored_bytes = 0;
         state.requests.retain(|_, request| !request.is_abandoned);
-        for request in state.requests.values_mut().filter(|request| request.answer.is_none()) {
-            request.answer = Some(Err(failure.clone()));
-        }
+        let lost = state.requests.values_mut().filter(|request| request.waits_for_session());
+        lost.for_each(|request| request.answer = Some(Err(failure.clone())));
         drop(state);
         self.changed.notify_all();
     }

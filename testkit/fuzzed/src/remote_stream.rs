@@ -23,6 +23,7 @@ fn packet(input: &mut &[u8]) -> Option<Packet> {
 fn step(harness: &mut StreamHarness, kind: u8, number: u8, input: &mut &[u8]) {
     let (at, request) = (usize::from(number), u32::from(number));
     match kind % 16 {
+        0 if number % 2 == 1 => harness.ask_in_session(&Packet::Checkpoint {}),
         0 => harness.ask(&Packet::Locate { ids: Vec::new() }),
         1 => (0..=number % MANY).for_each(|_| harness.ask(&Packet::Ping {})),
         2 => harness.send_record(record(RECORD_BYTES[at % 4])),

@@ -29,6 +29,18 @@ impl StreamHarness {
         }
     }
 
+    /// The same within the session that it has.
+    pub fn ask_in_session(&mut self, packet: &Packet) {
+        if self.stream.lock().waiting() < REQUESTS_MAX {
+            self.pending.extend(self.stream.request_in(self.stream.epoch(), packet).ok());
+        }
+    }
+
+    /// Whether this answer is there.
+    pub fn is_answered(&self, at: usize) -> bool {
+        self.pending.get(at).is_some_and(Pending::is_ready)
+    }
+
     /// Sends a record, unless that would wait for room.
     pub fn send_record(&self, frame: Vec<u8>) {
         if self.stream.lock().window.has_room_for(frame.len()) {

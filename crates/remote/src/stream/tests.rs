@@ -56,6 +56,23 @@ fn what_nobody_waits_for_goes_with_a_lost_session() {
     harness.end();
 }
 
+/// Another stream may hear of the loss first, and the job begins a new session while this one still resumes the old.
+#[test]
+fn a_lost_session_takes_only_its_own_requests() {
+    let mut harness = StreamHarness::default();
+    harness.begin_session();
+    harness.ask_in_session(&ping());
+    harness.ask(&ping());
+    (0..2).for_each(|_| assert!(harness.write()));
+    harness.lose_session();
+    assert!(harness.is_answered(0), "it waits for ever");
+    assert!(!harness.is_answered(1), "a job would begin again, and nothing was lost");
+    assert!(harness.reconnect(None) && harness.write() && !harness.write());
+    assert!(harness.hear(2, Packet::Done {}) && harness.is_answered(1));
+    harness.check();
+    harness.end();
+}
+
 /// Else a server that answers pings and nothing else has a job wait for ever.
 #[test]
 fn who_owes_an_answer_brings_nothing_by_being_there() {
