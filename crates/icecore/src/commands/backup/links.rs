@@ -111,25 +111,35 @@ fn mapped(source: &[u8], shown: &Path) -> SourceRoot {
 pub(super) fn seen_through(choice: &Choice, links: &[Link]) -> Choice {
     let mut choice = choice.clone();
     if !links.is_empty() {
-        let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        for pattern in choice.excludes.iter_mut().chain(&mut choice.excludes_of_any_case) {
-            let full = excludes::anchored(pattern, &here);
-            *pattern = links.iter().find_map(|it| behind_link(&full, it)).unwrap_or(full);
-        }
+        choice.excludes.iter_mut().for_each(|it| *it = behind_links(it, links, false));
+        choice.excludes_of_any_case.iter_mut().for_each(|it| *it = behind_links(it, links, true));
     }
     choice
+}
+
+/// A pattern as the walk knows it. Of links in each other the longest one that it begins with leads furthest.
+pub(super) fn behind_links(pattern: &str, links: &[Link], of_any_case: bool) -> String {
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let full = excludes::anchored(pattern, &here);
+    let mut by_length: Vec<_> = links.iter().collect();
+    by_length.sort_by_key(|(named, _)| std::cmp::Reverse(named.len()));
+    by_length.into_iter().find_map(|it| behind_link(&full, it, of_any_case)).unwrap_or(full)
 }
 
 /// The path of a source as it was named, and the one that is walked.
 pub(super) type Link = (Vec<u8>, Vec<u8>);
 
-fn behind_link(pattern: &str, (link, real): &Link) -> Option<String> {
+fn behind_link(pattern: &str, (link, real): &Link, of_any_case: bool) -> Option<String> {
     let literal = |path: &[u8]| excludes::literal(&String::from_utf8_lossy(path));
     let (sign, path) = match pattern.strip_prefix('!') {
         Some(path) => ("!", path),
         None => ("", pattern),
     };
-    let below = path.strip_prefix(&literal(link))?.strip_prefix('/')?;
+    let link = literal(link);
+    let is_it =
+        |begin: &str| begin == link || of_any_case && begin.to_lowercase() == link.to_lowercase();
+    let (begin, below) = path.split_at_checked(link.len())?;
+    let below = below.strip_prefix('/').filter(|_| is_it(begin))?;
     Some(format!("{sign}{}/{below}", literal(real).trim_end_matches('/')))
 }
 
@@ -192,10 +202,22 @@ mod tests {
     }
 
     #[test]
+    fn of_links_in_each_other_the_longest_counts() {
+        let link = |named: &[u8], walked: &[u8]| (named.to_vec(), walked.to_vec());
+        let links = [link(b"/s", b"/r"), link(b"/s/deep", b"/q")];
+        for links in [&links[..], &[links[1].clone(), links[0].clone()]] {
+            assert_eq!(behind_links("/s/deep/x", links, false), "/q/x");
+            assert_eq!(behind_links("/s/x", links, false), "/r/x");
+        }
+    }
+
+    #[test]
     fn a_pattern_that_begins_with_a_link_means_what_is_behind_it() {
         let (link, real) = (b"/s/li[nk".to_vec(), b"/r*".to_vec());
         let both = (link, real);
-        let seen = |pattern: &str| behind_link(pattern, &both);
+        let seen = |pattern: &str| behind_link(pattern, &both, false);
+        assert_eq!(behind_link(r"/S/LI\[NK/sub", &both, true).as_deref(), Some(r"/r\*/sub"));
+        assert_eq!(behind_link(r"/S/LI\[NK/sub", &both, false), None);
         assert_eq!(seen(r"/s/li\[nk/sub/*.o").as_deref(), Some(r"/r\*/sub/*.o"));
         assert_eq!(seen(r"!/s/li\[nk/sub").as_deref(), Some(r"!/r\*/sub"));
         for other in ["sub", "/s", r"/s/li\[nk", r"/s/li\[nk2/sub"] {

@@ -26,9 +26,9 @@ const AS_DISKS_LIKE: usize = 0;
 /// The options that the flags and the profile ask for.
 pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions> {
     let Named { mut roots, mut paths, links } = named(flags, context)?;
-    let only = only(flags)?;
+    let only = only(flags, &links)?;
     if let Some(only) = &only {
-        keep_only(&mut roots, only)?;
+        keep_only(&mut roots, only, context)?;
         paths.extend(marks(flags));
     }
     super::within::check(&roots, &flags.within)?;
@@ -75,10 +75,9 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
 }
 
 /// What `--only` takes, if it was given.
-fn only(flags: &Backup) -> Result<Option<Only>> {
-    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+fn only(flags: &Backup, links: &[links::Link]) -> Result<Option<Only>> {
     let patterns: Vec<_> =
-        flags.only.iter().map(|pattern| excludes::anchored(pattern, &here)).collect();
+        flags.only.iter().map(|pattern| links::behind_links(pattern, links, false)).collect();
     Only::new(&patterns).map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -97,7 +96,7 @@ pub(super) fn marks(flags: &Backup) -> Vec<String> {
 }
 
 /// Named paths are backed up whatever patterns exclude, but not what `--only` does not take.
-fn keep_only(roots: &mut Vec<SourceRoot>, only: &Only) -> Result<()> {
+fn keep_only(roots: &mut Vec<SourceRoot>, only: &Only, context: &Context) -> Result<()> {
     let is_directory = |path: &[u8]| {
         let found =
             std::fs::symlink_metadata(std::path::Path::new(std::ffi::OsStr::from_bytes(path)));
@@ -105,7 +104,13 @@ fn keep_only(roots: &mut Vec<SourceRoot>, only: &Only) -> Result<()> {
         found.map_or(true, |found| found.is_dir())
     };
     roots.retain(|root| {
-        root.source == b"/" || only.includes(&root.source, is_directory(&root.source))
+        let is_taken =
+            root.source == b"/" || only.includes(&root.source, is_directory(&root.source));
+        if !is_taken {
+            let path = escape::escape(links::shown(root));
+            context.out.note(&format!("{path} has nothing that --only takes, and is left out"));
+        }
+        is_taken
     });
     if roots.is_empty() {
         return Err(Failure::usage("no PATH has anything that --only takes"));
