@@ -525,8 +525,50 @@ SABOTAGES = {
         "crates/restore/src/unfinished.rs", "unfinished.look_elsewhere(above.as_fd(), &is_trusted);", "",
         test("icecore", "only_who_restores_the_same_again")),
     "a restore that keeps files knows what began in a directory below": (
-        "crates/restore/src/directory.rs", "self.look_below(open.as_fd());", "",
+        "crates/restore/src/unfinished.rs", "if self.0.options.overwrite == Overwrite::Always ||",
+        "if self.0.options.overwrite != Overwrite::IfChanged ||",
         test("icecore", "only_who_restores_the_same_again")),
+    "a larger restore knows what began in a directory below": (
+        "crates/pipeline/src/restore/plan.rs", "                    self.look_into(&selected.entry);\n",
+        "                    let _ = Self::look_into;\n",
+        test("pipeline", "what_a_restore_of_a_part_left_is_compared")),
+    "no marker is extraneous, wherever it lies": (
+        "crates/restore/src/extraneous.rs", ' || marker::is_marker(directory, name)', " || directory.eq(&directory) && false",
+        test("pipeline", "what_a_restore_of_a_part_left_is_compared")),
+    "what is younger than a marker was made by somebody else": (
+        "crates/restore/src/unfinished.rs", "begun_secs..=self.says.last_secs;", "begun_secs..=self.says.last_secs.max(i64::MAX);",
+        test("restore", "what_somebody_made_and_closed_after")),
+    "a marker has the time of what was made last": (
+        "crates/restore/src/unfinished.rs", "let _ = rustix::fs::futimens(&marker.file, &times);",
+        "let _ = (&marker.file, &times);",
+        test("restore", "the_marker_says_when_something_was_last_made")),
+    "a directory in which something stays for its lock keeps it": (
+        "crates/restore/src/extraneous.rs", "        self.0.opened_up.keep_locks(now);\n", "",
+        test("restore", "a_directory_in_which_something_stays")),
+    "new files keep nothing of what their directory gives them": (
+        "crates/restore/src/file.rs", "if parent.gives_nodump { INODE_NODUMP } else { 0 }",
+        "if parent.gives_nodump { INODE_NODUMP & 0 } else { 0 }",
+        test("restore", "what_a_directory_gives_to_new_files")),
+    "no more is deleted than was confirmed": (
+        "crates/pipeline/src/restore/removal.rs", "let is_confirmed = count <= most;", "let is_confirmed = count <= most.max(u64::MAX);",
+        test("pipeline", "nothing_is_removed_beyond_what_was_confirmed")),
+    "an include that the snapshot does not know removes nothing": (
+        "crates/pipeline/src/restore/removal.rs", "if selection.has_include() && !", "if false && !",
+        test("pipeline", "patterns_that_the_snapshot_does_not_know")),
+    "a dry run foretells directories in the way": (
+        "crates/restore/src/replace.rs", "                self.may_be_removed(&old, entry).map_err(problem)?;\n",
+        "                let _ = (problem, &old, Self::may_be_removed);\n",
+        test("pipeline", "what_is_there_stays_or_becomes")),
+    "a dry run goes through no link": (
+        "crates/restore/src/extraneous.rs", "[Errno::NOTDIR, Errno::LOOP]", "[Errno::NOTDIR, Errno::NOTDIR]",
+        test("pipeline", "what_is_there_stays_or_becomes")),
+    "a dry run counts files of one chunk": (
+        "crates/pipeline/src/restore/plan.rs", "let is_single = !is_dry && ", "let is_single = ",
+        test("pipeline", "a_dry_run_counts_large_files")),
+    "only means what is behind a named link": (
+        "crates/icecore/src/commands/backup/source.rs", "links::behind_links(pattern, links, false)",
+        "links::behind_links(pattern, &links[..0], false)",
+        test("icecore", "only_means_what_is_behind_a_link")),
     "places that went on apart are not mixed": (
         "crates/pipeline/src/copy.rs", "Some(id) if *id != name.id => {", "Some(id) if *id != name.id && false => {",
         test("icecore", "places_that_went_on_apart_are_not_mixed")),
@@ -1949,7 +1991,7 @@ SABOTAGES = {
         "crates/pipeline/src/restore/work.rs", "is_there() && !self.target.is_begun(entry);", "is_there();",
         test("icecore", "what_a_restore_began_of_an_unread_file_is_written_again")),
     "what was there above the sources keeps its mode after an interrupted restore": (
-        "crates/restore/src/unfinished.rs", "object.stx_btime.tv_sec >= begun_secs;", "object.stx_btime.tv_sec >= begun_secs.min(0);",
+        "crates/restore/src/unfinished.rs", "begun_secs..=self.says.last_secs;", "begun_secs.min(0)..=self.says.last_secs;",
         test("restore", "what_was_there_above_the_sources_keeps_its_mode")),
     "what another restore left makes nothing above the sources new": (
         "crates/restore/src/above.rs", "            && self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())\n",

@@ -51,7 +51,8 @@ const IS_UNFINISHED: &str = "An interrupted restore was not finished, and files 
 const UNFINISHED_TOLD_MAX: usize = 3;
 
 /// What is said of an object that waited until a directory of its name is removed.
-const STILL_IN_THE_WAY: &str = "a directory has this name, and could not be removed";
+const STILL_IN_THE_WAY: &str =
+    "a directory has this name, and stays: something in it is kept, or could not be deleted";
 
 /// What is said where another restore writes to the same target.
 const IS_SHARED: &str =
@@ -65,6 +66,8 @@ pub struct RestoreOptions {
     /// Remove extraneous objects below the paths that were backed up, after everything is restored,
     /// and only if nothing of the snapshot is lost.
     pub delete: bool,
+    /// With `delete`: remove nothing if it would be more objects than these. `None`: however many there are.
+    pub delete_at_most: Option<u64>,
     /// Read everything again and compare it with the snapshot.
     pub verify: bool,
     /// Change nothing; count what would be done.
@@ -172,6 +175,12 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn add(counter: &AtomicU64, amount: u64) {
         counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Whether anything of the snapshot was there to be restored, whatever became of it.
+    fn has_met_any(&self) -> bool {
+        let brought = [&self.files, &self.directories, &self.links, &self.unchanged, &self.kept];
+        brought.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     fn report(&self, elapsed_secs: f64) -> RestoreReport {
@@ -309,13 +318,8 @@ impl Tree<'_> {
         let (part, mut none) = (FinishPass::Late(&paths), Removals::default());
         finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)?;
         // Nothing comes for those any more that wait now.
-        if !shared.options.dry_run {
-            shared
-                .in_the_way
-                .lock()
-                .drain()
-                .for_each(|path| shared.failed(&path, STILL_IN_THE_WAY));
-        }
+        let waiting = std::mem::take(&mut *shared.in_the_way.lock());
+        waiting.iter().for_each(|path| shared.failed(path, STILL_IN_THE_WAY));
         Ok(())
     }
 
@@ -346,7 +350,7 @@ fn free_of_directories(
     paths: &FxHashSet<Vec<u8>>,
 ) -> FxHashSet<Vec<u8>> {
     let is_free = |path: &&Vec<u8>| {
-        let is_free = shared.options.dry_run || !shared.target.is_full_directory(path);
+        let is_free = !shared.target.is_full_directory(path);
         if !is_free {
             shared.failed(path, STILL_IN_THE_WAY);
         }

@@ -20,6 +20,7 @@ pub(crate) struct MadeAbove(Mutex<FxHashSet<(u64, u64)>>);
 impl Target {
     /// Notes a directory that was just made.
     pub(crate) fn note_made(&self, directory: BorrowedFd<'_>, path: &[u8]) -> Result<()> {
+        self.note_activity();
         if self.0.options.is_above_sources(path) {
             let made = system::identity(&system::stat_open(directory)?);
             self.0.made_above.0.lock().insert(made);

@@ -28,6 +28,8 @@ pub struct Directory {
     pub(crate) private: bool,
     /// Group of new objects in it; `None` if the mount options decide.
     pub(crate) group: Option<u32>,
+    /// New files inherit the flag, which must be removed.
+    pub(crate) gives_nodump: bool,
     /// New objects inherit an ACL, which must be removed.
     pub(crate) gives_acl: bool,
     /// Device number of its file system.
@@ -51,6 +53,7 @@ impl Directory {
             private: false,
             group: None,
             gives_acl: false,
+            gives_nodump: false,
             device: 0,
             folds_names,
         }
@@ -67,11 +70,13 @@ impl Directory {
         let gives_acl = rustix::fs::fgetxattr_query(&fd, DEFAULT_ACL).is_ok();
         let group = group_of_new(&stat, credentials);
         let device = system::device(&stat);
+        let gives_nodump = flags::is_nodump(&stat);
         Ok(Directory {
             fd: Some(fd),
             private,
             group,
             gives_acl,
+            gives_nodump,
             device,
             folds_names: OnceLock::new(),
         })
@@ -185,7 +190,6 @@ impl Target {
         if let Some(before) = unread.or(unwritten) {
             self.0.opened_up.note(&before, path);
         }
-        self.look_below(open.as_fd());
         self.remove_left(open.as_fd());
         Directory::describe(open, &self.0.credentials, self.0.started)
     }

@@ -21,6 +21,8 @@ pub struct RemovalOutcome {
     pub objects: u64,
     /// Lengths of the removed files. One with several names counts for each of them.
     pub bytes: u64,
+    /// The named one stays, or something in it.
+    pub stays: bool,
     /// The first object that could not be removed; the others are removed.
     pub problem: Option<RestoreProblem>,
     /// Repositories, which are never removed: no snapshot has the one that it lies in.
@@ -42,9 +44,10 @@ impl Target {
             move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
         let open = self.open_listed(directory)?;
         let listed = open.as_ref().map(Dir::read_from).transpose().map_err(problem)?;
-        let root = open.filter(|_| directory.is_empty());
-        let is_extraneous =
-            move |name: &[u8]| !is_never_extraneous(root.as_ref(), name) && !keep(name);
+        let is_extraneous = move |name: &[u8]| {
+            open.as_ref().is_some_and(|open| !is_never_extraneous(open.as_fd(), name))
+                && !keep(name)
+        };
         Ok(listed.into_iter().flatten().filter_map(move |item| match item {
             Ok(item) => {
                 let name = item.file_name().to_bytes();
@@ -66,20 +69,18 @@ impl Target {
         let problem =
             move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
         let open = self.open_listed(directory)?;
-        let others = open.map(|open| Others::list(open, directory.is_empty(), of_snapshot));
+        let others = open.map(|open| Others::list(open, of_snapshot));
         let others = others.transpose().map_err(problem)?;
         let path = move |name: Vec<u8>| names::join(directory, &name);
         Ok(others.into_iter().flatten().map(move |name| name.map(path).map_err(problem)))
     }
 
     /// Opens a directory to list it; `None` if it is not there.
-    fn open_listed(&self, directory: &[u8]) -> Result<Option<OwnedFd>, RestoreProblem> {
+    pub(crate) fn open_listed(&self, directory: &[u8]) -> Result<Option<OwnedFd>, RestoreProblem> {
         let held = match self.existing(directory, RestoreOperation::Inspect) {
             Err(problem) if problem.error == RestoreCause::System(Errno::NOENT) => return Ok(None),
-            // Another kind of object, which would have been replaced.
-            Err(problem) if self.0.options.dry_run && problem.error == Errno::NOTDIR.into() => {
-                return Ok(None);
-            }
+            // Another kind of object, or a link, which would have been replaced.
+            Err(problem) if self.0.options.dry_run && is_no_directory(&problem) => return Ok(None),
             held => held?,
         };
         // The handle is only a path descriptor; listing needs its own.
@@ -93,6 +94,7 @@ impl Target {
     pub fn remove(&self, path: &[u8], keep: Option<KeepFilter<'_>>) -> RemovalOutcome {
         self.try_remove(path, keep).unwrap_or_else(|problem| RemovalOutcome {
             problem: Some(problem),
+            stays: true,
             ..RemovalOutcome::default()
         })
     }
@@ -107,6 +109,7 @@ impl Target {
         let held = self.existing(directory, RestoreOperation::Remove)?;
         let stat = system::stat_open(held.as_fd()).map_err(problem)?;
         if self.0.opened_up.was_locked(&stat) {
+            self.lock_again(held.as_fd(), &stat);
             let cause = RestoreCause::InLocked;
             return Err(RestoreProblem::new(path, RestoreOperation::Remove, cause));
         }
@@ -122,6 +125,26 @@ impl Target {
         Ok(removed)
     }
 
+    /// Counts what [`Self::remove`] would remove.
+    pub fn count(&self, path: &[u8], keep: Option<KeepFilter<'_>>) -> u64 {
+        let counted = names::split(path, RestoreOperation::Remove).and_then(|(directory, name)| {
+            let held = self.existing(directory, RestoreOperation::Remove)?;
+            Ok(RemovalCounter::new(held.as_fd(), keep).count(name, path).objects)
+        });
+        counted.unwrap_or(0)
+    }
+
+    /// A directory in which something stays, because somebody had locked it, gets its locks back: without them the next
+    /// restore would delete what is in it.
+    fn lock_again(&self, held: BorrowedFd<'_>, now: &Statx) {
+        if self.0.options.dry_run {
+            return;
+        }
+        self.0.opened_up.keep_locks(now);
+        let open = rustix::fs::openat(held, ".", system::DIRECTORY, Mode::empty());
+        let _ = open.map(|open| self.0.opened_up.lock_what_is_kept(open.as_fd(), now));
+    }
+
     /// Whether the directory `path` is a mount point, or a subvolume of its own as btrfs has them: a backup of one file
     /// system does not enter either. Never true for the target itself.
     pub fn is_mount_point(&self, path: &[u8]) -> bool {
@@ -134,8 +157,16 @@ impl Target {
             || system::device(&above) != system::device(&own)
     }
 
+    /// In a dry run: the directory `path` would be removed with all that is in it.
+    pub fn foresee_removed(&self, path: &[u8]) {
+        self.0.foreseen.lock().insert(path.to_vec());
+    }
+
     /// Whether `path` is a directory that is not empty.
     pub fn is_full_directory(&self, path: &[u8]) -> bool {
+        if self.0.foreseen.lock().contains(path) {
+            return false;
+        }
         let others = self.extraneous(path, |_| false);
         others.is_ok_and(|mut others| others.next().is_some())
     }
@@ -156,10 +187,15 @@ impl Target {
     }
 }
 
-/// Whether a listed name is never extraneous; `root` is the target itself, if that is listed.
-pub(crate) fn is_never_extraneous(root: Option<&OwnedFd>, name: &[u8]) -> bool {
-    let is_marker = |root: &OwnedFd| marker::is_marker(root.as_fd(), name);
-    matches!(name, b"." | b"..") || root.is_some_and(is_marker)
+/// Whether something else than directories is where a path leads through.
+fn is_no_directory(problem: &RestoreProblem) -> bool {
+    [Errno::NOTDIR, Errno::LOOP].map(RestoreCause::System).contains(&problem.error)
+}
+
+/// Whether a name that `directory` lists is never extraneous: the marker of a restore tells the next one whom not to
+/// believe.
+pub(crate) fn is_never_extraneous(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
+    matches!(name, b"." | b"..") || marker::is_marker(directory, name)
 }
 
 /// Whether an open directory is a repository, damaged or not: these directories every version has.

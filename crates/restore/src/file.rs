@@ -8,7 +8,7 @@ use crate::refused;
 use crate::replace::{Existing, Staged, StagedName};
 use crate::system;
 use crate::target::Target;
-use format::entry::{Entry, Kind};
+use format::entry::{Entry, INODE_NODUMP, Kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
@@ -86,7 +86,8 @@ impl Target {
         }
         self.apply(AttributeHandle::open(file), entry, self.after_creation(parent, entry));
         self.commit_or_abandon(parent, entry, staged)?;
-        self.set_flags(file, entry, 0);
+        let inherited = if parent.gives_nodump { INODE_NODUMP } else { 0 };
+        self.set_flags(file, entry, inherited);
         Ok(staged.outcome())
     }
 

@@ -35,7 +35,8 @@ impl Target {
         let mode = self.0.owners.mode_of(entry);
         let owner = (stat.stx_uid, stat.stx_gid) == self.0.owners.of(&entry.attributes);
         let moded = entry.kind() == Kind::Symlink || system::mode(stat) == mode;
-        let flagged = flags::recorded(stat) != entry.attributes.inode_flags;
+        let flagged =
+            flags::has_flags(entry.kind()) && flags::recorded(stat) != entry.attributes.inode_flags;
         let extended = differing_xattrs(object.as_fd(), entry).next().is_some();
         let wrong = !owner || !moded || extended;
         let is_only_owner = !owner && !self.0.credentials.may_chown && moded && !flagged;

@@ -3,7 +3,7 @@
 use crate::problem::{Attribute, RestoreCause};
 use crate::system::{self, READ};
 use crate::target::Target;
-use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP};
+use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP, Kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{IFlags, Mode, Statx, StatxAttributes, ioctl_getflags, ioctl_setflags};
 use rustix::io::{Errno, Result};
@@ -33,6 +33,16 @@ pub(crate) fn recorded(stat: &Statx) -> u32 {
     ];
     let set = pairs.iter().filter(|(flag, _)| stat.stx_attributes.contains(*flag));
     set.fold(0, |bits, (_, bit)| bits | bit)
+}
+
+/// Whether backups leave it out that are asked to; some file systems give that to what is made in a directory.
+pub(crate) fn is_nodump(stat: &Statx) -> bool {
+    recorded(stat) & INODE_NODUMP != 0
+}
+
+/// Whether flags of this kind of object can be set at all: what a link or a FIFO inherited, it keeps.
+pub(crate) fn has_flags(kind: Kind) -> bool {
+    matches!(kind, Kind::File | Kind::Directory)
 }
 
 /// Whether flags forbid changes.

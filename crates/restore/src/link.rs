@@ -47,7 +47,9 @@ impl Target {
         let (directory, name) = names::split(existing, RestoreOperation::Link)?;
         let source = match self.existing(directory, RestoreOperation::Link) {
             Ok(directory) => Source { directory, name },
-            Err(_) if self.0.options.dry_run => return Ok(RestoreOutcome::Created),
+            Err(_) if self.0.options.dry_run => {
+                return self.dry_run_outcome(parent, entry, Existing::MustGo);
+            }
             Err(problem) if wants_copy(&problem) => return Ok(RestoreOutcome::NeedsCopy),
             Err(mut problem) => {
                 problem.path.clone_from(&entry.path);

@@ -76,6 +76,8 @@ pub(crate) struct Marker {
     pub(crate) has_made_root: bool,
     /// What the restore brings back; `None` if that cannot be read.
     pub(crate) scope: Option<RestoreScope>,
+    /// When the restore last made something: the time of the marker.
+    pub(crate) last_secs: i64,
 }
 
 impl Marker {
@@ -102,7 +104,13 @@ impl Marker {
 
     /// It doubts everything.
     fn unknown() -> Self {
-        Self { since_secs: i64::MIN, is_whole: false, has_made_root: false, scope: None }
+        Self {
+            since_secs: i64::MIN,
+            is_whole: false,
+            has_made_root: false,
+            scope: None,
+            last_secs: i64::MIN,
+        }
     }
 
     /// What a power failure left of a marker doubts everything.
@@ -119,7 +127,7 @@ impl Marker {
             part: line(PART).map(|part| u64::from_str_radix(part, 16).unwrap_or(0)),
         });
         let (is_whole, has_made_root) = (line(WHOLE).is_some(), line(MADE).is_some());
-        Some(Self { since_secs, is_whole, has_made_root, scope })
+        Some(Self { since_secs, is_whole, has_made_root, scope, last_secs: i64::MIN })
     }
 }
 
@@ -165,7 +173,7 @@ pub(crate) fn read_of(
     let mut bytes = vec![0; BYTES_MAX + 1];
     let length = rustix::io::read(&file, &mut bytes).ok()?;
     let bytes = bytes.get(..length).filter(|bytes| bytes.len() <= BYTES_MAX)?;
-    Marker::parse(bytes)
+    Some(Marker { last_secs: stat.stx_mtime.tv_sec, ..Marker::parse(bytes)? })
 }
 
 /// Whether the restore that wrote a marker is running.
@@ -196,8 +204,13 @@ mod tests {
         let scope = |what: &str, part| Some(RestoreScope { what: what.to_owned(), part });
         for scope in [None, scope("3f2a:home/me", None), scope("3f2a:a b\\n", Some(7))] {
             for [is_whole, has_made_root] in [[false, true], [true, false]] {
-                let marker =
-                    Marker { since_secs: 5, is_whole, has_made_root, scope: scope.clone() };
+                let marker = Marker {
+                    since_secs: 5,
+                    last_secs: 5,
+                    is_whole,
+                    has_made_root,
+                    scope: scope.clone(),
+                };
                 let read = Marker::parse(marker.text().as_bytes()).unwrap();
                 assert_eq!(read.since_secs, 5 - MARGIN_SECS);
                 assert_eq!((read.is_whole, read.has_made_root), (is_whole, has_made_root));

@@ -63,7 +63,7 @@ impl Target {
             self.0.opened_up.gives_locks(&stat);
         }
         self.set_flags(fd, entry, flags::recorded(&stat));
-        Ok(())
+        self.0.opened_up.lock_what_is_kept(fd, &stat)
     }
 
     /// Whether a directory that was there stays as it is.

@@ -16,8 +16,10 @@ type Opened = (Statx, Vec<u8>);
 #[derive(Default)]
 pub(crate) struct OpenedUp {
     before: Mutex<FxHashMap<(u64, u64), Opened>>,
-    /// Those that somebody had locked, whatever becomes of them.
-    locked: Mutex<FxHashSet<(u64, u64)>>,
+    /// Those that somebody had locked, whatever becomes of them, as they were.
+    locked: Mutex<FxHashMap<(u64, u64), Statx>>,
+    /// Those among them in which something was to be deleted, and stays.
+    refused: Mutex<FxHashSet<(u64, u64)>>,
     /// Those to which this restore gave the locks of the snapshot.
     given: Mutex<FxHashSet<(u64, u64)>>,
 }
@@ -27,7 +29,7 @@ impl OpenedUp {
     pub(crate) fn note(&self, before: &Statx, path: &[u8]) {
         self.before.lock().entry(key(before)).or_insert_with(|| (*before, path.to_vec()));
         if self.was_locked(before) {
-            self.locked.lock().insert(key(before));
+            self.locked.lock().entry(key(before)).or_insert(*before);
         }
     }
 
@@ -48,7 +50,23 @@ impl OpenedUp {
     /// Whether somebody had locked a directory before this restore.
     pub(crate) fn was_locked(&self, now: &Statx) -> bool {
         let is_given = || self.given.lock().contains(&key(now));
-        flags::are_locked(now) && !is_given() || self.locked.lock().contains(&key(now))
+        flags::are_locked(now) && !is_given() || self.locks_of(now).is_some()
+    }
+
+    /// How a directory was that somebody had locked, and that was unlocked since.
+    pub(crate) fn locks_of(&self, now: &Statx) -> Option<Statx> {
+        self.locked.lock().get(&key(now)).copied()
+    }
+
+    /// Something in it stays for its locks: with them, so that the next restore leaves it alone, too.
+    pub(crate) fn keep_locks(&self, now: &Statx) {
+        self.refused.lock().insert(key(now));
+    }
+
+    /// Locks a directory again that keeps its locks, whatever the snapshot has.
+    pub(crate) fn lock_what_is_kept(&self, directory: BorrowedFd<'_>, now: &Statx) -> Result<()> {
+        let before = self.locks_of(now).filter(|_| self.refused.lock().contains(&key(now)));
+        before.map_or(Ok(()), |before| flags::lock_again(directory, &before))
     }
 
     /// From now on it may have the locks of the snapshot, which keep nothing from being deleted.

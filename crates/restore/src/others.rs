@@ -13,7 +13,6 @@ const WAITING_MAX: usize = 1 << 16;
 /// The names in a directory that no object of the snapshot has.
 pub(crate) struct Others<'a> {
     directory: OwnedFd,
-    is_root: bool,
     of_snapshot: &'a SnapshotNames,
     waiting: std::vec::IntoIter<Vec<u8>>,
     /// The rest of the list, if it is longer than what waits.
@@ -22,24 +21,18 @@ pub(crate) struct Others<'a> {
 }
 
 impl<'a> Others<'a> {
-    pub(crate) fn list(
-        directory: OwnedFd,
-        is_root: bool,
-        of_snapshot: &'a SnapshotNames,
-    ) -> Result<Self, Errno> {
-        Self::list_with(directory, is_root, of_snapshot, WAITING_MAX)
+    pub(crate) fn list(directory: OwnedFd, of_snapshot: &'a SnapshotNames) -> Result<Self, Errno> {
+        Self::list_with(directory, of_snapshot, WAITING_MAX)
     }
 
     fn list_with(
         directory: OwnedFd,
-        is_root: bool,
         of_snapshot: &'a SnapshotNames,
         waiting_max: usize,
     ) -> Result<Self, Errno> {
         let listed = Dir::read_from(&directory)?;
         let (waiting, respelled) = Default::default();
-        let mut others =
-            Others { directory, is_root, of_snapshot, waiting, rest: Some(listed), respelled };
+        let mut others = Others { directory, of_snapshot, waiting, rest: Some(listed), respelled };
         let (mut found, mut waiting) = (0, Vec::new());
         while waiting.len() < waiting_max
             && let Some(listed) = others.next_listed()?
@@ -65,7 +58,7 @@ impl<'a> Others<'a> {
             if self.of_snapshot.contains(name) {
                 return Ok(Some(Listed::OfSnapshot));
             }
-            if !is_never_extraneous(self.is_root.then_some(&self.directory), name) {
+            if !is_never_extraneous(self.directory.as_fd(), name) {
                 return Ok(Some(Listed::Other(name.to_vec())));
             }
         }
@@ -124,7 +117,7 @@ mod tests {
         waiting_max: usize,
     ) -> Vec<String> {
         let open = rustix::fs::openat(CWD, at, crate::system::DIRECTORY, Mode::empty()).unwrap();
-        let others = Others::list_with(open, false, of_snapshot, waiting_max).unwrap();
+        let others = Others::list_with(open, of_snapshot, waiting_max).unwrap();
         let mut names: Vec<_> =
             others.map(|name| String::from_utf8(name.unwrap()).unwrap()).collect();
         names.sort();

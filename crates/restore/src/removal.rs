@@ -185,8 +185,9 @@ impl<'a> Remover<'a> {
     }
 
     fn stay(&mut self, name: Vec<u8>) {
-        if let Some(level) = self.levels.last_mut() {
-            level.stuck.insert(name);
+        match self.levels.last_mut() {
+            Some(level) => _ = level.stuck.insert(name),
+            None => self.removed.stays = true,
         }
     }
 }

@@ -35,7 +35,7 @@ impl<'a> RemovalCounter<'a> {
         let above = path.len() - name.len();
         match system::stat_at(self.top, name) {
             Ok(stat) if is_directory(&stat) => self.enter(path.to_vec(), above),
-            Ok(stat) => _ = self.leaf(path, &stat),
+            Ok(stat) => self.counted.stays = !self.leaf(path, &stat),
             Err(error) => self.stuck(path, error.into()),
         }
         while let Some(level) = self.levels.last_mut() {
@@ -113,8 +113,9 @@ impl<'a> RemovalCounter<'a> {
     }
 
     fn stays_above(&mut self) {
-        if let Some(level) = self.levels.last_mut() {
-            level.stays = true;
+        match self.levels.last_mut() {
+            Some(level) => level.stays = true,
+            None => self.counted.stays = true,
         }
     }
 }

@@ -92,7 +92,10 @@ impl Target {
         let is_apart = entry.kind() == Kind::File && self.0.options.overwrite.keeps_existing();
         for _ in 0..MAX_ATTEMPTS {
             match if is_apart { Err(Errno::EXIST) } else { make(fd, name) } {
-                Ok(new) => return Ok(Staged::New(new, StagedName::Own)),
+                Ok(new) => {
+                    self.note_activity();
+                    return Ok(Staged::New(new, StagedName::Own));
+                }
                 Err(Errno::EXIST) => {}
                 Err(error) => {
                     return Err(RestoreProblem::new(&entry.path, RestoreOperation::Create, error));
@@ -217,7 +220,7 @@ impl Target {
     }
 
     /// The outcome in a dry run.
-    fn dry_run_outcome(
+    pub(crate) fn dry_run_outcome(
         &self,
         parent: &Directory,
         entry: &Entry,
@@ -228,9 +231,23 @@ impl Target {
         };
         Ok(match self.decide(parent, fd, entry, existing)? {
             Action::Settled(outcome) => outcome,
-            Action::Replace(_) => RestoreOutcome::Replaced,
+            Action::Replace(old) => {
+                let problem =
+                    |cause| RestoreProblem::new(&entry.path, RestoreOperation::Replace, cause);
+                self.may_be_removed(&old, entry).map_err(problem)?;
+                RestoreOutcome::Replaced
+            }
             Action::Free => RestoreOutcome::Created,
         })
+    }
+
+    /// What the removal of a directory would say.
+    fn may_be_removed(&self, old: &Statx, entry: &Entry) -> Result<(), RestoreCause> {
+        if system::kind(old) != Some(Kind::Directory) {
+            return Ok(());
+        }
+        flags::refuse_locked(old)?;
+        if self.is_full_directory(&entry.path) { Err(RestoreCause::NotEmpty) } else { Ok(()) }
     }
 
     /// Whether the existing object equals the entry; then its attributes are corrected.
@@ -280,12 +297,14 @@ impl Target {
         if system::kind(old) != Some(Kind::Directory) {
             return Ok(flags::unlock(fd, name, old));
         }
-        let cause = match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(Unlocked::default()),
-            Err(Errno::NOTEMPTY) => RestoreCause::NotEmpty,
-            Err(error) => error.into(),
-        };
-        Err(RestoreProblem::new(&entry.path, RestoreOperation::Replace, cause))
+        let removed = flags::refuse_locked(old).and_then(|()| {
+            match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => Ok(Unlocked::default()),
+                Err(Errno::NOTEMPTY) => Err(RestoreCause::NotEmpty),
+                Err(error) => Err(error.into()),
+            }
+        });
+        removed.map_err(|cause| RestoreProblem::new(&entry.path, RestoreOperation::Replace, cause))
     }
 
     /// Removes an unfinished object, by its name. Errors are ignored: the cause of giving up is

@@ -4,7 +4,7 @@
 use crate::directory::Directory;
 use crate::handle::AttributeHandle;
 use crate::metadata::CurrentAttributes;
-use crate::problem::{Attribute, RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
+use crate::problem::{RestoreCause, RestoreOperation, RestoreOutcome, RestoreProblem};
 use crate::refused;
 use crate::replace::{Existing, Staged, StagedName};
 use crate::system::{self, ONLY_PATH};
@@ -83,9 +83,6 @@ impl Target {
             let _ = handle.remove_xattr(b"system.posix_acl_access");
         }
         self.apply(handle, entry, CurrentAttributes::of(&stat, false));
-        if entry.attributes.inode_flags != 0 {
-            self.degrade(entry, Attribute::InodeFlags, Errno::OPNOTSUPP); // only through an open file
-        }
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ use crate::system;
 use crate::unfinished::{RestoreMarker, UnfinishedRestores};
 use format::entry::{Entry, Time};
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -58,6 +58,10 @@ pub(crate) struct Shared {
     pub(crate) abilities: OnceLock<Abilities>,
     pub(crate) old_links: OldLinks,
     pub(crate) opened_up: OpenedUp,
+    /// In a dry run: directories that would be removed.
+    pub(crate) foreseen: Mutex<FxHashSet<Vec<u8>>>,
+    /// When the marker was last changed, in seconds.
+    pub(crate) active_secs: AtomicI64,
     /// A file stays that a restore before this one may have left incomplete.
     pub(crate) has_left_doubt: AtomicBool,
     /// One open directory of each file system, for `sync`.
@@ -134,6 +138,8 @@ impl Target {
             abilities: OnceLock::new(),
             old_links: OldLinks::default(),
             opened_up,
+            foreseen: Mutex::default(),
+            active_secs: AtomicI64::new(0),
             has_left_doubt: AtomicBool::new(false),
             systems: Mutex::default(),
         })))

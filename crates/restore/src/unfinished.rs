@@ -8,18 +8,22 @@
 //! nothing per file.
 //!
 //! Markers are looked for in the target and in the directories above it: a larger restore may have
-//! begun there. Where existing files are kept, also in the directories below, as they are opened.
+//! begun there; and in the directories below, where what is in them may stay.
 //! Only a restore of the same, or of all of it, removes what another one has left.
 
 use crate::marker::{self, Marker, PREFIX, RestoreScope};
+use crate::options::Overwrite;
 use crate::problem::{RestoreOperation, RestoreProblem};
 use crate::system;
 use crate::target::Target;
 use format::entry::{Entry, Kind};
 use parking_lot::RwLock;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, Statx};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, Statx, Timespec, Timestamps, UTIME_NOW,
+};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -55,20 +59,21 @@ struct FoundMarker {
 }
 
 impl FoundMarker {
-    /// Whether its restore may have made what has this time of birth. Without one nobody knows, and it counts as
-    /// somebody's.
+    /// Whether its restore may have made what has this time of birth: while it ran. Without one nobody knows, and it
+    /// counts as somebody's.
     fn may_have_made(&self, object: &Statx) -> bool {
-        let is_since = |begun_secs: i64| object.stx_btime.tv_sec >= begun_secs;
-        let is_born_since =
-            system::has_birth_time(object) && self.says.begun_secs().is_some_and(is_since);
-        self.is_trusted && is_born_since
+        let ran = |begun_secs: i64| begun_secs..=self.says.last_secs;
+        let is_in = |begun_secs: i64| ran(begun_secs).contains(&object.stx_btime.tv_sec);
+        self.is_trusted
+            && system::has_birth_time(object)
+            && self.says.begun_secs().is_some_and(is_in)
     }
 }
 
 /// Our own marker; locked, so that no other restore removes it.
 pub(crate) struct RestoreMarker {
     name: Vec<u8>,
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 impl Default for UnfinishedRestores {
@@ -206,7 +211,7 @@ impl Target {
             rustix::fs::fsync(root).map_err(problem)?;
         }
         self.try_abilities(file.as_fd());
-        *self.0.marker.lock() = Some(RestoreMarker { name, _file: file });
+        *self.0.marker.lock() = Some(RestoreMarker { name, file });
         Ok(())
     }
 
@@ -228,11 +233,27 @@ impl Target {
         own.chain(self.0.unfinished.elsewhere.read().iter().cloned()).collect()
     }
 
-    /// Looks for markers in a directory below the root, if a file that it finds may stay as it is.
-    pub(crate) fn look_below(&self, directory: BorrowedFd<'_>) {
-        if self.0.options.overwrite.keeps_existing() {
-            let uid = self.0.credentials.uid;
-            self.0.unfinished.look_elsewhere(directory, &|owner| owner == uid || owner == 0);
+    /// Looks for markers in a directory below the root, if what is in it may stay as it is. Call it before that is
+    /// compared, and before something is restored into it.
+    pub fn look_into(&self, path: &[u8]) {
+        if self.0.options.overwrite == Overwrite::Always || path.is_empty() {
+            return;
+        }
+        let Ok(Some(directory)) = self.open_listed(path) else { return };
+        let uid = self.0.credentials.uid;
+        self.0.unfinished.look_elsewhere(directory.as_fd(), &|owner| owner == uid || owner == 0);
+    }
+
+    /// Something was made: what is younger than the marker was made by somebody else.
+    pub(crate) fn note_activity(&self) {
+        let now_secs = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+        if self.0.active_secs.swap(now_secs, Ordering::Relaxed) == now_secs {
+            return;
+        }
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        if let Some(marker) = &*self.0.marker.lock() {
+            let _ = rustix::fs::futimens(&marker.file, &times);
         }
     }
 
@@ -261,6 +282,7 @@ impl Target {
             is_whole: self.0.options.overwrite.keeps_existing(),
             has_made_root: self.has_made_root(),
             scope: self.0.options.scope.clone(),
+            last_secs: 0,
         };
         system::write_all(file, marker.text().as_bytes())?;
         let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);

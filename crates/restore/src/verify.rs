@@ -187,7 +187,10 @@ impl Target {
             (kind == Kind::File && stat.stx_size != entry.size, Attribute::Size),
             (self.match_time(stat, entry.mtime) == TimeMatch::Different, Attribute::Mtime),
             (device && system::rdev(stat) != entry.rdev, Attribute::Device),
-            (flags::recorded(stat) != entry.attributes.inode_flags, Attribute::InodeFlags),
+            (
+                flags::has_flags(kind) && flags::recorded(stat) != entry.attributes.inode_flags,
+                Attribute::InodeFlags,
+            ),
         ]
         .into_iter()
         .filter_map(|(differs, attribute)| differs.then_some(attribute))

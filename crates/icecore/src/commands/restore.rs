@@ -46,8 +46,8 @@ to a directory in the place of such a path is replaced only with --overwrite alw
 
 --delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
 up. What a backup excluded is not in the snapshot, so it is deleted, too. It deletes after everything is \
-restored, and nothing if parts of the snapshot are lost. Repositories, other file systems and subvolumes, \
-what the backup did not enter, and what is immutable or lies in such a directory are left alone. On a \
+restored, and nothing if parts of the snapshot are lost. Repositories, file systems and subvolumes of which \
+the snapshot has nothing, what the backup did not enter, and what is immutable or lies in such a directory are left alone. On a \
 terminal it asks first; try it with --dry-run.
 
 While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
@@ -115,6 +115,21 @@ pub(crate) struct Restore {
     cold: Cold,
 }
 
+/// Whether to delete.
+fn question(target: &Path, would: &RestoreReport, is_known: bool) -> String {
+    let target = escape::escape(target.as_os_str().as_bytes());
+    let (objects, bytes) =
+        (units::many(would.deleted, "object"), units::bytes(would.deleted_bytes));
+    match is_known {
+        true => {
+            format!("Delete {objects} ({bytes}) in {target} that the snapshot does not contain?")
+        }
+        false => format!(
+            "What would be deleted is not known, because of the errors above. Delete all that is in {target} and the snapshot does not contain?"
+        ),
+    }
+}
+
 /// When something that is there is replaced.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum When {
@@ -168,7 +183,7 @@ impl Restore {
         // Names lie in it in the clear: a restore elsewhere leaves none there.
         let helps = context.remote().is_some() || context.is_far() && folder.is_dir();
         let cache = helps.then(|| cache::to_read(&folder)).flatten();
-        self.ask_to_delete(context, &repository, (&snapshot, &path))?;
+        let delete_at_most = self.ask_to_delete(context, &repository, (&snapshot, &path))?;
         let job = context.job(api::jobs::RESTORE);
         let shown = Shown::start(&context.progress, &context.out, total);
         let reporter = Reporter::new(&context.out, self.dry_run);
@@ -177,7 +192,7 @@ impl Restore {
             &snapshot,
             &path,
             target,
-            &RestoreOptions { cache, ..self.options() },
+            &RestoreOptions { cache, delete_at_most, ..self.options() },
             &context.progress,
             &reporter,
         );
@@ -248,17 +263,18 @@ impl Restore {
         Err(Failure::usage(message).hint("Restore to another directory: --target DIR"))
     }
 
-    /// On a terminal, lists what would be deleted and asks. Scripts have said what they want.
+    /// On a terminal, lists what would be deleted and asks. Scripts have said what they want. Returns how many objects
+    /// may be deleted, if somebody was asked.
     fn ask_to_delete(
         &self,
         context: &Context,
         repository: &UnlockedRepository,
         (snapshot, path): (&Snapshot, &[u8]),
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let is_asked = self.delete && !self.dry_run && !self.yes && is_watched;
         if !is_asked || context.out.json {
-            return Ok(());
+            return Ok(None);
         }
         let options = RestoreOptions { dry_run: true, verify: false, ..self.options() };
         // Counters of its own: what is only looked at is no progress.
@@ -267,17 +283,14 @@ impl Restore {
         let would =
             restore::run(repository, snapshot, path, target, &options, &progress, &reporter);
         let would = would.map_err(|error| context.failure(error))?;
-        if would.deleted == 0 {
-            return Ok(());
+        // Where something failed, less would be deleted than perhaps is, once it does not fail.
+        let is_known = would.failed == 0;
+        if would.deleted == 0 && is_known {
+            return Ok(Some(0));
         }
         context.out.flush()?;
-        let objects = units::many(would.deleted, "object");
-        let (bytes, target) =
-            (units::bytes(would.deleted_bytes), escape::escape(target.as_os_str().as_bytes()));
-        let question =
-            format!("Delete {objects} ({bytes}) in {target} that the snapshot does not contain?");
-        if crate::secret::confirm(&question)? {
-            return Ok(());
+        if crate::secret::confirm(&question(target, &would, is_known))? {
+            return Ok(is_known.then_some(would.deleted));
         }
         Err(Failure::new(Code::Failed, "not confirmed: nothing was restored or deleted")
             .hint("To restore without deleting, leave out --delete."))
@@ -362,6 +375,7 @@ impl Restore {
                 When::Never => Overwrite::Never,
             },
             delete: self.delete,
+            delete_at_most: None,
             verify: self.verify,
             dry_run: self.dry_run,
             include: self.includes.clone(),

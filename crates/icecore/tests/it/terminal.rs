@@ -119,6 +119,36 @@ fn where_nobody_watches_there_is_no_progress_and_no_color() {
     assert!(!ran.text().contains(['\u{1b}', '⠁']), "no line is drawn again: {:?}", ran.text());
 }
 
+/// Seen: a directory that stood at a further name of a file was deleted, and the dry run had not said so.
+#[test]
+fn nothing_is_deleted_before_somebody_was_asked() {
+    let machine = Machine::new();
+    machine.write("a", b"data");
+    std::fs::hard_link(machine.source().join("a"), machine.source().join("b")).unwrap();
+    machine.write("d/e/f", b"x");
+    machine.backup();
+    let (target, from) = (machine.path("target"), format!("latest:{}", machine.source().display()));
+    let words = ["restore", &from, "--target", target.to_str().unwrap(), "--delete"];
+    let stands_at = |path: &str| {
+        std::fs::create_dir_all(target.join(path)).unwrap();
+        std::fs::write(target.join(path).join("precious"), "p").unwrap();
+    };
+    for (path, link) in [("b/deep", None), ("mine", Some("d"))] {
+        let _ = std::fs::remove_dir_all(&target); // there is none at first
+        stands_at(path);
+        let elsewhere = machine.path("home");
+        link.map(|it| std::os::unix::fs::symlink(elsewhere, target.join(it)).unwrap());
+        let Some(ran) = on_terminal(&machine, 100, &words) else { return };
+        assert_ne!(ran.code, 0, "{}", ran.text());
+        assert!(
+            ran.text().contains("Delete ") && ran.text().contains("not confirmed"),
+            "{}",
+            ran.text()
+        );
+        assert!(target.join(path).join("precious").exists());
+    }
+}
+
 #[test]
 fn colors_are_shown_on_a_terminal_and_nowhere_else() {
     let machine = Machine::new();

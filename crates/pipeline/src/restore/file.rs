@@ -4,7 +4,6 @@ use super::work::RestoreContext;
 use format::entry::Entry;
 use parking_lot::Mutex;
 use restore::{OpenFile, RestoreOutcome, RestoreProblem, StartedFile};
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -129,9 +128,9 @@ impl FileJob {
 
     fn open(&self, shared: &RestoreContext<'_>) -> State {
         let parent = shared.target.parent_of(&self.entry.path);
-        // An existing file may stay, with its attributes corrected.
-        let entry =
-            if shared.is_new { Cow::Borrowed(&self.entry) } else { shared.whole(&self.entry) };
+        // An existing file may stay, with its attributes corrected; a new one is closed to others while it has an ACL to
+        // come.
+        let entry = shared.whole(&self.entry);
         match parent.and_then(|parent| shared.target.start_file(&parent, &entry)) {
             Ok(StartedFile::Open(file)) => State::Open(Arc::new(file)),
             Ok(StartedFile::Settled(outcome)) => {

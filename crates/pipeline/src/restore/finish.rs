@@ -119,9 +119,11 @@ impl Finisher<'_> {
             if self.plans() && (open.used || self.selection.has_include()) {
                 self.plan_unless_passed(&open.entry.path, open.entry.status, &open.names)?;
             }
+            // What could not be made cannot be finished: that is one failure.
             if open.used
                 && let Err(problem) =
                     self.shared.target.finish_directory(&self.shared.whole(&open.entry))
+                && !self.shared.is_reported(&problem.path)
             {
                 self.shared.problem(&problem);
             }
@@ -159,6 +161,8 @@ impl Finisher<'_> {
         }
         let others = match target.extraneous_beside(directory, names) {
             Ok(others) => others,
+            // Nothing is removed any more, and what could not be restored cannot be listed.
+            Err(_) if self.shared.is_incomplete.load(Ordering::Relaxed) => return Ok(()),
             Err(problem) => {
                 self.shared.failed(&problem.path, &problem.reason());
                 return Ok(());

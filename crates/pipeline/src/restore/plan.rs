@@ -63,14 +63,26 @@ impl<'a> Planner<'a> {
     pub(super) fn all(&mut self, entries: &mut Entries<'_>) -> Result<()> {
         loop {
             match entries.step()? {
-                Next::Entry(selected) if selected.wanted => self.entry(selected.entry)?,
-                Next::Entry(_) => {}
+                Next::Entry(selected) => {
+                    self.look_into(&selected.entry);
+                    if selected.wanted {
+                        self.entry(selected.entry)?;
+                    }
+                }
                 Next::Lost(lost) => self.shared.lost_page(&lost),
                 Next::End => break,
             }
             self.flush_if_full()?;
         }
         self.flush()
+    }
+
+    /// Before anything in a directory is compared.
+    fn look_into(&self, entry: &Entry) {
+        let is_first = self.only.is_none() && !self.shared.is_new;
+        if is_first && entry.kind() == Kind::Directory {
+            self.shared.target.look_into(&entry.path);
+        }
     }
 
     fn entry(&mut self, entry: Entry) -> Result<()> {
@@ -119,17 +131,9 @@ impl<'a> Planner<'a> {
         true
     }
 
-    /// Whether the object is restored later.
+    /// Whether the object is none of this pass.
     fn is_put_off(&self, entry: &Entry) -> bool {
-        if let Some(only) = self.only {
-            return !only.contains(&entry.path);
-        }
-        let shared = self.shared;
-        let is_rehearsed = shared.options.dry_run && shared.options.delete && !shared.is_new;
-        is_rehearsed
-            && entry.kind() != Kind::Directory
-            && shared.target.gives_way(entry)
-            && shared.put_off(&entry.path)
+        self.only.is_some_and(|only| !only.contains(&entry.path))
     }
 
     /// Whether an equal file exists already, so that nothing has to be fetched.
@@ -166,7 +170,8 @@ impl<'a> Planner<'a> {
     }
 
     fn file(&mut self, entry: Entry, segments: &[Segment]) -> Result<()> {
-        let is_single = matches!(segments, [Segment::Data(..)]);
+        let is_dry = self.shared.options.dry_run;
+        let is_single = !is_dry && matches!(segments, [Segment::Data(..)]);
         let job = Arc::new(FileJob::new(entry, is_single));
         self.segments(&job, segments, 0)?;
         job.done(self.shared);
@@ -204,10 +209,8 @@ impl<'a> Planner<'a> {
     ) -> Result<u64> {
         for segment in segments {
             match segment {
-                Segment::Hole(length) if !self.shared.options.dry_run => {
-                    job.hole(offset, *length, self.shared)
-                }
-                Segment::Hole(_) => {}
+                _ if self.shared.options.dry_run => self.shared.pass(segment.length()),
+                Segment::Hole(length) => job.hole(offset, *length, self.shared),
                 Segment::Data(id, length) => {
                     job.expect_piece();
                     self.uses.push(ChunkUse {
@@ -234,10 +237,6 @@ impl<'a> Planner<'a> {
         self.entries = 0;
         self.send_plain()?;
         let uses = std::mem::take(&mut self.uses);
-        if self.shared.options.dry_run {
-            uses.iter().for_each(|used| self.shared.would_write(used));
-            return Ok(());
-        }
         let ids: Vec<_> = uses.iter().map(|used| used.id).collect();
         let locations = self.shared.repository.store.locate_neighbors(&ids)?;
         let mut located: Vec<(RecordLocation, ChunkUse)> = Vec::with_capacity(uses.len());

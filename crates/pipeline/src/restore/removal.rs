@@ -43,8 +43,8 @@ impl Removals {
     }
 
     /// Calls `remove` for each path, in the order added.
-    fn each(mut self, mut remove: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if let Some(mut file) = self.file.take() {
+    fn each(&mut self, mut remove: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if let Some(file) = &mut self.file {
             file.rewind().map_err(in_temp_dir)?;
             for path in BufReader::new(file).split(0) {
                 remove(&path.map_err(in_temp_dir)?)?;
@@ -106,7 +106,7 @@ fn is_root(path: &Path) -> bool {
 pub(super) fn run(
     shared: &RestoreContext<'_>,
     selection: &Selection,
-    removals: Removals,
+    mut removals: Removals,
 ) -> Result<bool> {
     if shared.is_incomplete.load(Ordering::Relaxed) {
         shared.monitor.note(
@@ -114,12 +114,24 @@ pub(super) fn run(
         );
         return Ok(false);
     }
+    if selection.has_include() && !shared.counters.has_met_any() {
+        shared
+            .monitor
+            .note("nothing was removed from the target: nothing in the snapshot matches --include");
+        return Ok(false);
+    }
     let unselected = |path: &[u8], is_directory| !selection.wants_in_target(path, is_directory);
     let spare = selection.has_patterns().then_some(&unselected as KeepFilter<'_>);
+    if !is_confirmed(shared, &mut removals, spare)? {
+        return Ok(false);
+    }
     removals.each(|path| {
         shared.check()?;
-        let RemovalOutcome { objects, bytes, problem, repositories } =
+        let RemovalOutcome { objects, bytes, stays, problem, repositories } =
             shared.target.remove(path, spare);
+        if shared.options.dry_run && !stays && shared.in_the_way.lock().contains(path) {
+            shared.target.foresee_removed(path);
+        }
         if objects > 0 {
             Counters::add(&shared.counters.deleted, objects);
             Counters::add(&shared.counters.deleted_bytes, bytes);
@@ -137,6 +149,27 @@ pub(super) fn run(
     Ok(true)
 }
 
+/// Whether what would be removed is no more than what somebody was asked about.
+fn is_confirmed(
+    shared: &RestoreContext<'_>,
+    removals: &mut Removals,
+    spare: Option<KeepFilter<'_>>,
+) -> Result<bool> {
+    let Some(most) = shared.options.delete_at_most else { return Ok(true) };
+    let (mut count, mut first) = (0u64, None);
+    removals.each(|path| {
+        shared.check()?;
+        count += shared.target.count(path, spare);
+        first.get_or_insert_with(|| path.to_vec());
+        Ok(())
+    })?;
+    let is_confirmed = count <= most;
+    if let Some(path) = first.filter(|_| !is_confirmed) {
+        shared.failed(&path, &format!("Not deleted, nor anything else: {count} objects would be deleted now, and {most} were confirmed. To be asked about all of them, run it again"));
+    }
+    Ok(is_confirmed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,13 +180,15 @@ mod tests {
         let mut removals = Removals::default();
         (0..10_000).for_each(|number| removals.add(path(number).as_bytes()).unwrap());
         assert!(removals.file.is_some() && removals.waiting.len() < MEMORY_MAX);
-        let mut next = 0;
-        let each = removals.each(|found| {
-            assert_eq!(found, path(next).as_bytes());
-            next += 1;
-            Ok(())
-        });
-        each.unwrap();
-        assert_eq!(next, 10_000);
+        for _ in 0..2 {
+            let mut next = 0;
+            let each = removals.each(|found| {
+                assert_eq!(found, path(next).as_bytes());
+                next += 1;
+                Ok(())
+            });
+            each.unwrap();
+            assert_eq!(next, 10_000);
+        }
     }
 }

@@ -398,14 +398,6 @@ impl RestoreContext<'_> {
         self.is_full.fetch_or(problem.no_space(), Ordering::Relaxed);
     }
 
-    /// Counts a write in a dry run.
-    pub(super) fn would_write(&self, used: &ChunkUse) {
-        if used.offset == 0 {
-            self.pass(used.file.entry.size);
-            self.wrote(&used.file.entry, restore::RestoreOutcome::Created);
-        }
-    }
-
     /// Adds bytes of files that are done without writing to the progress.
     pub(super) fn pass(&self, bytes: u64) {
         self.progress.bytes.fetch_add(bytes, Ordering::Relaxed);

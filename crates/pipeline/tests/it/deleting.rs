@@ -87,6 +87,37 @@ fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is
     assert_eq!((again.deleted, again.files, names), (0, 0, Vec::new()));
 }
 
+/// Seen: what was deleted was more than the dry run had said, about which somebody was asked.
+#[test]
+fn nothing_is_removed_beyond_what_was_confirmed() {
+    let (folder, repository, name) = nested();
+    let (target, snapshot) = (with_strangers(&folder), snapshot(&repository, name).unwrap());
+    std::fs::remove_dir_all(target.join("home/x/tiny")).unwrap();
+    let confirmed = |most| RestoreOptions { delete_at_most: Some(most), ..deleting() };
+    let (did, heard, names) = restored(&repository, &snapshot, &target, &confirmed(3)).unwrap();
+    assert_eq!((did.failed, did.deleted, names.len()), (1, 0, 0), "{heard:?}");
+    assert!(heard.iter().any(|line| line.contains("4 objects") && line.contains("3 were")));
+    assert!(
+        target.join("home/x/stranger/a/b").exists() && target.join("home/x/dir0/more").exists()
+    );
+    let (did, heard, _) = restored(&repository, &snapshot, &target, &confirmed(4)).unwrap();
+    assert_eq!((did.failed, did.deleted), (0, 4), "{heard:?}");
+}
+
+/// Seen: a typing error in --include deleted what the pattern matched in the target, and was reported afterwards.
+#[test]
+fn patterns_that_the_snapshot_does_not_know_remove_nothing() {
+    let (folder, repository, name) = nested();
+    let (target, snapshot) = (with_strangers(&folder), snapshot(&repository, name).unwrap());
+    for dry_run in [true, false] {
+        let include = vec!["stranger".to_owned()];
+        let options = RestoreOptions { include, dry_run, ..deleting() };
+        let (did, heard, names) = restored(&repository, &snapshot, &target, &options).unwrap();
+        assert_eq!((did.deleted, names.len()), (0, 0), "{heard:?}");
+        assert!(target.join("home/x/stranger/a/b").exists());
+    }
+}
+
 /// The further name is linked behind the removal, when its own directory was finished already.
 #[test]
 fn a_directory_has_its_mode_and_times_where_the_first_name_of_a_link_had_to_wait() {

@@ -117,6 +117,36 @@ fn a_resumed_restore_keeps_no_file_whose_data_a_power_cut_took() {
     lab.assert_whole();
 }
 
+/// Seen: "unchanged" for zeros, and with --delete the marker went, too, so that no later restore could know.
+#[test]
+fn what_a_restore_of_a_part_left_is_compared_by_a_larger_one() {
+    let lab = Lab::new();
+    lab.restore(&Progress::default(), &Plan::none()).unwrap();
+    let part = lab.target().join(NAME).join("d3");
+    let lost = lab.finished().into_iter().find(|file| file.starts_with(&part)).unwrap();
+    lose_data(&lost);
+    let text = "An icecore restore into this folder is under way or was cut short. Files changed since 1000 (seconds since 1970) may be incomplete\nRestored: 3f2a:d3\n";
+    let marker = part.join(".icecore-restore-1-5");
+    std::fs::write(&marker, text).unwrap();
+    let snapshot = snapshot(&lab.folder.open(), lab.name).unwrap();
+    let options = RestoreOptions { delete: true, threads: 2, ..RestoreOptions::default() };
+    let (repository, heard) = (lab.folder.open(), Heard::default());
+    let report = restore::run(
+        &repository,
+        &snapshot,
+        b"",
+        &lab.target(),
+        &options,
+        &Progress::default(),
+        &heard,
+    );
+    let report = report.unwrap();
+    assert_eq!((report.files, report.deleted, report.failed), (1, 0, 0), "{:?}", heard.all());
+    assert!(marker.exists() && heard.all().iter().any(|line| line.contains("d3/.icecore-restore")));
+    std::fs::remove_file(&marker).unwrap();
+    assert!(std::fs::read(&lost).unwrap().iter().any(|byte| *byte != 0));
+}
+
 #[test]
 fn a_power_cut_between_two_resumed_restores_loses_nothing_either() {
     let lab = Lab::new();

@@ -165,9 +165,18 @@ fn check(lab: &Lab, case: &Case) -> Result<(), TestCaseError> {
     let mut is_settled = false;
     for (what, case) in [("", case), ("again: ", case), ("then: ", &case.with(case.then))] {
         let dry = RestoreOptions { dry_run: true, ..case.options() };
-        prop_assert_eq!(&lab.run(case, name, &dry).after, &before, "a dry run changes nothing");
+        let dry = lab.run(case, name, &dry);
+        prop_assert_eq!(&dry.after, &before, "a dry run changes nothing");
         let beside = lab.beside();
         let ran = lab.run(case, name, &case.options());
+        prop_assert_eq!(
+            counted(case, &dry.report),
+            counted(case, &ran.report),
+            "{} a dry run foretells it: {:#?}\n{:#?}",
+            what,
+            dry.lines,
+            ran.lines
+        );
         prop_assert_eq!(lab.beside(), beside, "nothing outside of the target changes");
         let held = Outcome::new(case, &before, &ran).holds();
         prop_assert!(
@@ -184,6 +193,22 @@ fn check(lab: &Lab, case: &Case) -> Result<(), TestCaseError> {
         before = ran.after;
     }
     Ok(())
+}
+
+/// What a dry run must foretell. Whether a further name is linked, copied, kept or there already depends on the file that
+/// its first name gets, and a dry run makes none.
+fn counted(case: &Case, report: &RestoreReport) -> [(&'static str, u64); 6] {
+    let RestoreReport { files, directories, links, unchanged, kept, .. } = *report;
+    let has_names = case.snapshot.0.values().any(|object| matches!(object.thing, Thing::NameOf(_)));
+    let (others, kept) = if has_names { (kept, 0) } else { (0, kept) };
+    [
+        ("files and links", files + links + unchanged + others),
+        ("directories", directories),
+        ("kept", kept),
+        ("deleted", report.deleted),
+        ("bytes deleted", report.deleted_bytes),
+        ("failed", report.failed),
+    ]
 }
 
 /// The same cases for every change; others, and more, where somebody asks for so many.
@@ -203,11 +228,7 @@ fn what_is_there_stays_or_becomes_what_the_snapshot_has_or_is_named() {
         return testkit::skip("only root can lock files and give them to others");
     }
     let lab = Lab::new();
-    let cases_max = std::env::var("ICECORE_CASES").map_or(600, |cases| cases.parse().unwrap());
-    let config =
-        ProptestConfig { cases: cases_max, failure_persistence: None, ..Default::default() };
-    let mut runner = proptest::test_runner::TestRunner::new(config);
-    let tested = runner.run(&cases(), |case| check(&lab, &case));
+    let tested = runner(600).run(&cases(), |case| check(&lab, &case));
     lab.clear();
     tested.unwrap();
 }

@@ -289,3 +289,33 @@ fn verify_finds_a_file_that_somebody_changed() {
     assert_eq!(report.differing, 1, "{heard:?}");
     assert!(heard[0].contains("dir0/file3"), "{heard:?}");
 }
+
+/// Seen: files of several chunks counted as restored, and sparse ones that begin with a hole as nothing.
+#[test]
+fn a_dry_run_counts_large_files_as_they_would_be_restored() {
+    let folder = TestFolder::new();
+    folder.write("large", &noise(1, 3 << 20));
+    folder.write("of one chunk", &noise(2, 100_000));
+    let holes = std::fs::File::create(folder.source().join("holes")).unwrap();
+    holes.set_len(64 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_at(&holes, b"end", (64 << 20) - 3).unwrap();
+    let repository = folder.init();
+    let (name, target) = (folder.backup(&repository).snapshot, folder.at("target"));
+    let run = |dry_run, overwrite| {
+        let options = RestoreOptions { dry_run, overwrite, ..RestoreOptions::default() };
+        let (report, heard) = restore_with(&repository, name, b"", &target, &options).unwrap();
+        assert_eq!((report.failed, &heard), (0, &Vec::new()), "{report:#?}");
+        (report.files, report.bytes, report.kept, report.unchanged)
+    };
+    let bytes = (3 << 20) + 100_000 + (64 << 20);
+    for (overwrite, expected) in [
+        (Overwrite::IfChanged, (3, bytes, 0, 0)),
+        (Overwrite::IfChanged, (0, 0, 0, 3)),
+        (Overwrite::Never, (0, 0, 3, 0)),
+        (Overwrite::IfNewer, (0, 0, 3, 0)),
+        (Overwrite::Always, (3, bytes, 0, 0)),
+    ] {
+        assert_eq!(run(true, overwrite), expected, "{overwrite:?}, a dry run");
+        assert_eq!(run(false, overwrite), expected, "{overwrite:?}");
+    }
+}

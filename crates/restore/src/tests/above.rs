@@ -86,6 +86,62 @@ fn what_an_interrupted_restore_made_is_finished_by_one_that_overwrites_nothing()
     assert_eq!(mode(&folder, "home/me/closed"), 0o750, "somebody changed it since");
 }
 
+/// Seen: whatever had mode 0700 and was younger than the marker got the mode of the snapshot, and could be read by all.
+#[test]
+fn what_somebody_made_and_closed_after_an_interrupted_restore_stays_closed() {
+    let folder = TestFolder::new();
+    let cut_short = folder.target_with(of_me(Overwrite::IfChanged));
+    cut_short.write_marker().unwrap();
+    restore(&cut_short, &file("home/me/f", 0o640), b"f");
+    drop(cut_short);
+    fs::remove_dir_all(folder.at("home")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2_100)); // markers have whole seconds
+    for path in ["home", "home/me"] {
+        fs::create_dir(folder.at(path)).unwrap();
+        set_mode(&folder, path, 0o700);
+    }
+    restore_me(&folder.target_with(of_me(Overwrite::Never)));
+    assert_eq!((mode(&folder, "home"), mode(&folder, "home/me")), (0o700, 0o700));
+}
+
+/// What a restore makes late is its own, too.
+#[test]
+fn the_marker_says_when_something_was_last_made() {
+    let folder = TestFolder::new();
+    let cut_short = folder.target_with(of_me(Overwrite::IfChanged));
+    cut_short.write_marker().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2_100)); // markers have whole seconds
+    restore(&cut_short, &file("home/me/f", 0o640), b"f");
+    drop(cut_short);
+    restore_me(&folder.target_with(of_me(Overwrite::Never)));
+    assert_eq!((mode(&folder, "home"), mode(&folder, "home/me")), (0o777, 0o777));
+}
+
+/// Seen: the lock went with the first restore, and the second one deleted what it had left alone.
+#[test]
+fn a_directory_in_which_something_stays_for_its_lock_keeps_it() {
+    if !rustix::process::geteuid().is_root() {
+        return testkit::skip("only root can lock files");
+    }
+    let folder = TestFolder::new();
+    fs::create_dir(folder.at("d")).unwrap();
+    fs::write(folder.at("d/mine"), "mine").unwrap();
+    lock(&folder, "d");
+    for _ in 0..2 {
+        let target = folder.target(Overwrite::IfChanged);
+        let finish = || target.finish_directory(&directory("d", 0o755)).unwrap();
+        restore(&target, &file("d/f", 0o640), b"f");
+        finish();
+        let refused = target.remove(b"d/mine", None).problem.unwrap();
+        assert_eq!(refused.error, RestoreCause::InLocked);
+        assert!(is_locked(&folder, "d") && folder.at("d/mine").exists());
+        finish();
+        assert!(is_locked(&folder, "d"), "however often it is finished");
+    }
+    let open = fs::File::open(folder.at("d")).unwrap();
+    crate::flags::clear_locks(std::os::fd::AsFd::as_fd(&open)).unwrap();
+}
+
 /// Seen: a target that somebody had closed was given the mode and owner of another directory, or by anybody's marker.
 #[test]
 fn only_the_same_restore_or_one_of_the_same_path_has_made_the_target() {

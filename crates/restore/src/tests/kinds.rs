@@ -242,6 +242,27 @@ fn hard_links_are_one_inode_and_a_symlink_is_linked_itself() {
     assert!(target.hard_link(&parent, &file("d", 0o644), b"../outside/canary").is_err());
 }
 
+/// Seen: files got the flag of the directory that they were restored into, and the next backup left them out.
+#[test]
+fn what_a_directory_gives_to_new_files_is_taken_from_them() {
+    let folder = TestFolder::new();
+    std::fs::create_dir(folder.at("d")).unwrap();
+    let chattr = std::process::Command::new("chattr").arg("+d").arg(folder.at("d")).status();
+    assert!(chattr.unwrap().success());
+    let target = folder.target(Overwrite::IfChanged);
+    restore(&target, &file("d/f", 0o644), b"");
+    assert_as_recorded(&target, &file("d/f", 0o644));
+    // A link cannot lose it, nor be given it.
+    let mut flagged = symlink("d/l", b"f");
+    for bits in [0, INODE_NODUMP] {
+        change(&mut flagged, |it| it.inode_flags = bits);
+        let parent = target.parent_of(b"d/l").unwrap();
+        target.symlink(&parent, &flagged, b"f").unwrap();
+        assert_as_recorded(&target, &flagged);
+        std::fs::remove_file(folder.at("d/l")).unwrap();
+    }
+}
+
 #[test]
 fn inode_flags_come_last_and_stand() {
     let folder = TestFolder::new();

@@ -1,7 +1,7 @@
 //! What must be so after a restore, whatever was there before.
 
 use super::seen::Seen;
-use super::shape::Thing;
+use super::shape::{Object, Thing};
 use super::{Case, Ran, State};
 use ::restore::Overwrite;
 use format::entry::Entry;
@@ -67,6 +67,7 @@ impl<'a> Outcome<'a> {
                 };
                 stays && is_untouched(before, after)
             });
+            let after = &self.without_kept_lock(path, after, object);
             let is_made = after.is_like(entry, object)
                 && (after.is(entry, object)
                     || object.is_directory() && self.is_above_sources(path));
@@ -75,6 +76,16 @@ impl<'a> Outcome<'a> {
             }
         }
         self.names_are_one()
+    }
+
+    /// A directory keeps its lock while something in it stays for that, and is named.
+    fn without_kept_lock(&self, path: &str, after: &Seen, object: &Object) -> Seen {
+        let is_in_it = |named: &String| named.rsplit_once('/').is_some_and(|it| it.0 == path);
+        let was_locked = self.before.get(path).is_some_and(|before| before.is_locked);
+        match was_locked && self.case.delete && self.named.iter().any(is_in_it) {
+            true => Seen { is_locked: object.may_be_locked(), ..after.clone() },
+            false => after.clone(),
+        }
     }
 
     /// Names of one file are names of one file.
