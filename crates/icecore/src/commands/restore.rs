@@ -47,8 +47,8 @@ to a directory in the place of such a path is replaced only with --overwrite alw
 --delete deletes, and lists, what the snapshot does not contain, but only below the paths that were backed \
 up. What a backup excluded is not in the snapshot, so it is deleted, too. It deletes after everything is \
 restored, and nothing if parts of the snapshot are lost. Repositories, file systems and subvolumes of which \
-the snapshot has nothing, what the backup did not enter, and what is immutable or lies in such a directory are left alone. On a \
-terminal it asks first; try it with --dry-run.
+the snapshot has nothing, what the backup did not enter, and what is immutable or lies in such a directory \
+are left alone. On a terminal it asks first; try it with --dry-run.
 
 While a restore runs, the target contains a file .icecore-restore-... After an interruption, this file \
 tells the next restore to compare contents. With --no-sync, restore does not wait until the data is on \

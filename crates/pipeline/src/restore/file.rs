@@ -128,8 +128,7 @@ impl FileJob {
 
     fn open(&self, shared: &RestoreContext<'_>) -> State {
         let parent = shared.target.parent_of(&self.entry.path);
-        // An existing file may stay, with its attributes corrected; a new one is closed to others while it has an ACL to
-        // come.
+        // An existing file may stay, with its attributes corrected; a new one is closed to others until it has its ACL.
         let entry = shared.whole(&self.entry);
         match parent.and_then(|parent| shared.target.start_file(&parent, &entry)) {
             Ok(StartedFile::Open(file)) => State::Open(Arc::new(file)),

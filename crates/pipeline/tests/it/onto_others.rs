@@ -195,8 +195,8 @@ fn check(lab: &Lab, case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What a dry run must foretell. Whether a further name is linked, copied, kept or there already depends on the file that
-/// its first name gets, and a dry run makes none.
+/// What a dry run must foretell. Whether a further name is linked, copied, kept or there already depends on the file
+/// that its first name gets, and a dry run makes none.
 fn counted(case: &Case, report: &RestoreReport) -> [(&'static str, u64); 6] {
     let RestoreReport { files, directories, links, unchanged, kept, .. } = *report;
     let has_names = case.snapshot.0.values().any(|object| matches!(object.thing, Thing::NameOf(_)));
