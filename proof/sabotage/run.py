@@ -97,7 +97,7 @@ SABOTAGES = {
         "crates/restore/src/opened_up.rs", "        flags::lock_again(directory, &before)\n", "        let _ = flags::lock_again;\n        Ok(())\n",
         test("icecore", "never_leaves_directories_as_locked")),
     "what lies in a locked directory is not deleted": (
-        "crates/restore/src/extraneous.rs", "        if self.0.opened_up.was_locked(&stat) {", "        if false && self.0.opened_up.was_locked(&stat) {",
+        "crates/restore/src/extraneous.rs", "        match self.0.opened_up.was_locked(&stat) {", "        match false && self.0.opened_up.was_locked(&stat) {",
         test("icecore", "restore_delete_leaves_alone_what_lies_in_a_locked")),
     "a locked target is opened": (
         "crates/restore/src/opened_up.rs", "if flags::are_locked(&before) && flags::clear_locks(root).is_ok() {", "if false && flags::are_locked(&before) && flags::clear_locks(root).is_ok() {",
@@ -543,7 +543,7 @@ SABOTAGES = {
         "let _ = (&marker.file, &times);",
         test("restore", "the_marker_says_when_something_was_last_made")),
     "a directory in which something stays for its lock keeps it": (
-        "crates/restore/src/extraneous.rs", "        self.0.opened_up.keep_locks(now);\n", "",
+        "crates/restore/src/extraneous.rs", "            self.0.opened_up.keep_locks(&stat);\n", "",
         test("restore", "a_directory_in_which_something_stays")),
     "new files keep nothing of what their directory gives them": (
         "crates/restore/src/file.rs", "if parent.gives_nodump { INODE_NODUMP } else { 0 }",

@@ -106,13 +106,11 @@ impl Target {
     ) -> Result<RemovalOutcome, RestoreProblem> {
         let (directory, name) = names::split(path, RestoreOperation::Remove)?;
         let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Remove, error);
-        let held = self.existing(directory, RestoreOperation::Remove)?;
-        let stat = system::stat_open(held.as_fd()).map_err(problem)?;
-        if self.0.opened_up.was_locked(&stat) {
-            self.lock_again(held.as_fd(), &stat);
-            let cause = RestoreCause::InLocked;
-            return Err(RestoreProblem::new(path, RestoreOperation::Remove, cause));
-        }
+        let held = self.unlocked(directory, path).inspect_err(|problem| {
+            if problem.error == RestoreCause::InLocked {
+                self.lock_again(directory);
+            }
+        })?;
         if self.0.options.dry_run {
             return Ok(RemovalCounter::new(held.as_fd(), keep).count(name, path));
         }
@@ -128,21 +126,32 @@ impl Target {
     /// Counts what [`Self::remove`] would remove.
     pub fn count(&self, path: &[u8], keep: Option<KeepFilter<'_>>) -> u64 {
         let counted = names::split(path, RestoreOperation::Remove).and_then(|(directory, name)| {
-            let held = self.existing(directory, RestoreOperation::Remove)?;
+            let held = self.unlocked(directory, path)?;
             Ok(RemovalCounter::new(held.as_fd(), keep).count(name, path).objects)
         });
         counted.unwrap_or(0)
     }
 
+    /// The directory of `path`, unless somebody had locked it.
+    fn unlocked(&self, directory: &[u8], path: &[u8]) -> Result<OwnedFd, RestoreProblem> {
+        let problem = |cause| RestoreProblem::new(path, RestoreOperation::Remove, cause);
+        let held = self.existing(directory, RestoreOperation::Remove)?;
+        let stat = system::stat_open(held.as_fd()).map_err(|error| problem(error.into()))?;
+        match self.0.opened_up.was_locked(&stat) {
+            true => Err(problem(RestoreCause::InLocked)),
+            false => Ok(held),
+        }
+    }
+
     /// A directory in which something stays, because somebody had locked it, gets its locks back: without them the next
     /// restore would delete what is in it.
-    fn lock_again(&self, held: BorrowedFd<'_>, now: &Statx) {
-        if self.0.options.dry_run {
-            return;
+    fn lock_again(&self, directory: &[u8]) {
+        let Ok(Some(open)) = self.open_listed(directory) else { return };
+        let Ok(stat) = system::stat_open(open.as_fd()) else { return };
+        if !self.0.options.dry_run {
+            self.0.opened_up.keep_locks(&stat);
+            let _ = self.0.opened_up.lock_what_is_kept(open.as_fd(), &stat);
         }
-        self.0.opened_up.keep_locks(now);
-        let open = rustix::fs::openat(held, ".", system::DIRECTORY, Mode::empty());
-        let _ = open.map(|open| self.0.opened_up.lock_what_is_kept(open.as_fd(), now));
     }
 
     /// Whether the directory `path` is a mount point, or a subvolume of its own as btrfs has them: a backup of one file

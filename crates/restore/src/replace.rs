@@ -123,6 +123,7 @@ impl Target {
             let name = self.temporary_name();
             match make(fd, &name) {
                 Ok(new) => {
+                    self.note_activity();
                     let staged = match over {
                         Some(old) => StagedName::Over(name, old),
                         None => StagedName::Beside(name),

@@ -247,7 +247,8 @@ impl Target {
     /// Something was made: what is younger than the marker was made by somebody else.
     pub(crate) fn note_activity(&self) {
         let now_secs = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
-        if self.0.active_secs.swap(now_secs, Ordering::Relaxed) == now_secs {
+        let is_noted = self.0.active_secs.load(Ordering::Relaxed) == now_secs;
+        if is_noted || self.0.active_secs.swap(now_secs, Ordering::Relaxed) == now_secs {
             return;
         }
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };

@@ -168,7 +168,9 @@ fn check(lab: &Lab, case: &Case) -> Result<(), TestCaseError> {
         let dry = lab.run(case, name, &dry);
         prop_assert_eq!(&dry.after, &before, "a dry run changes nothing");
         let beside = lab.beside();
-        let ran = lab.run(case, name, &case.options());
+        // As on a terminal: what the dry run said is confirmed.
+        let delete_at_most = Some(dry.report.deleted);
+        let ran = lab.run(case, name, &RestoreOptions { delete_at_most, ..case.options() });
         prop_assert_eq!(
             counted(case, &dry.report),
             counted(case, &ran.report),
