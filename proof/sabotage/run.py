@@ -1132,7 +1132,7 @@ SABOTAGES = {
         test("server", "promises_of_all_sessions")),
     "a change of the catalog without an answer is not repeated": (
         "crates/catalog/src/sql/postgresql/errors.rs", "_ => Error::OutcomeUnknown,",
-        "_ => failed(error),",
+        "_ => failed(error, address),",
         test("catalog", "a_connection_that_is_lost_in_a_commit")),
     "a server writes to the catalog only with its lock": (
         "crates/catalog/src/sql/writer.rs", "if self.serves {", "if false {",
