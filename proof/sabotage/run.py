@@ -529,14 +529,14 @@ SABOTAGES = {
         "if self.0.options.overwrite != Overwrite::IfChanged ||",
         test("icecore", "only_who_restores_the_same_again")),
     "a larger restore knows what began in a directory below": (
-        "crates/pipeline/src/restore/plan.rs", "                    self.look_into(&selected.entry);\n",
-        "                    let _ = Self::look_into;\n",
+        "crates/pipeline/src/restore/plan.rs", "self.not_looked_into.drain(..).for_each(|path| self.shared.target.look_into(&path));",
+        "self.not_looked_into.clear();",
         test("pipeline", "what_a_restore_of_a_part_left_is_compared")),
     "no marker is extraneous, wherever it lies": (
         "crates/restore/src/extraneous.rs", ' || marker::is_marker(directory, name)', " || directory.eq(&directory) && false",
         test("pipeline", "what_a_restore_of_a_part_left_is_compared")),
     "what is younger than a marker was made by somebody else": (
-        "crates/restore/src/unfinished.rs", "begun_secs..=self.says.last_secs;", "begun_secs..=self.says.last_secs.max(i64::MAX);",
+        "crates/restore/src/unfinished.rs", "self.says.last_secs.saturating_add(1);", "self.says.last_secs.max(i64::MAX);",
         test("restore", "what_somebody_made_and_closed_after")),
     "a marker has the time of what was made last": (
         "crates/restore/src/unfinished.rs", "let _ = rustix::fs::futimens(&marker.file, &times);",
@@ -546,17 +546,30 @@ SABOTAGES = {
         "crates/restore/src/extraneous.rs", "            self.0.opened_up.keep_locks(&stat);\n", "",
         test("restore", "a_directory_in_which_something_stays")),
     "new files keep nothing of what their directory gives them": (
-        "crates/restore/src/file.rs", "if parent.gives_nodump { INODE_NODUMP } else { 0 }",
-        "if parent.gives_nodump { INODE_NODUMP & 0 } else { 0 }",
+        "crates/restore/src/file.rs", "parent.gives_nodump.then(", "false.then(",
         test("restore", "what_a_directory_gives_to_new_files")),
+    "locks stay where something is left alone for them": (
+        "crates/pipeline/src/restore/finish.rs", "                target.keep_locks(directory);\n", "",
+        test("pipeline", "locks_stay_where_something_is_left_alone")),
+    "an include may wait for the removal of a directory": (
+        "crates/pipeline/src/restore/removal.rs", " || !shared.in_the_way.lock().is_empty();", ";",
+        test("pipeline", "what_an_include_takes_comes_where")),
+    "what nobody asked for may be anything": (
+        "crates/restore/src/extraneous.rs", "Err(problem) if is_no_directory(&problem) =>",
+        "Err(problem) if is_no_directory(&problem) && self.0.options.dry_run =>",
+        test("pipeline", "what_nobody_asked_for_may_be_anything")),
+    "a directory in the way is full with a marker, too": (
+        "crates/restore/src/extraneous.rs", 'let is_other = |name: &[u8]| !matches!(name, b"." | b"..");',
+        "let is_other = |name: &[u8]| !is_never_extraneous(open.as_fd(), name);",
+        test("pipeline", "a_directory_in_the_way_goes_with_the_marker")),
     "no more is deleted than was confirmed": (
-        "crates/pipeline/src/restore/removal.rs", "let is_confirmed = count <= most;", "let is_confirmed = count <= most.max(u64::MAX);",
+        "crates/pipeline/src/restore/removal.rs", "objects <= confirmed.unwrap_or(0)", "objects <= confirmed.unwrap_or(u64::MAX)",
         test("pipeline", "nothing_is_removed_beyond_what_was_confirmed")),
     "an include that the snapshot does not know removes nothing": (
         "crates/pipeline/src/restore/removal.rs", "if selection.has_include() && !", "if false && !",
         test("pipeline", "patterns_that_the_snapshot_does_not_know")),
     "a dry run foretells directories in the way": (
-        "crates/restore/src/replace.rs", "                self.may_be_removed(&old, entry).map_err(problem)?;\n",
+        "crates/restore/src/replace.rs", "                self.may_be_removed(&old, &entry.path).map_err(problem)?;\n",
         "                let _ = (problem, &old, Self::may_be_removed);\n",
         test("pipeline", "what_is_there_stays_or_becomes")),
     "a dry run goes through no link": (
@@ -566,8 +579,7 @@ SABOTAGES = {
         "crates/pipeline/src/restore/plan.rs", "let is_single = !is_dry && ", "let is_single = ",
         test("pipeline", "a_dry_run_counts_large_files")),
     "only means what is behind a named link": (
-        "crates/icecore/src/commands/backup/source.rs", "links::behind_links(pattern, links, false)",
-        "links::behind_links(pattern, &links[..0], false)",
+        "crates/icecore/src/commands/backup/source.rs", "links::taken(pattern, links)", "links::taken(pattern, &links[..0])",
         test("icecore", "only_means_what_is_behind_a_link")),
     "places that went on apart are not mixed": (
         "crates/pipeline/src/copy.rs", "Some(id) if *id != name.id => {", "Some(id) if *id != name.id && false => {",
@@ -1991,7 +2003,7 @@ SABOTAGES = {
         "crates/pipeline/src/restore/work.rs", "is_there() && !self.target.is_begun(entry);", "is_there();",
         test("icecore", "what_a_restore_began_of_an_unread_file_is_written_again")),
     "what was there above the sources keeps its mode after an interrupted restore": (
-        "crates/restore/src/unfinished.rs", "begun_secs..=self.says.last_secs;", "begun_secs.min(0)..=self.says.last_secs;",
+        "crates/restore/src/unfinished.rs", "let ran = begun_secs..=", "let ran = begun_secs.min(0)..=",
         test("restore", "what_was_there_above_the_sources_keeps_its_mode")),
     "what another restore left makes nothing above the sources new": (
         "crates/restore/src/above.rs", "            && self.0.unfinished.has_made(directory, self.0.options.scope.as_ref())\n",
@@ -2008,8 +2020,8 @@ SABOTAGES = {
         "            let is_left = unfinished.has_made_root(&stat, options.scope.as_ref());\n",
         test("restore", "only_the_same_restore_or_one_of_the_same_path_has_made_the_target")),
     "a marker of another path has not made the target": (
-        "crates/restore/src/unfinished.rs", "                && marker.may_have_made(root)\n                && RestoreScope::is_of_same_path(scope, marker.says.scope.as_ref())\n",
-        "                && marker.may_have_made(root)\n                && scope.is_some()\n",
+        "crates/restore/src/unfinished.rs", "            marker.may_have_made_root(root)\n                && RestoreScope::is_of_same_path(scope, marker.says.scope.as_ref())\n",
+        "            marker.may_have_made_root(root)\n                && scope.is_some()\n",
         test("restore", "only_the_same_restore_or_one_of_the_same_path_has_made_the_target")),
     "what an interrupted restore made is finished by one that overwrites nothing": (
         "crates/restore/src/metadata.rs", "                    && !self.has_made_before(stat)\n", "",

@@ -34,6 +34,7 @@ pub use needs::{RestoreNeeds, needs};
 use open_records::OpenRecords;
 use parking_lot::Mutex;
 use plan::Planner;
+pub use removal::ConfirmedRemovals;
 use removal::Removals;
 use restore::{Overwrite, RestoreScope, Target};
 use rustc_hash::{FxBuildHasher, FxHashSet};
@@ -66,8 +67,8 @@ pub struct RestoreOptions {
     /// Remove extraneous objects below the paths that were backed up, after everything is restored,
     /// and only if nothing of the snapshot is lost.
     pub delete: bool,
-    /// With `delete`: remove nothing if it would be more objects than these. `None`: however many there are.
-    pub delete_at_most: Option<u64>,
+    /// With `delete`: remove nothing if it would be anything but this. `None`: whatever there is.
+    pub confirmed: Option<Arc<ConfirmedRemovals>>,
     /// Read everything again and compare it with the snapshot.
     pub verify: bool,
     /// Change nothing; count what would be done.

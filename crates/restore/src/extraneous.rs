@@ -25,6 +25,8 @@ pub struct RemovalOutcome {
     pub stays: bool,
     /// The first object that could not be removed; the others are removed.
     pub problem: Option<RestoreProblem>,
+    /// Directories that can only be listed once they are opened: in a dry run, what is in them is not counted.
+    pub unlisted: Vec<Vec<u8>>,
     /// Repositories, which are never removed: no snapshot has the one that it lies in.
     pub repositories: Vec<Vec<u8>>,
 }
@@ -34,29 +36,6 @@ pub struct RemovalOutcome {
 pub type KeepFilter<'a> = &'a dyn Fn(&[u8], bool) -> bool;
 
 impl Target {
-    /// The paths of the names in `directory` for which `keep` is false. Nothing is changed.
-    pub(crate) fn extraneous<'a>(
-        &self,
-        directory: &'a [u8],
-        keep: impl Fn(&[u8]) -> bool + 'a,
-    ) -> Result<impl Iterator<Item = Result<Vec<u8>, RestoreProblem>> + 'a, RestoreProblem> {
-        let problem =
-            move |error: Errno| RestoreProblem::new(directory, RestoreOperation::Inspect, error);
-        let open = self.open_listed(directory)?;
-        let listed = open.as_ref().map(Dir::read_from).transpose().map_err(problem)?;
-        let is_extraneous = move |name: &[u8]| {
-            open.as_ref().is_some_and(|open| !is_never_extraneous(open.as_fd(), name))
-                && !keep(name)
-        };
-        Ok(listed.into_iter().flatten().filter_map(move |item| match item {
-            Ok(item) => {
-                let name = item.file_name().to_bytes();
-                is_extraneous(name).then(|| Ok(names::join(directory, name)))
-            }
-            Err(error) => Some(Err(problem(error))),
-        }))
-    }
-
     /// The paths of the objects in `directory` that the snapshot does not have, if it has these
     /// names there. Where names fold, its objects may be listed under other names; they are looked
     /// for only if something else is listed, and some name of the snapshot is not. A further hard
@@ -79,8 +58,8 @@ impl Target {
     pub(crate) fn open_listed(&self, directory: &[u8]) -> Result<Option<OwnedFd>, RestoreProblem> {
         let held = match self.existing(directory, RestoreOperation::Inspect) {
             Err(problem) if problem.error == RestoreCause::System(Errno::NOENT) => return Ok(None),
-            // Another kind of object, or a link, which would have been replaced.
-            Err(problem) if self.0.options.dry_run && is_no_directory(&problem) => return Ok(None),
+            // Another kind of object, or a link. If a directory should be there, that was reported before.
+            Err(problem) if is_no_directory(&problem) => return Ok(None),
             held => held?,
         };
         // The handle is only a path descriptor; listing needs its own.
@@ -106,13 +85,11 @@ impl Target {
     ) -> Result<RemovalOutcome, RestoreProblem> {
         let (directory, name) = names::split(path, RestoreOperation::Remove)?;
         let problem = |error: Errno| RestoreProblem::new(path, RestoreOperation::Remove, error);
-        let held = self.unlocked(directory, path).inspect_err(|problem| {
-            if problem.error == RestoreCause::InLocked {
-                self.lock_again(directory);
-            }
-        })?;
+        let held = self.unlocked(directory, path)?;
         if self.0.options.dry_run {
-            return Ok(RemovalCounter::new(held.as_fd(), keep).count(name, path));
+            return Ok(
+                RemovalCounter::new(held.as_fd(), keep, self.0.credentials.uid).count(name, path)
+            );
         }
         let open = rustix::fs::openat(&held, ".", system::DIRECTORY, Mode::empty());
         let open: OwnedFd = open.map_err(problem)?;
@@ -127,7 +104,9 @@ impl Target {
     pub fn count(&self, path: &[u8], keep: Option<KeepFilter<'_>>) -> u64 {
         let counted = names::split(path, RestoreOperation::Remove).and_then(|(directory, name)| {
             let held = self.unlocked(directory, path)?;
-            Ok(RemovalCounter::new(held.as_fd(), keep).count(name, path).objects)
+            Ok(RemovalCounter::new(held.as_fd(), keep, self.0.credentials.uid)
+                .count(name, path)
+                .objects)
         });
         counted.unwrap_or(0)
     }
@@ -143,14 +122,12 @@ impl Target {
         }
     }
 
-    /// A directory in which something stays, because somebody had locked it, gets its locks back: without them the next
-    /// restore would delete what is in it.
-    fn lock_again(&self, directory: &[u8]) {
-        let Ok(Some(open)) = self.open_listed(directory) else { return };
-        let Ok(stat) = system::stat_open(open.as_fd()) else { return };
-        if !self.0.options.dry_run {
+    /// A directory in which something stays, because somebody had locked it, gets its locks back when it is finished:
+    /// without them the next restore would delete what is in it. Call it before that.
+    pub fn keep_locks(&self, directory: &[u8]) {
+        let open = self.existing(directory, RestoreOperation::Inspect).ok();
+        if let Some(stat) = open.and_then(|open| system::stat_open(open.as_fd()).ok()) {
             self.0.opened_up.keep_locks(&stat);
-            let _ = self.0.opened_up.lock_what_is_kept(open.as_fd(), &stat);
         }
     }
 
@@ -171,28 +148,30 @@ impl Target {
         self.0.foreseen.lock().insert(path.to_vec());
     }
 
-    /// Whether `path` is a directory that is not empty.
+    /// Whether `path` is a directory that is not empty: whatever is in it keeps its name from others.
     pub fn is_full_directory(&self, path: &[u8]) -> bool {
         if self.0.foreseen.lock().contains(path) {
             return false;
         }
-        let others = self.extraneous(path, |_| false);
-        others.is_ok_and(|mut others| others.next().is_some())
+        let Ok(Some(open)) = self.open_listed(path) else { return false };
+        let is_other = |name: &[u8]| !matches!(name, b"." | b"..");
+        let listed = Dir::read_from(&open);
+        listed
+            .is_ok_and(|listed| listed.flatten().any(|item| is_other(item.file_name().to_bytes())))
     }
 
     /// Whether a directory that is not empty has the name of `entry`, which is none, and the options let it go.
     pub fn gives_way(&self, entry: &Entry) -> bool {
-        let is_older = || {
-            let open = self.existing(&entry.path, RestoreOperation::Inspect);
-            let stat = open.ok().and_then(|open| system::stat_open(open.as_fd()).ok());
-            stat.is_some_and(|stat| system::mtime(&stat) < entry.mtime)
+        let open = self.existing(&entry.path, RestoreOperation::Inspect).ok();
+        let Some(stat) = open.and_then(|open| system::stat_open(open.as_fd()).ok()) else {
+            return false;
         };
         let may_go = match self.0.options.overwrite {
             Overwrite::Never => false,
-            Overwrite::IfNewer => is_older(),
+            Overwrite::IfNewer => system::mtime(&stat) < entry.mtime,
             Overwrite::IfChanged | Overwrite::Always => true,
         };
-        may_go && self.is_full_directory(&entry.path)
+        may_go && self.may_be_removed(&stat, &entry.path) == Err(RestoreCause::NotEmpty)
     }
 }
 

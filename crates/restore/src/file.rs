@@ -1,6 +1,7 @@
 //! Regular files: creating them, and writing small ones.
 
 use crate::directory::Directory;
+use crate::flags;
 use crate::handle::AttributeHandle;
 use crate::metadata::CurrentAttributes;
 use crate::problem::{RestoreOperation, RestoreOutcome, RestoreProblem};
@@ -8,7 +9,7 @@ use crate::refused;
 use crate::replace::{Existing, Staged, StagedName};
 use crate::system;
 use crate::target::Target;
-use format::entry::{Entry, INODE_NODUMP, Kind};
+use format::entry::{Entry, Kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 
@@ -86,7 +87,9 @@ impl Target {
         }
         self.apply(AttributeHandle::open(file), entry, self.after_creation(parent, entry));
         self.commit_or_abandon(parent, entry, staged)?;
-        let inherited = if parent.gives_nodump { INODE_NODUMP } else { 0 };
+        // Not every file system gives new files the flag.
+        let inherited = parent.gives_nodump.then(|| system::stat_open(file));
+        let inherited = inherited.and_then(Result::ok).map_or(0, |stat| flags::recorded(&stat));
         self.set_flags(file, entry, inherited);
         Ok(staged.outcome())
     }

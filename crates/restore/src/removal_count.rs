@@ -13,6 +13,8 @@ use rustix::io::Errno;
 pub(crate) struct RemovalCounter<'a> {
     top: BorrowedFd<'a>,
     keep: Option<KeepFilter<'a>>,
+    /// Who removes.
+    uid: u32,
     levels: Vec<Level>,
     counted: RemovalOutcome,
 }
@@ -27,8 +29,8 @@ struct Level {
 
 impl<'a> RemovalCounter<'a> {
     /// Counts below `top`, which holds the first name.
-    pub(crate) fn new(top: BorrowedFd<'a>, keep: Option<KeepFilter<'a>>) -> Self {
-        Self { top, keep, levels: Vec::new(), counted: RemovalOutcome::default() }
+    pub(crate) fn new(top: BorrowedFd<'a>, keep: Option<KeepFilter<'a>>, uid: u32) -> Self {
+        Self { top, keep, uid, levels: Vec::new(), counted: RemovalOutcome::default() }
     }
 
     pub(crate) fn count(mut self, name: &[u8], path: &[u8]) -> RemovalOutcome {
@@ -64,11 +66,20 @@ impl<'a> RemovalCounter<'a> {
     fn enter(&mut self, path: Vec<u8>, above: usize) {
         let level = match self.list(&path, above) {
             Ok(level) => level,
-            // Its owner can make it readable first.
-            Err(RestoreCause::System(Errno::ACCESS)) => Level { waiting: Vec::new(), stays: false },
+            Err(RestoreCause::System(Errno::ACCESS)) if self.is_own(&path[above..]) => {
+                self.counted.unlisted.push(path);
+                Level { waiting: Vec::new(), stays: false }
+            }
             Err(cause) => return self.stuck(&path, cause),
         };
         self.levels.push(level);
+    }
+
+    /// Whether who removes can make a directory readable first.
+    fn is_own(&self, path: &[u8]) -> bool {
+        let stat = system::open_beneath(self.top, path, OFlags::PATH)
+            .and_then(|open| system::stat_open(open.as_fd()));
+        stat.is_ok_and(|stat| stat.stx_uid == self.uid)
     }
 
     fn list(&mut self, path: &[u8], above: usize) -> Result<Level, RestoreCause> {

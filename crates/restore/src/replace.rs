@@ -20,7 +20,7 @@ use crate::system;
 use crate::target::Target;
 use format::entry::{Content, Entry, Kind};
 use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, RenameFlags, Statx};
+use rustix::fs::{AtFlags, RenameFlags, Statx, StatxAttributes};
 use rustix::io::Errno;
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
@@ -235,7 +235,7 @@ impl Target {
             Action::Replace(old) => {
                 let problem =
                     |cause| RestoreProblem::new(&entry.path, RestoreOperation::Replace, cause);
-                self.may_be_removed(&old, entry).map_err(problem)?;
+                self.may_be_removed(&old, &entry.path).map_err(problem)?;
                 RestoreOutcome::Replaced
             }
             Action::Free => RestoreOutcome::Created,
@@ -243,12 +243,15 @@ impl Target {
     }
 
     /// What the removal of a directory would say.
-    fn may_be_removed(&self, old: &Statx, entry: &Entry) -> Result<(), RestoreCause> {
+    pub(crate) fn may_be_removed(&self, old: &Statx, path: &[u8]) -> Result<(), RestoreCause> {
         if system::kind(old) != Some(Kind::Directory) {
             return Ok(());
         }
         flags::refuse_locked(old)?;
-        if self.is_full_directory(&entry.path) { Err(RestoreCause::NotEmpty) } else { Ok(()) }
+        if old.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            return Err(RestoreCause::MountPoint);
+        }
+        if self.is_full_directory(path) { Err(RestoreCause::NotEmpty) } else { Ok(()) }
     }
 
     /// Whether the existing object equals the entry; then its attributes are corrected.
@@ -302,6 +305,7 @@ impl Target {
             match rustix::fs::unlinkat(fd, name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => Ok(Unlocked::default()),
                 Err(Errno::NOTEMPTY) => Err(RestoreCause::NotEmpty),
+                Err(Errno::BUSY) => Err(RestoreCause::MountPoint),
                 Err(error) => Err(error.into()),
             }
         });

@@ -143,10 +143,14 @@ pub(crate) fn delete_extraneous(
     directory: &[u8],
     keep: impl Fn(&[u8]) -> bool,
 ) -> Vec<Result<(Vec<u8>, u64), crate::RestoreProblem>> {
-    let others = match target.extraneous(directory, keep) {
+    let none = crate::SnapshotNames::default();
+    let name = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    let others = match target.extraneous_beside(directory, &none) {
         Ok(others) => others.collect::<Vec<_>>(),
         Err(problem) => return vec![Err(problem)],
     };
+    let is_kept = |path: &Result<Vec<u8>, _>| path.as_ref().is_ok_and(|path| keep(&name(path)));
+    let others: Vec<_> = others.into_iter().filter(|path| !is_kept(path)).collect();
     let remove = |path: Result<Vec<u8>, crate::RestoreProblem>| {
         let path = path?;
         let removed = target.remove(&path, None);

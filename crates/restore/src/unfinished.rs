@@ -59,14 +59,22 @@ struct FoundMarker {
 }
 
 impl FoundMarker {
-    /// Whether its restore may have made what has this time of birth: while it ran. Without one nobody knows, and it
-    /// counts as somebody's.
+    /// Whether its restore may have made what has this time of birth: while it ran, and a second later, since it may have
+    /// died in between. Without one nobody knows, and it counts as somebody's.
     fn may_have_made(&self, object: &Statx) -> bool {
-        let ran = |begun_secs: i64| begun_secs..=self.says.last_secs;
-        let is_in = |begun_secs: i64| ran(begun_secs).contains(&object.stx_btime.tv_sec);
-        self.is_trusted
-            && system::has_birth_time(object)
-            && self.says.begun_secs().is_some_and(is_in)
+        self.says.begun_secs().is_some_and(|begun_secs| self.ran_since(begun_secs, object))
+    }
+
+    /// The same of the root of the target, which is made before the marker.
+    fn may_have_made_root(&self, root: &Statx) -> bool {
+        let begun_secs = self.says.begun_secs().map(|begun_secs| begun_secs.saturating_sub(1));
+        self.says.has_made_root
+            && begun_secs.is_some_and(|begun_secs| self.ran_since(begun_secs, root))
+    }
+
+    fn ran_since(&self, begun_secs: i64, object: &Statx) -> bool {
+        let ran = begun_secs..=self.says.last_secs.saturating_add(1);
+        self.is_trusted && system::has_birth_time(object) && ran.contains(&object.stx_btime.tv_sec)
     }
 }
 
@@ -155,8 +163,7 @@ impl UnfinishedRestores {
     /// Whether one that restored the same path made the root of the target.
     pub(crate) fn has_made_root(&self, root: &Statx, scope: Option<&RestoreScope>) -> bool {
         self.found.iter().any(|marker| {
-            marker.says.has_made_root
-                && marker.may_have_made(root)
+            marker.may_have_made_root(root)
                 && RestoreScope::is_of_same_path(scope, marker.says.scope.as_ref())
         })
     }

@@ -15,16 +15,18 @@ use crate::session_report::Failed;
 use crate::units;
 use ::restore::Overwrite;
 use cold::Cold;
+use parking_lot::Mutex;
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
 use pipeline::manifest::Snapshot;
-use pipeline::restore::{self, RestoreMonitor, RestoreOptions, RestoreReport};
+use pipeline::restore::{self, ConfirmedRemovals, RestoreMonitor, RestoreOptions, RestoreReport};
 use pipeline::select::clean_path;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const EXAMPLES: &str = "Examples:
   icecore restore latest --target /tmp/out
@@ -116,18 +118,11 @@ pub(crate) struct Restore {
 }
 
 /// Whether to delete.
-fn question(target: &Path, would: &RestoreReport, is_known: bool) -> String {
+fn question(target: &Path, would: &RestoreReport) -> String {
     let target = escape::escape(target.as_os_str().as_bytes());
     let (objects, bytes) =
         (units::many(would.deleted, "object"), units::bytes(would.deleted_bytes));
-    match is_known {
-        true => {
-            format!("Delete {objects} ({bytes}) in {target} that the snapshot does not contain?")
-        }
-        false => format!(
-            "What would be deleted is not known, because of the errors above. Delete all that is in {target} and the snapshot does not contain?"
-        ),
-    }
+    format!("Delete {objects} ({bytes}) in {target} that the snapshot does not contain?")
 }
 
 /// When something that is there is replaced.
@@ -183,7 +178,7 @@ impl Restore {
         // Names lie in it in the clear: a restore elsewhere leaves none there.
         let helps = context.remote().is_some() || context.is_far() && folder.is_dir();
         let cache = helps.then(|| cache::to_read(&folder)).flatten();
-        let delete_at_most = self.ask_to_delete(context, &repository, (&snapshot, &path))?;
+        let confirmed = self.ask_to_delete(context, &repository, (&snapshot, &path))?;
         let job = context.job(api::jobs::RESTORE);
         let shown = Shown::start(&context.progress, &context.out, total);
         let reporter = Reporter::new(&context.out, self.dry_run);
@@ -192,7 +187,7 @@ impl Restore {
             &snapshot,
             &path,
             target,
-            &RestoreOptions { cache, delete_at_most, ..self.options() },
+            &RestoreOptions { cache, confirmed, ..self.options() },
             &context.progress,
             &reporter,
         );
@@ -263,14 +258,14 @@ impl Restore {
         Err(Failure::usage(message).hint("Restore to another directory: --target DIR"))
     }
 
-    /// On a terminal, lists what would be deleted and asks. Scripts have said what they want. Returns how many objects
-    /// may be deleted, if somebody was asked.
+    /// On a terminal, lists what would be deleted and asks. Scripts have said what they want. Returns what may be deleted,
+    /// if somebody was asked.
     fn ask_to_delete(
         &self,
         context: &Context,
         repository: &UnlockedRepository,
         (snapshot, path): (&Snapshot, &[u8]),
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Arc<ConfirmedRemovals>>> {
         let is_watched = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let is_asked = self.delete && !self.dry_run && !self.yes && is_watched;
         if !is_asked || context.out.json {
@@ -283,14 +278,10 @@ impl Restore {
         let would =
             restore::run(repository, snapshot, path, target, &options, &progress, &reporter);
         let would = would.map_err(|error| context.failure(error))?;
-        // Where something failed, less would be deleted than perhaps is, once it does not fail.
-        let is_known = would.failed == 0;
-        if would.deleted == 0 && is_known {
-            return Ok(Some(0));
-        }
+        let told = Some(Arc::new(reporter.removed.into_inner()));
         context.out.flush()?;
-        if crate::secret::confirm(&question(target, &would, is_known))? {
-            return Ok(is_known.then_some(would.deleted));
+        if would.deleted == 0 || crate::secret::confirm(&question(target, &would))? {
+            return Ok(told);
         }
         Err(Failure::new(Code::Failed, "not confirmed: nothing was restored or deleted")
             .hint("To restore without deleting, leave out --delete."))
@@ -375,7 +366,7 @@ impl Restore {
                 When::Never => Overwrite::Never,
             },
             delete: self.delete,
-            delete_at_most: None,
+            confirmed: None,
             verify: self.verify,
             dry_run: self.dry_run,
             include: self.includes.clone(),
@@ -438,11 +429,13 @@ struct Reporter<'a> {
     out: &'a Out,
     dry_run: bool,
     failed: Failed,
+    removed: Mutex<ConfirmedRemovals>,
 }
 
 impl<'a> Reporter<'a> {
     fn new(out: &'a Out, dry_run: bool) -> Self {
-        Self { out, dry_run, failed: Failed::default() }
+        let (failed, removed) = Default::default();
+        Self { out, dry_run, failed, removed }
     }
 }
 
@@ -470,6 +463,9 @@ impl RestoreMonitor for Reporter<'_> {
     }
 
     fn removed(&self, path: &[u8], objects: u64, bytes: u64) {
+        if self.dry_run {
+            self.removed.lock().add(path, objects);
+        }
         let shown = || {
             let verb = if self.dry_run { "would delete" } else { "deleted" };
             let rest = match objects {

@@ -58,10 +58,14 @@ fn only_means_what_is_behind_a_link_that_was_named() {
     let (link, other) = (link.to_str().unwrap(), other.to_str().unwrap());
     let (slash, only) = (format!("{link}/"), format!("{link}/part"));
     let ran = machine.run(["backup", &slash, other, "--only", &only]).ends(0);
-    let told = format!("{other} has nothing that --only takes");
+    let told = format!("--only takes nothing of it: {other}");
     assert!(ran.stderr.contains(&told), "{ran:?}");
     let listed = machine.run(["ls", "-R", &format!("latest:{link}")]).ends(0).text();
     assert!(listed.contains("part/x") && !listed.contains("hello.txt"), "{listed}");
+    // The link itself is all that is behind it.
+    machine.run(["backup", &slash, other, "--only", link, "--only", other]).ends(0);
+    let listed = machine.run(["ls", "-R", &format!("latest:{link}")]).ends(0).text();
+    assert!(listed.contains("hello.txt"), "{listed}");
 }
 
 /// Seen: `backup /srv/data/` stored a link and no file, and said nothing of it.

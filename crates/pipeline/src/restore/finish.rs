@@ -168,7 +168,11 @@ impl Finisher<'_> {
                 return Ok(());
             }
         };
+        let mut is_first = true;
         for other in others {
+            if std::mem::take(&mut is_first) {
+                target.keep_locks(directory);
+            }
             match other {
                 Ok(path) => self.removals.add(&path)?,
                 Err(problem) => self.shared.failed(&problem.path, &problem.reason()),
@@ -242,7 +246,9 @@ impl Finisher<'_> {
         let counters = &self.shared.counters;
         match linked {
             Ok(RestoreOutcome::NeedsCopy) => self.instead_of_link(entry)?,
-            Ok(RestoreOutcome::Unchanged) => Counters::add(&counters.unchanged, 1),
+            Ok(outcome @ (RestoreOutcome::Unchanged | RestoreOutcome::Kept)) => {
+                self.shared.settled(&entry, outcome)
+            }
             Ok(_) => Counters::add(&counters.links, 1),
             Err(problem) => self.shared.problem(&problem),
         }

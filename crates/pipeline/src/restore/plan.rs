@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tree::PageSource;
+use tree::cursor::is_below;
 
 /// Objects in a window. Neighbors in the tree are neighbors in the containers, except for the
 /// interleaving of the threads that wrote them; a window is much longer than that.
@@ -43,6 +44,8 @@ pub(super) struct Planner<'a> {
     linked: FxHashMap<LinkGroup, u32>,
     /// Only these objects, in the pass for objects that had to wait.
     only: Option<&'a FxHashSet<Vec<u8>>>,
+    /// Directories, the outer ones first, of which nothing was compared yet.
+    not_looked_into: Vec<Vec<u8>>,
     /// A buffer for comparing content.
     buffer: Vec<u8>,
 }
@@ -54,9 +57,21 @@ impl<'a> Planner<'a> {
         queue: Sender<Task>,
         only: Option<&'a FxHashSet<Vec<u8>>>,
     ) -> Self {
-        let (plain, uses, buffer) = Default::default();
+        let (plain, uses, not_looked_into, buffer) = Default::default();
         let (linked, budget) = (FxHashMap::default(), Budget::new(QUEUED_OBJECTS_MAX));
-        Self { shared, pages, queue, budget, plain, uses, entries: 0, linked, only, buffer }
+        Self {
+            shared,
+            pages,
+            queue,
+            budget,
+            plain,
+            uses,
+            entries: 0,
+            linked,
+            only,
+            not_looked_into,
+            buffer,
+        }
     }
 
     /// Plans everything.
@@ -64,7 +79,7 @@ impl<'a> Planner<'a> {
         loop {
             match entries.step()? {
                 Next::Entry(selected) => {
-                    self.look_into(&selected.entry);
+                    self.look_around(&selected.entry, selected.wanted);
                     if selected.wanted {
                         self.entry(selected.entry)?;
                     }
@@ -77,11 +92,17 @@ impl<'a> Planner<'a> {
         self.flush()
     }
 
-    /// Before anything in a directory is compared.
-    fn look_into(&self, entry: &Entry) {
-        let is_first = self.only.is_none() && !self.shared.is_new;
-        if is_first && entry.kind() == Kind::Directory {
-            self.shared.target.look_into(&entry.path);
+    /// Looks into the directories of an entry before anything in them is compared, and only where something is.
+    fn look_around(&mut self, entry: &Entry, is_wanted: bool) {
+        if self.only.is_some() || self.shared.is_new {
+            return;
+        }
+        self.not_looked_into.retain(|directory| is_below(&entry.path, directory));
+        if is_wanted {
+            self.not_looked_into.drain(..).for_each(|path| self.shared.target.look_into(&path));
+        }
+        if entry.kind() == Kind::Directory {
+            self.not_looked_into.push(entry.path.clone());
         }
     }
 

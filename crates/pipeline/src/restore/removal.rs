@@ -9,7 +9,9 @@ use crate::{Error, Result};
 use format::escape::escape;
 use restore::{KeepFilter, RemovalOutcome, is_in_repository};
 use rustix::fs::{CWD, Mode, OFlags};
+use std::collections::HashMap;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -17,6 +19,9 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of paths kept in memory; more go into an unnamed file.
 const MEMORY_MAX: usize = 4 << 20;
+
+/// What is said of the first path that would be removed, and was not asked about.
+const NOT_CONFIRMED: &str = "it would be deleted now, and you were not asked about it: nothing was deleted. Run it again to be asked, or with --yes to delete without a question";
 
 /// The paths to remove, each terminated by a NUL.
 #[derive(Default)]
@@ -114,7 +119,8 @@ pub(super) fn run(
         );
         return Ok(false);
     }
-    if selection.has_include() && !shared.counters.has_met_any() {
+    let has_met_any = shared.counters.has_met_any() || !shared.in_the_way.lock().is_empty();
+    if selection.has_include() && !has_met_any {
         shared
             .monitor
             .note("nothing was removed from the target: nothing in the snapshot matches --include");
@@ -127,8 +133,14 @@ pub(super) fn run(
     }
     removals.each(|path| {
         shared.check()?;
-        let RemovalOutcome { objects, bytes, stays, problem, repositories } =
+        let RemovalOutcome { objects, bytes, stays, problem, unlisted, repositories } =
             shared.target.remove(path, spare);
+        for path in unlisted {
+            let path = escape(&path);
+            shared.monitor.note(&format!(
+                "{path} cannot be listed before it is opened: what is in it would be deleted, too, and is not counted"
+            ));
+        }
         if shared.options.dry_run && !stays && shared.in_the_way.lock().contains(path) {
             shared.target.foresee_removed(path);
         }
@@ -149,25 +161,43 @@ pub(super) fn run(
     Ok(true)
 }
 
+/// What somebody was asked about: the paths that would be removed, each with the number of objects below it and itself.
+/// Of a path only a hash is kept, since there may be millions.
+#[derive(Clone, Debug, Default)]
+pub struct ConfirmedRemovals {
+    hash: RandomState,
+    objects: HashMap<u64, u64>,
+}
+
+impl ConfirmedRemovals {
+    /// Adds what a dry run has told of.
+    pub fn add(&mut self, path: &[u8], objects: u64) {
+        self.objects.insert(self.hash.hash_one(path), objects);
+    }
+
+    fn allow(&self, path: &[u8], objects: u64) -> bool {
+        let confirmed = self.objects.get(&self.hash.hash_one(path)).copied();
+        objects <= confirmed.unwrap_or(0)
+    }
+}
+
 /// Whether what would be removed is no more than what somebody was asked about.
 fn is_confirmed(
     shared: &RestoreContext<'_>,
     removals: &mut Removals,
     spare: Option<KeepFilter<'_>>,
 ) -> Result<bool> {
-    let Some(most) = shared.options.delete_at_most else { return Ok(true) };
-    let (mut count, mut first) = (0u64, None);
+    let Some(confirmed) = &shared.options.confirmed else { return Ok(true) };
+    let mut other = None;
     removals.each(|path| {
         shared.check()?;
-        count += shared.target.count(path, spare);
-        first.get_or_insert_with(|| path.to_vec());
+        if other.is_none() && !confirmed.allow(path, shared.target.count(path, spare)) {
+            other = Some(path.to_vec());
+        }
         Ok(())
     })?;
-    let is_confirmed = count <= most;
-    if let Some(path) = first.filter(|_| !is_confirmed) {
-        shared.failed(&path, &format!("Not deleted, nor anything else: {count} objects would be deleted now, and {most} were confirmed. To be asked about all of them, run it again"));
-    }
-    Ok(is_confirmed)
+    other.iter().for_each(|path| shared.failed(path, NOT_CONFIRMED));
+    Ok(other.is_none())
 }
 
 #[cfg(test)]

@@ -87,21 +87,38 @@ fn only_below_the_paths_that_were_backed_up_is_anything_removed_and_each_name_is
     assert_eq!((again.deleted, again.files, names), (0, 0, Vec::new()));
 }
 
-/// Seen: what was deleted was more than the dry run had said, about which somebody was asked.
+/// Seen: what was deleted was more than the dry run had said, about which somebody was asked, or something else.
 #[test]
 fn nothing_is_removed_beyond_what_was_confirmed() {
     let (folder, repository, name) = nested();
     let (target, snapshot) = (with_strangers(&folder), snapshot(&repository, name).unwrap());
-    std::fs::remove_dir_all(target.join("home/x/tiny")).unwrap();
-    let confirmed = |most| RestoreOptions { delete_at_most: Some(most), ..deleting() };
-    let (did, heard, names) = restored(&repository, &snapshot, &target, &confirmed(3)).unwrap();
-    assert_eq!((did.failed, did.deleted, names.len()), (1, 0, 0), "{heard:?}");
-    assert!(heard.iter().any(|line| line.contains("4 objects") && line.contains("3 were")));
-    assert!(
-        target.join("home/x/stranger/a/b").exists() && target.join("home/x/dir0/more").exists()
-    );
-    let (did, heard, _) = restored(&repository, &snapshot, &target, &confirmed(4)).unwrap();
-    assert_eq!((did.failed, did.deleted), (0, 4), "{heard:?}");
+    let run = |options: &RestoreOptions| {
+        let (heard, progress) = (Heard::default(), Progress::default());
+        let ran = restore::run(&repository, &snapshot, b"", &target, options, &progress, &heard);
+        (ran.unwrap(), heard)
+    };
+    let asked = || {
+        let (_, heard) = run(&RestoreOptions { dry_run: true, ..deleting() });
+        RestoreOptions { confirmed: Some(Arc::new(heard.confirmed())), ..deleting() }
+    };
+    let strange = target.join("home/x");
+    let changes: [(&str, &dyn Fn()); 3] = [
+        ("more", &|| write(&strange, "stranger/later", b"x")),
+        ("others", &|| {
+            std::fs::rename(strange.join("stranger"), strange.join("others")).unwrap();
+        }),
+        ("directories in the way", &|| write(&strange, "tiny/later", b"x")),
+    ];
+    for (what, change) in changes {
+        let confirmed = asked();
+        change();
+        let (did, heard) = run(&confirmed);
+        assert_eq!(did.deleted, 0, "{what}: {:?}", heard.all());
+        assert!(heard.all().iter().any(|line| line.contains("you were not asked")), "{what}");
+        assert!(strange.join("dir0/more").exists(), "{what}");
+    }
+    let (did, heard) = run(&asked());
+    assert_eq!((did.failed, did.deleted), (0, 8), "{:?}", heard.all());
 }
 
 /// Seen: a typing error in --include deleted what the pattern matched in the target, and was reported afterwards.
@@ -116,6 +133,85 @@ fn patterns_that_the_snapshot_does_not_know_remove_nothing() {
         assert_eq!((did.deleted, names.len()), (0, 0), "{heard:?}");
         assert!(target.join("home/x/stranger/a/b").exists());
     }
+}
+
+/// Seen: "nothing matches --include", and that a directory has the name of what matches.
+#[test]
+fn what_an_include_takes_comes_where_a_directory_has_its_name() {
+    let (folder, repository, name) = nested();
+    let (target, snapshot) = (with_strangers(&folder), snapshot(&repository, name).unwrap());
+    let options = RestoreOptions { include: vec!["tiny".into()], ..deleting() };
+    let (did, heard, _) = restored(&repository, &snapshot, &target, &options).unwrap();
+    assert_eq!((did.failed, did.deleted, did.files), (0, 2, 1), "{heard:?}");
+    assert!(target.join("home/x/tiny").is_file());
+}
+
+/// Seen: a file in the place of a directory that nobody asked for kept everything from being deleted.
+#[test]
+fn what_nobody_asked_for_may_be_anything() {
+    let (folder, repository, name) = nested();
+    let (target, snapshot) = (with_strangers(&folder), snapshot(&repository, name).unwrap());
+    std::fs::remove_dir_all(target.join("home/x/dir0")).unwrap();
+    write(&target, "home/x/dir0", b"a file");
+    let options = RestoreOptions { include: vec!["tiny".into(), "stranger".into()], ..deleting() };
+    let (did, heard, _) = restored(&repository, &snapshot, &target, &options).unwrap();
+    assert_eq!((did.failed, did.deleted), (0, 5), "{heard:?}");
+    assert!(target.join("home/x/dir0").is_file());
+}
+
+/// Seen: it counted as empty, and then did not go.
+#[test]
+fn a_directory_in_the_way_goes_with_the_marker_that_is_in_it() {
+    let (folder, repository, name) = nested();
+    let (target, snapshot) = (folder.at("target"), snapshot(&repository, name).unwrap());
+    let text = "An icecore restore into this folder is under way or was cut short. Files changed since 1000 (seconds since 1970)\n";
+    write(&target, "home/x/tiny/.icecore-restore-1-5", text.as_bytes());
+    for dry_run in [true, false] {
+        let options = RestoreOptions { dry_run, ..deleting() };
+        let (did, heard, names) = restored(&repository, &snapshot, &target, &options).unwrap();
+        let expected = [("home/x/tiny".to_owned(), 2)].to_vec();
+        assert_eq!((did.failed, names), (0, expected), "{heard:?}");
+    }
+    assert!(target.join("home/x/tiny").is_file());
+}
+
+/// Seen: the first restore deleted nothing, and took the lock; the second one deleted what lies in it. In the target
+/// itself, each restore left a marker.
+#[test]
+fn locks_stay_where_something_is_left_alone_for_them() {
+    if !rustix::process::geteuid().is_root() {
+        return testkit::skip("only root can lock directories");
+    }
+    let folder = TestFolder::new();
+    folder.write("d/f", b"f");
+    folder.write("x", b"x");
+    let repository = folder.init();
+    let snapshot = snapshot(&repository, folder.backup(&repository).snapshot).unwrap();
+    let target = folder.at("target");
+    let run = || {
+        let (heard, progress) = (Heard::default(), Progress::default());
+        let (from, options) = (NAME.as_bytes(), deleting());
+        let ran = restore::run(&repository, &snapshot, from, &target, &options, &progress, &heard);
+        (ran.unwrap(), heard.all())
+    };
+    for path in ["d/mine", "x/in the way"] {
+        write(&target, path, b"precious");
+    }
+    let lock = |path: &str, is_locked| crate::onto_others::lock(&target.join(path), is_locked);
+    ["d", "x"].into_iter().for_each(|path| lock(path, true));
+    assert_eq!(run().0.deleted, 0);
+    lock("x", false);
+    std::fs::remove_dir_all(target.join("x")).unwrap();
+    let (did, heard) = run();
+    assert!(did.deleted == 0 && target.join("d/mine").exists(), "{heard:?}");
+    lock("d", false);
+    write(&target, "extra", b"x");
+    lock("", true);
+    (0..3).for_each(|_| assert_eq!(run().0.failed, 1));
+    let names = std::fs::read_dir(&target).unwrap();
+    let names: Vec<_> = names.map(|name| name.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    lock("", false);
 }
 
 /// The further name is linked behind the removal, when its own directory was finished already.

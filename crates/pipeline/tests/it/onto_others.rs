@@ -13,13 +13,15 @@ use format::entry::{Entry, STATUS_NOT_ENTERED};
 use outcome::Outcome;
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
-use pipeline::restore::{self, RestoreOptions, RestoreReport};
+use pipeline::restore::{self, ConfirmedRemovals, RestoreOptions, RestoreReport};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use seen::{Seen, look};
-use shape::{OUTSIDE, Object, Shape, Thing, lock, make_outside, shapes};
+pub(crate) use shape::lock;
+use shape::{OUTSIDE, Object, Shape, Thing, make_outside, shapes};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use store::SnapshotRef;
 
 /// The directory of a snapshot that is restored alone.
@@ -109,6 +111,7 @@ struct Lab {
 struct Ran {
     report: RestoreReport,
     lines: Vec<String>,
+    removed: ConfirmedRemovals,
     after: State,
 }
 
@@ -150,7 +153,8 @@ impl Lab {
         let (repository, target) = (&self.repository, self.target());
         let ran =
             restore::run(repository, &snapshot, case.part(), &target, options, &progress, &heard);
-        Ran { report: ran.unwrap(), lines: heard.all(), after: look(&self.target()) }
+        let removed = heard.confirmed();
+        Ran { report: ran.unwrap(), lines: heard.all(), removed, after: look(&self.target()) }
     }
 
     /// What is beside the target.
@@ -169,8 +173,8 @@ fn check(lab: &Lab, case: &Case) -> Result<(), TestCaseError> {
         prop_assert_eq!(&dry.after, &before, "a dry run changes nothing");
         let beside = lab.beside();
         // As on a terminal: what the dry run said is confirmed.
-        let delete_at_most = Some(dry.report.deleted);
-        let ran = lab.run(case, name, &RestoreOptions { delete_at_most, ..case.options() });
+        let confirmed = Some(Arc::new(dry.removed));
+        let ran = lab.run(case, name, &RestoreOptions { confirmed, ..case.options() });
         prop_assert_eq!(
             counted(case, &dry.report),
             counted(case, &ran.report),

@@ -131,6 +131,7 @@ fn a_directory_in_which_something_stays_for_its_lock_keeps_it() {
         let target = folder.target(Overwrite::IfChanged);
         let finish = || target.finish_directory(&directory("d", 0o755)).unwrap();
         restore(&target, &file("d/f", 0o640), b"f");
+        target.keep_locks(b"d");
         finish();
         let refused = target.remove(b"d/mine", None).problem.unwrap();
         assert_eq!(refused.error, RestoreCause::InLocked);

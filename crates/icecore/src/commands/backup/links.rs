@@ -117,6 +117,19 @@ pub(super) fn seen_through(choice: &Choice, links: &[Link]) -> Choice {
     choice
 }
 
+/// What a pattern of --only takes: what it says, and what is behind the named link that it is or begins with.
+pub(super) fn taken(pattern: &str, links: &[Link]) -> Vec<String> {
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let full = excludes::anchored(pattern, &here);
+    let behind = behind_links(pattern, links, false);
+    let literal = |path: &[u8]| excludes::literal(&String::from_utf8_lossy(path));
+    let is_it = |(named, _): &&Link| literal(named) == full.trim_end_matches('/');
+    let itself = links.iter().find(is_it).map(|(_, walked)| literal(walked));
+    let mut all: Vec<_> = [full, behind].into_iter().chain(itself).collect();
+    all.dedup();
+    all
+}
+
 /// A pattern as the walk knows it. Of links in each other the longest one that it begins with leads furthest.
 pub(super) fn behind_links(pattern: &str, links: &[Link], of_any_case: bool) -> String {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));

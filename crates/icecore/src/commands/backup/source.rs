@@ -77,7 +77,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
 /// What `--only` takes, if it was given.
 fn only(flags: &Backup, links: &[links::Link]) -> Result<Option<Only>> {
     let patterns: Vec<_> =
-        flags.only.iter().map(|pattern| links::behind_links(pattern, links, false)).collect();
+        flags.only.iter().flat_map(|pattern| links::taken(pattern, links)).collect();
     Only::new(&patterns).map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -103,15 +103,22 @@ fn keep_only(roots: &mut Vec<SourceRoot>, only: &Only, context: &Context) -> Res
         // What is not there is told later.
         found.map_or(true, |found| found.is_dir())
     };
+    let (before, mut first) = (roots.len(), None);
     roots.retain(|root| {
         let is_taken =
             root.source == b"/" || only.includes(&root.source, is_directory(&root.source));
         if !is_taken {
-            let path = escape::escape(links::shown(root));
-            context.out.note(&format!("{path} has nothing that --only takes, and is left out"));
+            first.get_or_insert_with(|| escape::escape(links::shown(root)));
         }
         is_taken
     });
+    if let Some(path) = first.filter(|_| !roots.is_empty()) {
+        let others = match before - roots.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        context.out.note(&format!("left out, since --only takes nothing of it: {path}{others}"));
+    }
     if roots.is_empty() {
         return Err(Failure::usage("no PATH has anything that --only takes"));
     }

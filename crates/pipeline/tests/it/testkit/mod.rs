@@ -56,6 +56,13 @@ impl Heard {
     pub(crate) fn all(&self) -> Vec<String> {
         self.lines.lock().clone()
     }
+
+    /// What somebody confirms who saw what was removed, or would be.
+    pub(crate) fn confirmed(&self) -> pipeline::restore::ConfirmedRemovals {
+        let mut confirmed = pipeline::restore::ConfirmedRemovals::default();
+        self.removed.lock().iter().for_each(|(path, count)| confirmed.add(path.as_bytes(), *count));
+        confirmed
+    }
 }
 
 impl BackupMonitor for Heard {
