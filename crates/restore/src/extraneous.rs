@@ -26,7 +26,7 @@ pub struct RemovalOutcome {
     /// The first object that could not be removed; the others are removed.
     pub problem: Option<RestoreProblem>,
     /// Directories that can only be listed once they are opened: in a dry run, what is in them is not counted.
-    pub unlisted: Vec<Vec<u8>>,
+    pub unread: Vec<Vec<u8>>,
     /// Repositories, which are never removed: no snapshot has the one that it lies in.
     pub repositories: Vec<Vec<u8>>,
 }

@@ -67,7 +67,7 @@ impl<'a> RemovalCounter<'a> {
         let level = match self.list(&path, above) {
             Ok(level) => level,
             Err(RestoreCause::System(Errno::ACCESS)) if self.is_own(&path[above..]) => {
-                self.counted.unlisted.push(path);
+                self.counted.unread.push(path);
                 Level { waiting: Vec::new(), stays: false }
             }
             Err(cause) => return self.stuck(&path, cause),

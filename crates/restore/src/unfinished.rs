@@ -59,8 +59,8 @@ struct FoundMarker {
 }
 
 impl FoundMarker {
-    /// Whether its restore may have made what has this time of birth: while it ran, and a second later, since it may have
-    /// died in between. Without one nobody knows, and it counts as somebody's.
+    /// Whether its restore may have made what has this time of birth: while it ran, and a second later, since it may
+    /// have died in between. Without one nobody knows, and it counts as somebody's.
     fn may_have_made(&self, object: &Statx) -> bool {
         self.says.begun_secs().is_some_and(|begun_secs| self.ran_since(begun_secs, object))
     }

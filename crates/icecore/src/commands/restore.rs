@@ -258,8 +258,8 @@ impl Restore {
         Err(Failure::usage(message).hint("Restore to another directory: --target DIR"))
     }
 
-    /// On a terminal, lists what would be deleted and asks. Scripts have said what they want. Returns what may be deleted,
-    /// if somebody was asked.
+    /// On a terminal, lists what would be deleted and asks. Scripts have said what they want. Returns what may be
+    /// deleted, if somebody was asked.
     fn ask_to_delete(
         &self,
         context: &Context,

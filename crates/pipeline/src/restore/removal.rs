@@ -133,9 +133,9 @@ pub(super) fn run(
     }
     removals.each(|path| {
         shared.check()?;
-        let RemovalOutcome { objects, bytes, stays, problem, unlisted, repositories } =
+        let RemovalOutcome { objects, bytes, stays, problem, unread, repositories } =
             shared.target.remove(path, spare);
-        for path in unlisted {
+        for path in unread {
             let path = escape(&path);
             shared.monitor.note(&format!(
                 "{path} cannot be listed before it is opened: what is in it would be deleted, too, and is not counted"
