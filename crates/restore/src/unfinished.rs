@@ -4,8 +4,9 @@
 //! kill, a part of one may have its name. While a restore runs, a marker is in the target: a small
 //! file with the time since when files may be affected, and what is restored. It is durable before
 //! the first file is written, and removed when everything is. If a restore finds one, it does not
-//! trust the size and mtime of files that changed since. This costs two syncs per restore, and
-//! nothing per file.
+//! trust the size and mtime of files that changed since. The time of the marker is when something was
+//! last made: what is younger is somebody else's. This costs two syncs per restore, a call each second,
+//! a listing of each directory that was there and has something to compare, and nothing per file.
 //!
 //! Markers are looked for in the target and in the directories above it: a larger restore may have
 //! begun there; and in the directories below, where what is in them may stay.
