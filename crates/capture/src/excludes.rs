@@ -24,8 +24,12 @@ pub(crate) use gitignore::GITIGNORE;
 pub use gitignore::{GitignoreStack, PatternVerdict};
 pub use nodump::nodump_above;
 pub use only::Only;
-use rules::RuleSet;
+use rules::{FILE_BYTES_MAX, RuleSet};
 pub use rules::{PatternError, Rule};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 pub use tag::{ExcludeTag, InvalidTag};
 
@@ -37,8 +41,16 @@ pub struct Excludes {
     foreign: RuleSet,
     /// The number of the first pattern from the command line.
     typed_from: usize,
-    /// A directory that is excluded by its exact bytes, unless a pattern includes it.
-    exact: Option<(Vec<u8>, Rule)>,
+    /// A directory that is excluded wherever it is met, unless a pattern includes it there.
+    exact: Option<Exact>,
+}
+
+/// A directory by the bytes of its path and, if it is there, by its device and inode: a bind mount has it elsewhere.
+#[derive(Debug)]
+struct Exact {
+    path: Vec<u8>,
+    identity: Option<(u64, u64)>,
+    rule: Rule,
 }
 
 impl Excludes {
@@ -69,9 +81,25 @@ impl Excludes {
         if let Some(excluded @ (PatternVerdict::Exclude, _)) = foreign {
             return Some(excluded);
         }
-        let exact = self.exact.as_ref().filter(|(exact, _)| is_directory && exact == path);
+        let exact = self.exact.as_ref().filter(|exact| is_directory && exact.path == path);
         let own = self.rules.decide(inner, is_directory);
-        own.or(exact.map(|(_, rule)| (PatternVerdict::Exclude, rule)))
+        own.or(exact.map(|exact| (PatternVerdict::Exclude, &exact.rule)))
+    }
+
+    /// Whether the directory that is excluded wherever it is met has this device and inode.
+    pub(crate) fn has_identity(&self, identity: (u64, u64)) -> bool {
+        self.exact.as_ref().is_some_and(|exact| exact.identity == Some(identity))
+    }
+
+    /// The verdict on the directory at `path` that has this device and inode, if it is the one that is excluded wherever
+    /// it is met.
+    pub(crate) fn decide_found(
+        &self,
+        path: &[u8],
+        identity: (u64, u64),
+    ) -> Option<(PatternVerdict, &Rule)> {
+        let exact = self.exact.as_ref().filter(|_| self.has_identity(identity))?;
+        self.decide(path, true).or(Some((PatternVerdict::Exclude, &exact.rule)))
     }
 }
 
@@ -81,7 +109,7 @@ pub struct ExcludesBuilder {
     builder: rules::RuleSetBuilder,
     foreign: rules::RuleSetBuilder,
     typed_from: usize,
-    exact: Option<(Vec<u8>, Rule)>,
+    exact: Option<Exact>,
 }
 
 impl ExcludesBuilder {
@@ -91,10 +119,14 @@ impl ExcludesBuilder {
         self.typed_from = self.builder.count();
     }
 
-    /// Excludes the directory `path`, absolute and by its exact bytes; patterns win over it.
+    /// Excludes the directory `path`, absolute and by its exact bytes, also where else it is mounted; patterns win over
+    /// it.
     pub fn directory(&mut self, path: &[u8]) -> &mut Self {
         let pattern = format!("{}/", String::from_utf8_lossy(path));
-        self.exact = Some((path.to_vec(), Rule { pattern, file: None, line: 0 }));
+        let found = std::fs::metadata(Path::new(OsStr::from_bytes(path))).ok();
+        let identity = found.map(|found| (found.dev(), found.ino()));
+        let rule = Rule { pattern, file: None, line: 0 };
+        self.exact = Some(Exact { path: path.to_vec(), identity, rule });
         self
     }
 
@@ -136,8 +168,7 @@ impl ExcludesBuilder {
     /// # Errors
     /// When the file cannot be read, or a line is invalid.
     pub fn file(&mut self, file: &Path) -> Result<&mut Self, PatternError> {
-        let text = std::fs::read(file)
-            .map_err(|error| PatternError::Unreadable { file: file.into(), error })?;
+        let text = whole(file)?;
         self.builder.ignore_case(false);
         self.builder.add_lines(file, &text)?;
         Ok(self)
@@ -151,6 +182,18 @@ impl ExcludesBuilder {
         let Self { builder, foreign, typed_from, exact } = self;
         Ok(Excludes { rules: builder.build()?, foreign: foreign.build()?, typed_from, exact })
     }
+}
+
+/// All of a file, or of a pipe, that somebody named.
+fn whole(file: &Path) -> Result<Vec<u8>, PatternError> {
+    let mut text = Vec::new();
+    std::fs::File::open(file)
+        .and_then(|open| open.take(FILE_BYTES_MAX + 1).read_to_end(&mut text))
+        .map_err(|error| PatternError::Unreadable { file: file.into(), error })?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(PatternError::FileTooLarge { file: file.into() });
+    }
+    Ok(text)
 }
 
 /// A pattern that is never a comment.

@@ -37,6 +37,7 @@ use batch::{Job, Listing, RowBatch};
 pub(crate) use directory::open_quietly;
 pub use directory::{Directory, DirectoryHandles};
 use file_system::FileSystems;
+pub(crate) use list::gitignore_in;
 pub use options::WalkOptions;
 use plan::PlanNode;
 pub use plan::{SourceRoot, WalkError};

@@ -1,9 +1,11 @@
 //! Why a path is included or excluded, for `icecore explain PATH`.
 
-use super::gitignore::{GITIGNORE, GitignoreStack, PatternVerdict};
+use super::gitignore::{GitignoreStack, PatternVerdict};
 use super::{Excludes, Rule};
+use crate::walk::{self, Directory, DirectoryHandles};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,9 +39,11 @@ pub fn explain(excludes: &Excludes, gitignore: bool, root: &[u8], path: &[u8]) -
             here.push(b'/');
         }
         here.extend_from_slice(name);
-        let is_directory = here.len() < path.len() || is_directory(&here);
-        if let Some((verdict, rule)) = decide(excludes, gitignores.as_deref(), &here, is_directory)
-        {
+        let found = identity(&here);
+        let is_directory = here.len() < path.len() || found.is_some();
+        let by_path = decide(excludes, gitignores.as_deref(), &here, is_directory);
+        let decided = found.and_then(|found| excludes.decide_found(&here, found)).or(by_path);
+        if let Some((verdict, rule)) = decided {
             state = ExcludeDecision {
                 included: verdict == PatternVerdict::Include,
                 by: Some(rule.clone()),
@@ -68,16 +72,17 @@ fn gitignore_in(
     directory: &[u8],
     outer: Option<Arc<GitignoreStack>>,
 ) -> Option<Arc<GitignoreStack>> {
-    let file = Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(GITIGNORE));
-    match std::fs::read(file) {
+    let opened = Directory::starting_at(directory, &DirectoryHandles::new());
+    match walk::gitignore_in(&opened) {
         Ok(text) => Some(Arc::new(GitignoreStack::new(directory.to_vec(), &text, outer))),
         Err(_) => outer,
     }
 }
 
-fn is_directory(path: &[u8]) -> bool {
-    let metadata = std::fs::symlink_metadata(Path::new(OsStr::from_bytes(path)));
-    metadata.is_ok_and(|metadata| metadata.is_dir())
+/// Device and inode of a directory.
+fn identity(path: &[u8]) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(Path::new(OsStr::from_bytes(path))).ok()?;
+    found.is_dir().then(|| (found.dev(), found.ino()))
 }
 
 #[cfg(test)]
@@ -155,6 +160,37 @@ mod tests {
         assert!(explain(&Excludes::none(), false, root, &at("in/bad.log")).included);
         assert!(!explain(&excludes(&["*.log"]), true, root, &at("in/good.log")).included);
         assert!(!explain(&Excludes::none(), true, root, b"/elsewhere").included);
+    }
+
+    /// Seen: it waited for a writer for ever, and obeyed a file that no walk reads.
+    #[test]
+    fn explain_reads_no_gitignore_that_the_walk_does_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().as_os_str().as_bytes();
+        let log = [root, b"/x.log"].concat();
+        let file = folder.path().join(".gitignore");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &file,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert!(explain(&Excludes::none(), true, root, &log).included);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(folder.path().join("other"), "*.log\n").unwrap();
+        std::os::unix::fs::symlink("other", &file).unwrap();
+        assert!(explain(&Excludes::none(), true, root, &log).included);
+        std::fs::rename(folder.path().join("other"), &file).unwrap();
+        assert!(!explain(&Excludes::none(), true, root, &log).included);
+    }
+
+    /// Seen: `--exclude-from /dev/zero` took all memory.
+    #[test]
+    fn a_file_of_patterns_that_has_no_end_is_refused() {
+        let error = Excludes::builder().file(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero") && error.contains("64 MiB"), "{error}");
     }
 
     #[test]

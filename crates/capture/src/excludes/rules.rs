@@ -10,6 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Most bytes of a file of patterns.
+pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
+
 /// A pattern and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -39,6 +42,12 @@ pub enum PatternError {
         rule: Rule,
         /// Why.
         reason: String,
+    },
+    /// The file has more than anybody writes, or no end.
+    #[error("the file of patterns {} is larger than {} MiB; name a file with fewer patterns", .file.display(), FILE_BYTES_MAX >> 20)]
+    FileTooLarge {
+        /// The file.
+        file: PathBuf,
     },
     /// The file cannot be read.
     #[error("cannot read the patterns in {}: {error}", .file.display())]

@@ -68,11 +68,16 @@ impl Lister {
 
 fn add_gitignore(listing: &mut Listing) {
     // An unreadable one is ignored here; the walk reports the file itself.
-    if let Ok(text) = read_start(&listing.directory, c".gitignore", GITIGNORE_LIMIT) {
+    if let Ok(text) = gitignore_in(&listing.directory) {
         let outer = listing.context.gitignores.take();
         listing.context.gitignores =
             Some(Arc::new(GitignoreStack::new(listing.path.clone(), &text, outer)));
     }
+}
+
+/// What the `.gitignore` of a directory says; a link is not followed, and a pipe is not waited for.
+pub(crate) fn gitignore_in(directory: &Arc<Directory>) -> Result<Vec<u8>> {
+    read_start(directory, c".gitignore", GITIGNORE_LIMIT)
 }
 
 fn is_tagged(directory: &Arc<Directory>, tag: &ExcludeTag) -> bool {

@@ -197,6 +197,37 @@ fn mounts_are_seen_and_cycles_are_not_entered() {
     assert_eq!(named.below(folder.path()), ["a", "a/b", "c", "c/d", "m", "m/d"]);
 }
 
+/// Seen: a repository that was also mounted elsewhere was backed up into itself, and doubled with every run.
+#[test]
+fn a_directory_that_is_excluded_is_out_where_else_it_is_mounted() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), &[b"own/x", b"seen/", b"wanted/", b"y"]);
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(folder.path()).stderr(std::process::Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !run("mount", &["--bind", "own", "seen"]) {
+        return testkit::skip("mounting is not permitted here");
+    }
+    let bound = run("mount", &["--bind", "own", "wanted"]);
+    let mut builder = crate::excludes::Excludes::builder();
+    builder.directory(bytes(&folder.path().join("own")));
+    builder.pattern("!wanted/").unwrap();
+    let excludes = Arc::new(builder.build().unwrap());
+    let options = WalkOptions { excludes: excludes.clone(), ..WalkOptions::default() };
+    let result = walk_folder(folder.path(), options);
+    let explained = ["own/x", "seen/x", "wanted/x", "y"].map(|name| {
+        let path = folder.path().join(name);
+        crate::excludes::explain(&excludes, false, bytes(folder.path()), bytes(&path)).included
+    });
+    run("umount", &["--lazy", "wanted"]);
+    run("umount", &["--lazy", "seen"]);
+    assert!(bound);
+    assert_eq!(result.below(folder.path()), ["wanted", "wanted/x", "y"]);
+    assert_eq!((result.skipped.by_pattern, explained), (2, [false, false, true, true]));
+}
+
 #[test]
 fn pseudo_file_systems_are_passed_by_unless_named() {
     let result = walk(&[SourceRoot::at(b"/proc/sys/vm")], WalkOptions::default());

@@ -195,13 +195,25 @@ impl Worker {
             if row.kind == Kind::Directory { ListedType::Directory } else { ListedType::Other };
         // If the listing had another type (or none), the patterns have not been applied to this
         // one.
-        if listing.names.listed(row.position) != kind
-            && self.pattern_excludes(listing, row.position, kind)
+        let is_other_type = listing.names.listed(row.position) != kind;
+        if is_other_type && self.pattern_excludes(listing, row.position, kind)
+            || kind == ListedType::Directory && self.is_kept_out(listing, row)
         {
             batch.skipped.by_pattern += 1;
             return true;
         }
         self.options.skips(row, &mut batch.skipped)
+    }
+
+    /// Whether it is the directory that is excluded wherever it is met, by another path than its own.
+    fn is_kept_out(&self, listing: &Listing, row: &Row) -> bool {
+        let excludes = &self.options.excludes;
+        if !excludes.has_identity((row.device, row.inode)) {
+            return false;
+        }
+        let path = listing.directory.path_of(listing.names.name(row.position));
+        let decision = excludes.decide_found(&path, (row.device, row.inode));
+        decision.is_some_and(|(verdict, _)| verdict == PatternVerdict::Exclude)
     }
 
     fn add_directory(
