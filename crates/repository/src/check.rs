@@ -157,27 +157,6 @@ pub fn lost_objects(
     Ok(objects)
 }
 
-/// Whether the container `number` holds an object that `is_wanted`, as far as it can be read.
-///
-/// # Errors
-/// When the storage cannot be reached.
-pub fn holds_any(
-    repository: &Repository,
-    number: ContainerNo,
-    is_wanted: impl Fn(&IdPrefix) -> bool,
-) -> Result<bool> {
-    let opened = open_container(repository, number, &mut Vec::new())?;
-    let Some(OpenContainer { reader, rows }) = opened else { return Ok(false) };
-    for row in &rows {
-        match reader.object_ids(row) {
-            Ok(ids) if ids.iter().any(|id| is_wanted(&IdPrefix::new(id))) => return Ok(true),
-            Err(error) if error.is_unreachable() => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(false)
-}
-
 /// The first bytes of an id, as the index keeps them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IdPrefix(pub(crate) Prefix);

@@ -1,6 +1,6 @@
 //! Rebuilds the index and the list of snapshots from the containers.
 
-use crate::check::ContainerDamage;
+use crate::check::{ContainerDamage, IdPrefix};
 use crate::config;
 use crate::container::ContainerFile;
 use crate::container::read::{ContainerReader, ContainerWalk};
@@ -14,7 +14,7 @@ use crate::storage::Storage;
 use crate::{Error, Repository, Result, snapshots};
 use format::manifest::{self, Head};
 use format::record::{self, RecordKind};
-use ids::{RecordLocation, SessionId, SnapshotId};
+use ids::{ContainerNo, RecordLocation, SessionId, SnapshotId};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -255,10 +255,6 @@ fn read_container(
         return settle(repository, lease, file, placed).map(drop);
     }
     found.containers += 1;
-    let damage = |range, reason: String| ContainerDamage {
-        range,
-        ..ContainerDamage::of_container(file.number, reason)
-    };
     // A read that fails once is repeated: the next backup stores again what is left out here.
     let open = || ContainerReader::open(&*repository.storage, file.number);
     let reader = match open().or_else(|_| open()) {
@@ -266,9 +262,21 @@ fn read_container(
         // What is left out here is not in the index any more: only for want of the data.
         Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
-            found.damages.push(damage(None, error.to_string()));
+            found.damages.push(ContainerDamage::of_container(file.number, error.to_string()));
             return Ok(());
         }
+    };
+    let (scan, damages) = scan(&reader, keys)?;
+    found.damages.extend(damages);
+    scan.settle(placed, found);
+    Ok(())
+}
+
+/// What a container holds that is good, and what is wrong with it.
+fn scan(reader: &ContainerReader, keys: &SnapshotKeys<'_>) -> Result<(Scan, Vec<ContainerDamage>)> {
+    let damage = |range, reason: String| ContainerDamage {
+        range,
+        ..ContainerDamage::of_container(reader.number(), reason)
     };
     let mut scan = Scan::default();
     let walk = reader.walk(|location, record| scan.record(location, record));
@@ -280,14 +288,31 @@ fn read_container(
         Err(error) => vec![damage(None, error.to_string())],
     };
     if !damages.is_empty() {
-        let is_healable = scan.again(&reader)?;
+        let is_healable = scan.again(reader)?;
         damages.iter_mut().for_each(|damage| damage.is_healable = is_healable);
     }
-    found.damages.extend(damages);
     let left_out = scan.leave_out(keys)?;
-    found.damages.extend(left_out.into_iter().map(|reason| damage(None, reason)));
-    scan.settle(placed, found);
-    Ok(())
+    damages.extend(left_out.into_iter().map(|reason| damage(None, reason)));
+    Ok((scan, damages))
+}
+
+/// Whether a rebuild would take an object that `is_wanted` from the container `number`. Reads it as a rebuild does: a
+/// record whose head names an object may be refused for its other bytes.
+///
+/// # Errors
+/// When the storage cannot be reached.
+pub fn would_find(
+    repository: &Repository,
+    number: ContainerNo,
+    is_wanted: impl Fn(&IdPrefix) -> bool,
+) -> Result<bool> {
+    let read = ContainerReader::open(&*repository.storage, number)
+        .and_then(|reader| scan(&reader, &SnapshotKeys::new(repository)));
+    match read {
+        Ok((scan, _)) => Ok(scan.prefixes().any(|prefix| is_wanted(&IdPrefix(prefix)))),
+        Err(error) if error.is_unreachable() => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 /// What one container holds.
@@ -323,6 +348,11 @@ impl Scan {
                 self.receipts.insert(record.header.session, whole(record));
             }
         }
+    }
+
+    /// The objects that a rebuild takes.
+    fn prefixes(&self) -> impl Iterator<Item = Prefix> {
+        self.placed.values().flat_map(|placed| placed.keys().copied())
     }
 
     /// Once more over a damaged container, as its parity makes it good: what can be read in this

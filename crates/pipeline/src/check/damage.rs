@@ -8,7 +8,8 @@ use crate::pages::{LostPage, PageReader};
 use crate::{Result, UnlockedRepository};
 use format::entry::{Content, Entry, Segment};
 use ids::{ContainerNo, ObjectId, RecordLocation};
-use repository::check::{ContainerDamage, IdPrefix, holds_any, lost_objects};
+use repository::check::{ContainerDamage, IdPrefix, lost_objects};
+use repository::rebuild::would_find;
 use rustc_hash::FxHashSet;
 use tree::{Cursor, PageSource};
 
@@ -49,8 +50,9 @@ pub(super) fn attribute(
     search(repository, found, &wanted, report)
 }
 
-/// Whether one of the containers `unnamed`, which the index does not have, holds what is missed. If not, another rebuild
-/// changes nothing: it may be a second one of another container, which was written to the wrong place.
+/// Whether a rebuild finds what is missed in one of the containers `unnamed`, which the index does not have. If not,
+/// another rebuild changes nothing: the container may be a second one of another, which was written to the wrong place,
+/// or its damaged records were left out before.
 fn a_rebuild_finds_some(
     repository: &UnlockedRepository,
     found: &StructureFindings,
@@ -59,7 +61,7 @@ fn a_rebuild_finds_some(
     let bad_pages: FxHashSet<_> = found.bad_pages.iter().map(IdPrefix::new).collect();
     let is_missed = |id: &IdPrefix| found.missing.contains(id) || bad_pages.contains(id);
     for number in unnamed {
-        if holds_any(repository.local()?, *number, is_missed)? {
+        if would_find(repository.local()?, *number, is_missed)? {
             return Ok(true);
         }
     }

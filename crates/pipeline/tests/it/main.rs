@@ -2,6 +2,7 @@
 //! between. Start reading at `testkit`.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test may stop at the first surprise")]
 
+mod advised;
 mod changing;
 mod checking_remotely;
 mod copies;
