@@ -37,6 +37,12 @@ pub trait MoveControl: Sync {
     /// Lets nobody use the domain from now on, for whom it is not being moved; `false` if somebody does still.
     fn is_free(&self) -> bool;
 
+    /// Both pools may still be used for the move: an administrator may have changed their states since it began.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_go_on(&self) -> Result<(), String>;
+
     /// The domain may be used, until [`MoveControl::is_free`] is called again.
     fn reopen(&self);
 

@@ -51,7 +51,9 @@ impl DomainMover for Mover {
     ) -> Result<Moved> {
         pace::step_back();
         let (shared, moved, is_switched) = (&*self.0, Moved::default(), request.is_switched);
-        let mut attempt = Attempt { shared, request, control, watch, moved, is_switched };
+        let was_there = false;
+        let mut attempt =
+            Attempt { shared, request, control, watch, moved, is_switched, was_there };
         let done = attempt.run();
         done.map_err(|error| attempt.with_what_stays(error))
     }
@@ -66,6 +68,8 @@ struct Attempt<'a> {
     moved: Moved,
     /// The catalog names the other pool.
     is_switched: bool,
+    /// The domain was seen in its pool.
+    was_there: bool,
 }
 
 impl Attempt<'_> {
@@ -110,12 +114,16 @@ impl Attempt<'_> {
     /// in pools to which it does not move go, and what is left where it lay before.
     fn take_up_again(&self) -> Result<()> {
         let MoveRequest { from, to, others, .. } = *self.request;
-        let others = others.iter().map(PathBuf::as_path).chain([from]);
+        // Another pool that is not mounted keeps what it has.
+        let others = others.iter().filter(|other| pool::verify(other).is_ok());
+        let others = others.map(PathBuf::as_path).chain([from]);
         let of_others = others.flat_map(|other| [unfinished(other), finished(other)]);
-        let to_remove = of_others.chain([leftover(to)]).filter(|_| from.exists());
-        let done = || {
-            to_remove.into_iter().try_for_each(|path| moves::remove(&path))?;
-            if finished(to).exists() {
+        let mut to_remove = of_others.chain([leftover(to)]);
+        let mut done = || {
+            if moves::exists(from)? {
+                to_remove.try_for_each(|path| moves::remove(&path))?;
+            }
+            if moves::exists(&finished(to))? {
                 moves::remove(&unfinished(to))?;
                 moves::rename(&finished(to), &unfinished(to))?;
             }
@@ -138,9 +146,8 @@ impl Attempt<'_> {
 
     /// One pass: the bytes that it copied; `None` if it was told to end.
     fn pass(&mut self, is_first: bool) -> Result<Option<u64>> {
-        let from = self.request.from;
-        if !from.exists() {
-            return Ok(Some(0)); // nothing was ever stored
+        if !self.is_there()? {
+            return Ok(Some(0));
         }
         let repository = self.source()?;
         let target = self.target(&repository)?;
@@ -155,6 +162,21 @@ impl Attempt<'_> {
         self.moved.files += done.files;
         self.moved.bytes += done.bytes;
         Ok((!done.is_interrupted).then_some(done.bytes))
+    }
+
+    /// Whether the domain lies in its pool. If not, nothing was ever stored, unless it was there before.
+    fn is_there(&mut self) -> Result<bool> {
+        let from = self.request.from;
+        let is_there = moves::exists(from).map_err(of_storage)?;
+        if !is_there && self.was_there {
+            let at = moves::shown(from);
+            return Err(UpkeepError::Failed(format!(
+                "{} is gone, and was there when the move began: bring it back, then move again",
+                at.display()
+            )));
+        }
+        self.was_there = is_there;
+        Ok(is_there)
     }
 
     fn source(&self) -> Result<Repository> {
@@ -173,6 +195,7 @@ impl Attempt<'_> {
         let (mut copied, mut opened) = (Instant::now(), None::<Instant>);
         // Behind the change of the catalog there is no way back.
         while self.is_switched || self.watch.goes_on() {
+            self.may_go_on()?;
             let busy = self.shared.busy_in(from);
             let is_open = opened.is_some_and(|opened| opened.elapsed() < OPEN_FOR);
             if is_open {
@@ -198,6 +221,15 @@ impl Attempt<'_> {
         Ok(false)
     }
 
+    /// Behind the change of the catalog there is no way back.
+    fn may_go_on(&self) -> Result<()> {
+        if self.is_switched {
+            Ok(())
+        } else {
+            self.control.may_go_on().map_err(UpkeepError::Failed)
+        }
+    }
+
     fn is_left(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < LEAVE_WITHIN {
@@ -212,9 +244,10 @@ impl Attempt<'_> {
     /// What is done while nobody uses the domain; `false` if it was told to end before it changed anything.
     fn while_closed(&mut self) -> Result<bool> {
         let from = self.request.from;
-        if !from.exists() {
-            return self.switch().map(|()| true);
+        if !self.is_there()? {
+            return self.switch().map(|_| true);
         }
+        self.may_go_on()?;
         let repository = self.source()?;
         let lease = repository.lease_for(HOLDER, LeasePurpose::Reclaim).map_err(of_engine)?;
         if self.is_switched {
@@ -230,7 +263,9 @@ impl Attempt<'_> {
             if let Some(name) = self.lacking(&repository, &finished(self.request.to))? {
                 return Err(self.is_not_whole(&name));
             }
-            self.switch()?;
+            if !self.switch()? {
+                return Err(self.both_stay("config", "is not in"));
+            }
         }
         self.watch.stage("remove");
         // Whoever still has it open finds neither the lease nor any file.
@@ -267,8 +302,9 @@ impl Attempt<'_> {
     /// and may have been damaged since. Nobody uses either meanwhile. `false` if it was told to end.
     fn is_same_in_both(&self) -> Result<bool> {
         let MoveRequest { from, to, .. } = *self.request;
-        let copy = if to.exists() { to.to_owned() } else { finished(to) };
-        if !from.exists() || !copy.exists() {
+        let is_there = |path: &Path| moves::exists(path).map_err(of_storage);
+        let copy = if is_there(to)? { to.to_owned() } else { finished(to) };
+        if !is_there(from)? || !is_there(&copy)? {
             return Ok(true);
         }
         self.watch.stage("compare");
@@ -301,17 +337,21 @@ impl Attempt<'_> {
         ))
     }
 
-    /// Lets the catalog name the other pool, and then the copy have the name of the domain.
-    fn switch(&mut self) -> Result<()> {
+    /// Lets the catalog name the other pool, and then the copy have the name of the domain; whether it lies there now.
+    fn switch(&mut self) -> Result<bool> {
         if !self.is_switched {
             self.control.switch().map_err(UpkeepError::Failed)?;
             self.is_switched = true;
         }
         let to = self.request.to;
-        if !to.exists() && finished(to).exists() {
-            moves::rename(&finished(to), to).map_err(of_storage)?;
-        }
-        Ok(())
+        let named = || {
+            let is_there = moves::exists(to)?;
+            if is_there || !moves::exists(&finished(to))? {
+                return Ok(is_there);
+            }
+            moves::rename(&finished(to), to).map(|()| true)
+        };
+        named().map_err(of_storage)
     }
 
     /// Says where a copy that is not whole stays, and what is left in the pool in which the domain lay.

@@ -60,10 +60,11 @@ impl MoveTarget {
     }
 
     fn in_directory(unfinished: &Path, id: &str) -> StorageResult<Self> {
+        super::verify(unfinished)?;
         if unfinished.exists() && copied_id(unfinished)?.as_deref() != Some(id) {
             remove(unfinished)?;
         }
-        let storage = Arc::new(LocalStorage::create(unfinished)?);
+        let storage = Arc::new(created(unfinished)?);
         // It goes with all that the source does not have, once the copy is whole.
         write(&unfinished.join(REPOSITORY), id, 0o600)
             .map_err(|error| of_folder(unfinished, &error))?;
@@ -123,6 +124,19 @@ pub fn give_up(folder: &Path) -> StorageResult<()> {
     }
 }
 
+/// Whether a domain, or what a move has beside it, is there. Where no pool is mounted, nobody knows.
+///
+/// # Errors
+/// [`StorageError::is_unreachable`]; those of the system.
+pub fn exists(path: &Path) -> StorageResult<bool> {
+    super::verify(path)?;
+    if path.try_exists().map_err(of("look at", path))? {
+        return Ok(true);
+    }
+    // It may have been unmounted since.
+    super::verify(path).map(|()| false)
+}
+
 /// Durably removes what one of the names of a move stands for, if it is there.
 ///
 /// # Errors
@@ -130,7 +144,8 @@ pub fn give_up(folder: &Path) -> StorageResult<()> {
 pub fn remove(path: &Path) -> StorageResult<()> {
     match address(path)? {
         Some(at) if path.exists() => remove_objects(path, &at)?,
-        _ => {}
+        Some(_) => {}
+        None => super::verify(path)?,
     }
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -177,6 +192,20 @@ pub(super) fn forget_notes(folder: &Path) -> crate::Result<()> {
 
 fn notes(folder: &Path) -> [PathBuf; 3] {
     [unfinished(folder), finished(folder), leftover(folder)]
+}
+
+/// The directory above is never made: it is missing where the pool is not mounted. What is copied goes to the file
+/// system on which this directory was opened.
+fn created(unfinished: &Path) -> StorageResult<LocalStorage> {
+    match fs::create_dir(unfinished) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(of("create the directory", unfinished)(error));
+        }
+        _ => {}
+    }
+    let storage = LocalStorage::open(unfinished)?;
+    super::verify(unfinished)?;
+    Ok(storage)
 }
 
 fn remove_objects(path: &Path, at: &Location) -> StorageResult<()> {

@@ -48,6 +48,21 @@ impl Pools {
         Ok(self.planned(&pools, (&current, from), (to, domain), false))
     }
 
+    /// Whether the states of both pools still allow it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] when one does not; [`crate::Error::Catalog`], also when there is none any more.
+    pub(crate) fn may_move(&self, planned: &PlannedMove) -> Result<()> {
+        let pools = known(&self.catalog, &self.folder)?;
+        let named = |pool: &Option<Name>| {
+            let name = pool.clone().unwrap_or_else(main);
+            let found = pools.iter().find(|pool| pool.name == name);
+            found.ok_or_else(|| missing("pool", &name))
+        };
+        takes_it(named(&planned.to_pool)?)?;
+        gives_it(named(&planned.from_pool)?)
+    }
+
     /// What is left to be done of a move to the pool in which the catalog has the domain.
     fn unfinished_move(&self, pools: &[Pool], domain: &Domain, to: &Name) -> Result<PlannedMove> {
         let others = pools.iter().filter(|pool| pool.name != *to && may_look(&self.folder, pool));

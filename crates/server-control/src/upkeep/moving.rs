@@ -73,6 +73,10 @@ impl MoveControl for Control<'_> {
         self.upkeep.repositories.uses().close(self.domain)
     }
 
+    fn may_go_on(&self) -> std::result::Result<(), String> {
+        self.upkeep.pools.may_move(self.planned).map_err(|error| error.to_string())
+    }
+
     fn reopen(&self) {
         self.upkeep.repositories.uses().reopen(self.domain);
     }

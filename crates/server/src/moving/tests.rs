@@ -1,6 +1,7 @@
 //! Moves that begin in any state in which an earlier one can have been killed.
 
 mod buckets;
+mod mounts;
 
 use super::*;
 use parking_lot::Mutex;
@@ -20,6 +21,8 @@ struct Rig {
     /// What the catalog answers.
     switch: Mutex<Result<(), String>>,
     switched: Mutex<u32>,
+    /// What the pools allow.
+    may_go_on: Mutex<Result<(), String>>,
 }
 
 type Result<T, E> = std::result::Result<T, E>;
@@ -27,6 +30,10 @@ type Result<T, E> = std::result::Result<T, E>;
 impl MoveControl for Rig {
     fn is_free(&self) -> bool {
         true
+    }
+
+    fn may_go_on(&self) -> Result<(), String> {
+        self.may_go_on.lock().clone()
     }
 
     fn reopen(&self) {}
@@ -47,7 +54,8 @@ impl Rig {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         let control = Control::open(&place.path().join("data"), &[]).unwrap();
         let (switch, switched) = (Mutex::new(Ok(())), Mutex::default());
-        let rig = Self { shared: Shared::new(control), from, to, switch, switched, _place: place };
+        let (shared, may_go_on) = (Shared::new(control), Mutex::new(Ok(())));
+        let rig = Self { shared, from, to, switch, switched, may_go_on, _place: place };
         let (first, repository, lease) = stored::made();
         drop((repository, lease));
         fs::create_dir_all(rig.from.parent().unwrap()).unwrap();
@@ -269,6 +277,45 @@ fn without_the_catalog_it_stays_where_it_was_and_the_next_move_goes_on() {
     *rig.switch.lock() = Ok(());
     rig.moved(false).unwrap();
     rig.is_moved(4);
+}
+
+#[test]
+fn a_pool_whose_state_changed_meanwhile_ends_the_move() {
+    let rig = Rig::new();
+    *rig.may_go_on.lock() = Err("the pool 'fast' is offline".to_owned());
+    let error = rig.moved(false).unwrap_err().to_string();
+    assert!(error.contains("is offline") && error.contains("the next move goes on"), "{error}");
+    assert_eq!(*rig.switched.lock(), 0);
+    assert!(rig.shared.domains.open(&rig.from).is_ok());
+    // What the catalog has said is not taken back.
+    fs::rename(unfinished(&rig.to), &rig.to).unwrap();
+    fs::remove_dir_all(&rig.to).unwrap();
+    copy_tree(&rig.from, &rig.to);
+    assert!(rig.moved(true).unwrap().is_done);
+    rig.is_moved(3);
+}
+
+#[test]
+fn a_domain_that_is_taken_out_of_its_pool_meanwhile_is_missed() {
+    let rig = Rig::new();
+    let taken = rig.from.with_extension("taken");
+    let used = rig.shared.domains.open(&rig.from).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !unfinished(&rig.to).join("config").exists() && !unfinished(&rig.to).exists() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            std::thread::sleep(Duration::from_millis(300));
+            fs::rename(&rig.from, &taken).unwrap();
+            drop(used);
+        });
+        let error = rig.moved(false).unwrap_err().to_string();
+        assert!(error.contains("is gone, and was there"), "{error}");
+    });
+    assert_eq!(*rig.switched.lock(), 0);
+    fs::rename(&taken, &rig.from).unwrap();
+    rig.moved(false).unwrap();
+    rig.is_moved(3);
 }
 
 /// Ends a move at its `n`-th question.

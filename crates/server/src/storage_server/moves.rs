@@ -125,6 +125,10 @@ impl MoveControl for Control<'_> {
         true
     }
 
+    fn may_go_on(&self) -> Result<(), String> {
+        self.pools.may_move(self.planned).map_err(|refusal| refusal.to_string())
+    }
+
     fn reopen(&self) {
         self.pools.reopen(&self.planned.domain);
     }

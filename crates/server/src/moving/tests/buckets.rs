@@ -142,7 +142,8 @@ impl Pools {
         let control = Control::open(&place.path().join("data"), &[]).unwrap();
         let (switch, switched) = (Mutex::new(Ok(())), Mutex::default());
         let (from, to) = (self.at(from), self.at(to));
-        Rig { _place: place, shared: Shared::new(control), from, to, switch, switched }
+        let (shared, may_go_on) = (Shared::new(control), Mutex::new(Ok(())));
+        Rig { _place: place, shared, from, to, switch, switched, may_go_on }
     }
 
     fn moved(&self, from: &str, to: &str) -> Result<Moved, UpkeepError> {

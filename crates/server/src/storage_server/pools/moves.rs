@@ -5,6 +5,7 @@ use api::Name;
 use api::pools::PoolState;
 use server_contract::access_control::Refusal;
 use server_contract::moving::leftover;
+use server_contract::pool::moves;
 use std::path::PathBuf;
 
 const LIST: &str = "On the storage server: icecore storage pool list";
@@ -19,6 +20,7 @@ pub(in super::super) struct PlannedMove {
     pub(in super::super) others: Vec<PathBuf>,
     /// An earlier move was killed when the domain lay in its new pool already.
     pub(in super::super) is_switched: bool,
+    from_pool: Pool,
     to_pool: Pool,
 }
 
@@ -62,7 +64,17 @@ impl Pools {
         let is_other = |pool: &&Pool| **pool != target && *pool != source;
         let others = all.iter().filter(is_other).map(at).collect();
         let (from, to, domain) = (at(source), at(&target), domain.clone());
-        Ok(Some(PlannedMove { domain, from, to, others, is_switched, to_pool: target }))
+        let (from_pool, to_pool) = (source.clone(), target);
+        Ok(Some(PlannedMove { domain, from, to, others, is_switched, from_pool, to_pool }))
+    }
+
+    /// Whether the states of both pools still allow it.
+    ///
+    /// # Errors
+    /// [`Refusal`] when one does not.
+    pub(in super::super) fn may_move(&self, planned: &PlannedMove) -> Result<(), Refusal> {
+        self.takes_it(&planned.to_pool)?;
+        self.gives_it(&planned.from_pool)
     }
 
     fn can_be_looked_into(&self, pool: &Pool, domain: &Name) -> Result<(), Refusal> {
@@ -129,7 +141,9 @@ impl Pools {
     /// the right one, only people can.
     pub(in super::super) fn move_has_ended(&self, planned: &PlannedMove, is_in_doubt: bool) {
         self.chosen.lock().remove(&planned.domain);
-        if planned.from.exists() && planned.to.exists() && !is_in_doubt {
+        // In a pool that is not mounted it may lie still.
+        let may_lie = |at| moves::exists(at).unwrap_or(true);
+        if may_lie(&planned.from) && may_lie(&planned.to) && !is_in_doubt {
             return;
         }
         let path = self.folder.file(&note_of(&planned.domain));
