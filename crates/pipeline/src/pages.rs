@@ -6,6 +6,7 @@ use crate::cache::ChunkCache;
 use crate::dedup::{DedupBatcher, merge_blocks};
 use crate::{Error, Result, UnlockedRepository};
 use crypto::IdKey;
+use format::entry::compare_paths;
 use format::page::{Page, PageKind};
 use format::record::{RecordKind, SealedRecord};
 use ids::{ObjectId, RecordLocation};
@@ -14,6 +15,7 @@ use seal::{Block, BlockCompressor, Level, OpenedBlock, Sealer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{Claim, WriteSession};
+use tree::cursor::is_below;
 use tree::{Cursor, PageData, PageSink, PageSource};
 
 /// Plaintext bytes of a record of pages. Smaller than for chunks, because looking up one entry
@@ -177,13 +179,14 @@ impl PageSource for PageReader<'_> {
 }
 
 /// A page of a snapshot that cannot be read. The entries after it can.
-#[derive(Debug)]
-pub(crate) struct LostPage {
+#[derive(Clone, Debug)]
+pub struct LostPage {
     /// The page.
-    pub(crate) id: ObjectId,
+    pub id: ObjectId,
     /// The path of its first entry; empty if unknown.
-    pub(crate) first: Vec<u8>,
-    pub(crate) text: String,
+    pub first: Vec<u8>,
+    /// What is missing, and why.
+    pub text: String,
 }
 
 impl LostPage {
@@ -196,6 +199,23 @@ impl LostPage {
             entries => format!("{entries} entries from here on cannot be read ({error})"),
         };
         Some(Self { id: page.id, first: page.first, text })
+    }
+
+    /// The entry of the directory `path`, which only the lost page `id` can hold.
+    pub(crate) fn of_entry(id: ObjectId, path: &[u8]) -> Self {
+        let text = "the entry of this directory cannot be read; what lies below it can".to_owned();
+        Self { id, first: path.to_vec(), text }
+    }
+
+    /// A list of chunks of the file `path`, which `error` lost.
+    pub(crate) fn of_list(id: ObjectId, path: &[u8], error: &Error) -> Self {
+        let text = format!("a part of its content cannot be read ({error})");
+        Self { id, first: path.to_vec(), text }
+    }
+
+    /// Whether all of it comes after everything in `directory`.
+    pub(crate) fn is_behind(&self, directory: &[u8]) -> bool {
+        compare_paths(&self.first, directory).is_gt() && !is_below(&self.first, directory)
     }
 }
 

@@ -99,16 +99,25 @@ impl<'a, S: PageSource> Cursor<'a, S> {
 
     /// Goes forward to the first entry whose path is `path` or sorts after it.
     pub fn seek(&mut self, path: &[u8]) -> Result<(), S::Error> {
-        self.seek_by(|other| compare_paths(other, path).is_lt())
+        let before = |other: &[u8]| compare_paths(other, path).is_lt();
+        // A page that ends before the goal is not read: damage to it would hide what lies behind. The
+        // empty path is no goal, and as the first one of a page it says nothing.
+        self.seek_by(before, |next| before(next) || !path.is_empty() && next == path)
     }
 
     /// Goes forward past everything below the directory `path`.
     pub fn skip_below(&mut self, path: &[u8]) -> Result<(), S::Error> {
-        self.seek_by(|other| compare_paths(other, path).is_le() || is_below(other, path))
+        let before = |other: &[u8]| compare_paths(other, path).is_le() || is_below(other, path);
+        self.seek_by(before, before)
     }
 
-    /// Goes forward while `before` says that a path lies before the goal.
-    fn seek_by(&mut self, before: impl Fn(&[u8]) -> bool) -> Result<(), S::Error> {
+    /// Goes forward while `before` says that a path lies before the goal. Pages are passed over when `ends_before` says
+    /// it of the first path of the next one.
+    fn seek_by(
+        &mut self,
+        before: impl Fn(&[u8]) -> bool,
+        ends_before: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), S::Error> {
         loop {
             while self.leaf.front().is_some_and(|entry| before(&entry.path)) {
                 self.leaf.pop_front();
@@ -116,9 +125,8 @@ impl<'a, S: PageSource> Cursor<'a, S> {
             if !self.leaf.is_empty() {
                 return Ok(());
             }
-            // A child can be skipped when the one after it still begins before the goal.
             while let Some((_, children)) = self.stack.last_mut()
-                && children.get(1).is_some_and(|next| before(&next.first))
+                && children.get(1).is_some_and(|next| ends_before(&next.first))
             {
                 children.pop_front();
             }
@@ -152,7 +160,9 @@ impl<'a, S: PageSource> Cursor<'a, S> {
             if level == 0 {
                 break;
             }
-            let (below, children) = decode_inner(&*self.source.get(&head)?, level)?;
+            // One that cannot be read is an error when the cursor gets there, if it is not skipped.
+            let Ok(page) = self.source.get(&head) else { break };
+            let (below, children) = decode_inner(&page, level)?;
             (level, id) = (below, children.first().map(|child| child.id));
         }
         Ok(heads)
@@ -377,6 +387,19 @@ mod tests {
         let entries = lost.sums.entries as usize;
         assert_eq!(found.len() + entries, all.len());
         assert!(first.id != lost.id && found[second] == all[second + entries].path);
+    }
+
+    #[test]
+    fn a_lost_page_before_the_goal_hides_nothing() {
+        let store = Store::default();
+        let root = build(&store, &entries(5_000));
+        let mut cursor = Cursor::new(&store, root.id, root.level);
+        let mut leaf = Vec::new();
+        let (before, _) = cursor.next_leaf(&mut leaf).unwrap().unwrap();
+        cursor.next_leaf(&mut leaf).unwrap().unwrap();
+        store.lose(&before.id);
+        let found = find(&store, root.id, root.level, &leaf[0].path).unwrap();
+        assert_eq!(found.as_ref(), leaf.first());
     }
 
     #[test]

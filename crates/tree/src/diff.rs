@@ -16,16 +16,42 @@ pub enum Change {
     Modified(Entry, Entry),
 }
 
+/// One of two trees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The first.
+    Left,
+    /// The second.
+    Right,
+}
+
 /// Calls `visit` for every difference from `left` to `right`, in path order. Both cursors stand
 /// at the start of a page or tree.
 pub fn diff<S: PageSource>(
     left: &mut Cursor<'_, S>,
     right: &mut Cursor<'_, S>,
+    visit: impl FnMut(Change) -> Result<(), S::Error>,
+) -> Result<(), S::Error> {
+    diff_past(left, right, |_, _, error| Err(error), visit)
+}
+
+/// The same; goes on past a page that cannot be read if `lost`, which gets the error and the cursor that met it,
+/// returns none. What such a page names seems not to be in its tree.
+pub fn diff_past<S: PageSource>(
+    left: &mut Cursor<'_, S>,
+    right: &mut Cursor<'_, S>,
+    mut lost: impl FnMut(Side, &mut Cursor<'_, S>, S::Error) -> Result<(), S::Error>,
     mut visit: impl FnMut(Change) -> Result<(), S::Error>,
 ) -> Result<(), S::Error> {
     loop {
         if skip_equal(left, right)? {
             continue;
+        }
+        while let Err(error) = left.peek() {
+            lost(Side::Left, left, error)?;
+        }
+        while let Err(error) = right.peek() {
+            lost(Side::Right, right, error)?;
         }
         let order = match (left.peek()?, right.peek()?) {
             (None, None) => return Ok(()),
@@ -114,6 +140,41 @@ mod tests {
         after[9_999].mtime.secs = 1;
         assert_eq!(changes(&store, &before, &after).len(), 1);
         assert!(store.reads() < 30, "{} pages read", store.reads());
+    }
+
+    /// What the lost page named seems to be missing, and nothing else.
+    #[test]
+    fn a_lost_page_costs_what_it_names() {
+        let store = Store::default();
+        let before = entries(5_000);
+        let mut after = before.clone();
+        after[2_000].mtime.secs = 77;
+        let (a, b) = (build(&store, &before), build(&store, &after));
+        let mut cursor = Cursor::new(&store, b.id, b.level);
+        let (mut leaf, mut at) = (Vec::new(), 0);
+        let page = loop {
+            let (page, _) = cursor.next_leaf(&mut leaf).unwrap().unwrap();
+            if (at..at + leaf.len()).contains(&2_000) {
+                break page;
+            }
+            at += leaf.len();
+        };
+        store.lose(&page.id);
+        let mut left = Cursor::new(&store, a.id, a.level);
+        let mut right = Cursor::new(&store, b.id, b.level);
+        let (mut sides, mut removed) = (Vec::new(), Vec::new());
+        let lost = |side, cursor: &mut Cursor<'_, Store>, error| {
+            sides.push((side, cursor.take_unreadable_page().ok_or(error)?.id));
+            Ok(())
+        };
+        let visit = |change| {
+            let Change::Removed(entry) = change else { panic!("{change:?}") };
+            removed.push(entry);
+            Ok(())
+        };
+        diff_past(&mut left, &mut right, lost, visit).unwrap();
+        assert_eq!(sides, [(Side::Right, page.id)]);
+        assert_eq!(removed, before[at..at + leaf.len()]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub mod diff;
 
 pub use build::{Builder, Root};
 pub use cursor::{Cursor, read_leaf};
-pub use diff::{Change, diff};
+pub use diff::{Change, Side, diff, diff_past};
 
 use format::page::{Page, PageKind};
 use ids::ObjectId;

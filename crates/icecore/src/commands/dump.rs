@@ -1,5 +1,6 @@
 //! `icecore dump`.
 
+use super::ls::lost::{self, Lost};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -27,11 +28,14 @@ pub(crate) struct Dump {
 }
 
 #[derive(Serialize)]
-struct Dumped {
+struct Dumped<'a> {
     entries: u64,
     bytes: u64,
     skipped: u64,
     incomplete: u64,
+    /// What is missing in the archive.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lost: Vec<Lost<'a>>,
 }
 
 impl Dump {
@@ -51,12 +55,14 @@ impl Dump {
         let content = ContentReader::new(&repository, &pages).map_err(failed)?;
         let mut stdout = context.out.stdout();
         let mut tarball = Tarball::new(&mut *stdout, content);
-        let (mut last, mut incomplete) = (Vec::new(), 0);
-        let result = browse::below(&pages, &snapshot, &path, |entry| {
+        let (mut last, mut incomplete, mut lost) = (Vec::new(), 0, Vec::new());
+        let result = browse::below(&pages, &snapshot, &path, &mut lost, |entry| {
             last.clone_from(&entry.path);
             incomplete += u64::from(entry.status & STATUS_PARTIAL != 0);
             tarball.add(&entry)
         });
+        // The output is the archive, so what is lost is told beside it.
+        lost.iter().for_each(|page| context.out.remark(&lost::text(snapshot.id(), page)));
         result.map_err(|error| failed(error).of(&last))?;
         let (entries, bytes, skipped) = tarball.finish().map_err(failed)?;
         drop(stdout);
@@ -69,6 +75,11 @@ impl Dump {
             let objects = units::many(incomplete, "object");
             context.out.note(&format!("{objects} could not be read completely during the backup: zeros are in place of missing content, or attributes are missing. To name them: icecore map {} --failed", snapshot.id()));
         }
-        context.out.summary_beside(code, &Dumped { entries, bytes, skipped, incomplete })
+        let code = if lost.is_empty() { code } else { Code::Damage };
+        if code == Code::Damage {
+            context.out.remark(lost::IS_INCOMPLETE);
+        }
+        let lost = lost.iter().map(|page| Lost::new(snapshot.id(), page)).collect();
+        context.out.summary_beside(code, &Dumped { entries, bytes, skipped, incomplete, lost })
     }
 }

@@ -1,6 +1,6 @@
 //! `icecore find`.
 
-use super::ls::{self, kind_name};
+use super::ls::{self, kind_name, lost};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape;
@@ -64,11 +64,16 @@ impl Find {
         let pages = PageReader::new(&repository).map_err(failed)?;
         let wanted =
             |entry: &format::entry::Entry| globs.iter().any(|glob| glob.matches(&entry.path));
-        let versions = find::versions(&pages, &snapshots, &wanted).map_err(failed)?;
+        let mut unread = Vec::new();
+        let versions = find::versions(&pages, &snapshots, &wanted, &mut unread);
+        let pages = unread.iter().map(|unread| (unread.snapshot.id(), &unread.page));
+        let lost = lost::tell(context, pages, Code::Complete);
+        let versions = versions.map_err(failed)?;
         let files = self.show(context, &versions)?;
         let count = Count { files, versions: versions.len(), snapshots: snapshots.len() };
-        if count.files > 0 {
-            return context.out.summary(Code::Complete, &count);
+        // What could not be read may match.
+        if count.files > 0 || lost == Code::Damage {
+            return context.out.summary(lost, &count);
         }
         context.out.note(&format!(
             "nothing in {} matches. A pattern without * is a whole name; for a part of one: icecore find '*NAME*'",

@@ -1,5 +1,7 @@
 //! `icecore ls`.
 
+pub(crate) mod lost;
+
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -9,7 +11,7 @@ use crate::{time, units, width};
 use format::entry::{Content, Entry, Kind};
 use pipeline::browse;
 use pipeline::manifest::Snapshot;
-use pipeline::pages::PageReader;
+use pipeline::pages::{LostPage, PageReader};
 use pipeline::select::clean_path;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -81,7 +83,7 @@ impl Ls {
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
         let pages = PageReader::new(&repository).map_err(|error| context.failure(error))?;
         let mut count = Count { entries: 0, bytes: 0 };
-        let mut unwritten = None;
+        let (mut unwritten, mut lost) = (None, Vec::new());
         let visit = |entry: Entry| {
             count.entries += 1;
             count.bytes = count.bytes.saturating_add(entry.size);
@@ -92,17 +94,21 @@ impl Ls {
             context.out.line(LONG_HEADING)?;
         }
         let result = if self.recursive {
-            browse::below(&pages, &snapshot, &path, visit)
+            browse::below(&pages, &snapshot, &path, &mut lost, visit)
         } else if path.is_empty() {
-            self.sources(context, &pages, &snapshot, visit)
+            self.sources(context, &pages, &snapshot, &mut lost, visit)
         } else {
-            browse::ls::children(&pages, &snapshot, &path, visit)
+            browse::ls::children(&pages, &snapshot, &path, &mut lost, visit)
         };
+        // Several sources may need the same page.
+        lost.dedup_by(|a, b| (a.id, &a.first) == (b.id, &b.first));
+        let pages = lost.iter().map(|page| (snapshot.id(), page));
+        let code = lost::tell(context, pages, Code::Complete);
         finished(context, result, unwritten)?;
-        if count.entries == 0 {
+        if count.entries == 0 && lost.is_empty() {
             context.out.line("There is nothing in it.")?;
         }
-        context.out.summary(Code::Complete, &count)
+        context.out.summary(code, &count)
     }
 
     /// The content of the directories that were backed up: people want to see these, not the directories above them.
@@ -111,19 +117,20 @@ impl Ls {
         context: &Context,
         pages: &PageReader<'_>,
         snapshot: &Snapshot,
+        lost: &mut Vec<LostPage>,
         mut visit: impl FnMut(Entry) -> pipeline::Result<()>,
     ) -> pipeline::Result<()> {
         let paths = &snapshot.body.paths;
         // A name with a backslash is shown escaped there, and cannot be looked up.
         if paths.iter().any(|path| path.contains('\\')) {
-            return browse::ls::children(pages, snapshot, b"", visit);
+            return browse::ls::children(pages, snapshot, b"", lost, visit);
         }
         for path in paths {
             if paths.len() > 1 {
                 let _ = context.out.line(&format!("{}:", escape::text(path))); // the entries tell
             }
             let path = clean_path(path.as_bytes());
-            match browse::ls::children(pages, snapshot, &path, &mut visit) {
+            match browse::ls::children(pages, snapshot, &path, lost, &mut visit) {
                 Err(pipeline::Error::PathNotFound(_)) => {} // it was missing when the backup ran
                 done => done?,
             }

@@ -4,7 +4,7 @@ mod of_job;
 mod rows;
 mod wanted;
 
-use super::ls::{finished, stop};
+use super::ls::{finished, lost, stop};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape;
@@ -94,11 +94,12 @@ impl Map {
         };
         let wanted = self.wanted.matcher();
         let (mut count, mut unwritten) = (Count::default(), None);
+        let (mut lost, mut lists) = (Vec::new(), Vec::new());
         let mut visit = |entry: format::entry::Entry, change: Option<&'static str>| {
             if !wanted.takes(&entry) {
                 return Ok(());
             }
-            let row = Row::new(&entry, map::stored_size(&pages, &entry)?, change);
+            let row = Row::new(&entry, map::stored_size(&pages, &entry, &mut lists)?, change);
             count.add(&row);
             let shown = context.out.item("object", &row, || row.text(&entry, self.format));
             shown.map_err(|failure| stop(&mut unwritten, failure))
@@ -112,11 +113,13 @@ impl Map {
             }),
             None => {
                 let change = self.changed.then(|| rows::change(DifferenceKind::Added)).flatten();
-                browse::below(&pages, &snapshot, &path, |entry| visit(entry, change))
+                browse::below(&pages, &snapshot, &path, &mut lost, |entry| visit(entry, change))
             }
         };
+        let pages = lost.iter().chain(&lists).map(|page| (snapshot.id(), page));
+        let code = lost::tell(context, pages, Code::Complete);
         finished(context, result, unwritten)?;
-        context.out.summary(Code::Complete, &count)
+        context.out.summary(code, &count)
     }
 
     /// The snapshot that was named, or that a job made, and the path in it.

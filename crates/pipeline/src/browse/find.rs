@@ -6,13 +6,13 @@
 use super::{below, cursor};
 use crate::Result;
 use crate::manifest::Snapshot;
-use crate::pages::PageReader;
+use crate::pages::{LostPage, PageReader};
 use format::entry::{Attributes, Content, Entry, Segment, compare_paths};
 use ids::ObjectId;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tree::{Change, PageSource, diff};
+use tree::{Change, Cursor, PageSource, Side, diff_past};
 
 /// A version of an object.
 #[derive(Clone, Debug)]
@@ -23,12 +23,23 @@ pub struct Version<'a> {
     pub snapshots: Vec<&'a Snapshot>,
 }
 
+/// A page that a search could not read, and the first snapshot that has it.
+#[derive(Clone, Debug)]
+pub struct Unread<'a> {
+    /// The snapshot. Later ones may share the page.
+    pub snapshot: &'a Snapshot,
+    /// The page.
+    pub page: LostPage,
+}
+
 /// All versions of the objects for which `wanted` is true, by path and then by time. `snapshots`
-/// must be in the order of their times.
+/// must be in the order of their times. Pages that cannot be read are added to `lost`, each once:
+/// of what they name, nothing is found there.
 pub fn versions<'a>(
     pages: &PageReader<'_>,
     snapshots: &'a [Snapshot],
     wanted: &dyn Fn(&Entry) -> bool,
+    lost: &mut Vec<Unread<'a>>,
 ) -> Result<Vec<Version<'a>>> {
     let mut by_source: BTreeMap<ObjectId, Vec<&Snapshot>> = BTreeMap::new();
     snapshots
@@ -36,7 +47,7 @@ pub fn versions<'a>(
         .for_each(|snapshot| by_source.entry(snapshot.head.source).or_default().push(snapshot));
     let mut found = Vec::new();
     for chain in by_source.values() {
-        search(pages, chain, wanted, &mut found)?;
+        search(pages, chain, wanted, &mut found, lost)?;
     }
     found.sort_by(|a, b| {
         compare_paths(&a.entry.path, &b.entry.path).then_with(|| since(a).cmp(&since(b)))
@@ -54,60 +65,85 @@ fn search<'a>(
     chain: &[&'a Snapshot],
     wanted: &dyn Fn(&Entry) -> bool,
     found: &mut Vec<Version<'a>>,
+    lost: &mut Vec<Unread<'a>>,
 ) -> Result<()> {
     let Some(first) = chain.first() else { return Ok(()) };
-    let mut open = Open { found, since: HashMap::new() };
-    below(pages, first, b"", |entry| {
-        if wanted(&entry) {
-            open.begin(entry, 0);
-        }
+    let mut open = Open { chain, wanted, found, since: HashMap::new() };
+    let mut of_first = Vec::new();
+    let read = below(pages, first, b"", &mut of_first, |entry| {
+        open.begin(entry, 0);
         Ok(())
-    })?;
+    });
+    of_first.into_iter().for_each(|page| note(lost, first, page));
+    read?;
     for (at, pair) in chain.windows(2).enumerate() {
         let (mut left, mut right) = (cursor(pages, pair[0]), cursor(pages, pair[1]));
-        diff(&mut left, &mut right, |change| {
-            match change {
-                Change::Added(entry) if wanted(&entry) => open.begin(entry, at + 1),
-                Change::Removed(entry) => open.end(&entry.path, &chain[..=at]),
-                Change::Modified(before, now) if !same_version(pages, &before, &now) => {
-                    open.end(&before.path, &chain[..=at]);
-                    if wanted(&now) {
-                        open.begin(now, at + 1);
-                    }
-                }
-                _ => {}
-            }
+        let pass = |side, cursor: &mut Cursor<'_, PageReader<'_>>, error| {
+            let page = LostPage::at(cursor, &error).ok_or(error)?;
+            note(lost, if side == Side::Left { pair[0] } else { pair[1] }, page);
+            Ok(())
+        };
+        diff_past(&mut left, &mut right, pass, |change| {
+            open.change(pages, change, at);
             Ok(())
         })?;
     }
-    open.end_all(chain);
+    open.end_all();
     Ok(())
 }
 
+/// Notes a page that is lost, unless it is known: snapshots share pages.
+fn note<'a>(lost: &mut Vec<Unread<'a>>, snapshot: &'a Snapshot, page: LostPage) {
+    if !lost.iter().any(|other| other.page.id == page.id) {
+        lost.push(Unread { snapshot, page });
+    }
+}
+
 /// Versions whose last snapshot is not known yet.
-struct Open<'f, 'a> {
+struct Open<'f, 'c, 'a> {
+    /// The snapshots of the source.
+    chain: &'c [&'a Snapshot],
+    wanted: &'f dyn Fn(&Entry) -> bool,
     found: &'f mut Vec<Version<'a>>,
     /// By path: the entry, and the index of the first snapshot that contains it.
     since: HashMap<Vec<u8>, (Entry, usize)>,
 }
 
-impl<'a> Open<'_, 'a> {
-    fn begin(&mut self, entry: Entry, at: usize) {
-        self.since.insert(entry.path.clone(), (entry, at));
-    }
-
-    /// Ends the version at `path`: the last of `until` was the last snapshot that contains it.
-    fn end(&mut self, path: &[u8], until: &[&'a Snapshot]) {
-        if let Some((entry, from)) = self.since.remove(path) {
-            self.found
-                .push(Version { entry, snapshots: until.get(from..).unwrap_or_default().to_vec() });
+impl Open<'_, '_, '_> {
+    /// A change from the snapshot `at` to the next one.
+    fn change(&mut self, pages: &PageReader<'_>, change: Change, at: usize) {
+        match change {
+            Change::Added(entry) => self.begin(entry, at + 1),
+            Change::Removed(entry) => self.end(&entry.path, at + 1),
+            Change::Modified(before, now) if !same_version(pages, &before, &now) => {
+                self.end(&before.path, at + 1);
+                self.begin(now, at + 1);
+            }
+            Change::Modified(..) => {}
         }
     }
 
-    fn end_all(mut self, chain: &[&'a Snapshot]) {
+    fn begin(&mut self, entry: Entry, at: usize) {
+        if !(self.wanted)(&entry) {
+            return;
+        }
+        // It can be open still if a page could not be read at one time and can be now.
+        self.end(&entry.path, at);
+        self.since.insert(entry.path.clone(), (entry, at));
+    }
+
+    /// Ends the version at `path`: the snapshot before `until` was the last one that contains it.
+    fn end(&mut self, path: &[u8], until: usize) {
+        if let Some((entry, from)) = self.since.remove(path) {
+            let snapshots = self.chain.get(from..until).unwrap_or_default().to_vec();
+            self.found.push(Version { entry, snapshots });
+        }
+    }
+
+    fn end_all(mut self) {
         for (entry, from) in std::mem::take(&mut self.since).into_values() {
-            self.found
-                .push(Version { entry, snapshots: chain.get(from..).unwrap_or_default().to_vec() });
+            let snapshots = self.chain.get(from..).unwrap_or_default().to_vec();
+            self.found.push(Version { entry, snapshots });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::content::read_list;
 use crate::Result;
-use crate::pages::PageReader;
+use crate::pages::{LostPage, PageReader};
 use format::entry::{Content, Entry, Segment};
 
 /// The data of an object, before deduplication and compression.
@@ -25,8 +25,12 @@ impl StoredSize {
     }
 }
 
-/// The data that `entry` refers to.
-pub fn stored_size(pages: &PageReader<'_>, entry: &Entry) -> Result<StoredSize> {
+/// The data that `entry` refers to. Lists of chunks that cannot be read are added to `lost`, and count nothing.
+pub fn stored_size(
+    pages: &PageReader<'_>,
+    entry: &Entry,
+    lost: &mut Vec<LostPage>,
+) -> Result<StoredSize> {
     let mut stored_size = StoredSize::default();
     stored_size.add(&entry.attributes.xattr_runs);
     match &entry.content {
@@ -35,7 +39,12 @@ pub fn stored_size(pages: &PageReader<'_>, entry: &Entry) -> Result<StoredSize> 
         Content::Segments(segments) => stored_size.add(segments),
         Content::Lists(lists) => {
             for id in lists.iter() {
-                stored_size.add(&read_list(pages, id)?);
+                match read_list(pages, id) {
+                    Err(error) if error.is_damage() => {
+                        lost.push(LostPage::of_list(*id, &entry.path, &error));
+                    }
+                    read => stored_size.add(&read?),
+                }
             }
         }
     }

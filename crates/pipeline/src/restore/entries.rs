@@ -3,10 +3,11 @@
 use super::RestoreOptions;
 use super::patterns::Patterns;
 use super::roots::Roots;
+use crate::browse;
 use crate::manifest::Snapshot;
 use crate::pages::{LostPage, PageReader};
 use crate::{Error, Result};
-use format::entry::{Entry, Kind, compare_paths};
+use format::entry::{Entry, Kind};
 use std::collections::BTreeSet;
 use tree::Cursor;
 use tree::cursor::{find, is_below};
@@ -35,19 +36,15 @@ impl Selection {
         options: &RestoreOptions,
     ) -> Result<Self> {
         let subpath = subpath.to_vec();
-        let (prefix, root) = match subpath.is_empty() {
-            true => (Vec::new(), None),
-            false => prefix_of(pages, snapshot, &subpath)?,
+        let Target { prefix, is_directory, root } = match subpath.is_empty() {
+            true => Target { prefix: Vec::new(), is_directory: true, root: None },
+            false => Target::of(pages, snapshot, &subpath)?,
         };
-        let is_directory = subpath.is_empty() || root.is_some();
         let include = Patterns::new(&options.include)?;
         let exclude = Patterns::new(&options.exclude)?;
         let paths = options.paths.clone();
         // A missing path is a mistake, and reported before anything is written.
-        for path in &paths {
-            find(pages, snapshot.head.root, snapshot.head.level, path)?
-                .ok_or_else(|| Error::PathNotFound(String::from_utf8_lossy(path).into_owned()))?;
-        }
+        paths.iter().try_for_each(|path| refuse_missing(pages, snapshot, path))?;
         let roots = Roots::new(&snapshot.body.paths);
         Ok(Self { subpath, prefix, is_directory, root, include, exclude, paths, roots })
     }
@@ -69,11 +66,6 @@ impl Selection {
             Some(path) if !path.is_empty() => path.to_vec(),
             _ => b"/".to_vec(),
         }
-    }
-
-    /// Whether `path` of the snapshot comes after everything that is restored.
-    fn ends_before(&self, path: &[u8]) -> bool {
-        compare_paths(path, &self.subpath).is_gt() && !is_below(path, &self.subpath)
     }
 
     /// Whether `path` of the snapshot is selected.
@@ -109,20 +101,55 @@ impl Selection {
     }
 }
 
-/// A directory, which is returned as well, loses its whole path, because its content goes into the
-/// target; anything else loses all but its name.
-fn prefix_of(
-    pages: &PageReader<'_>,
-    snapshot: &Snapshot,
-    subpath: &[u8],
-) -> Result<(Vec<u8>, Option<Entry>)> {
-    let entry = find(pages, snapshot.head.root, snapshot.head.level, subpath)?;
-    let entry =
-        entry.ok_or_else(|| Error::PathNotFound(String::from_utf8_lossy(subpath).into_owned()))?;
-    Ok(match entry.kind() {
-        Kind::Directory => ([subpath, b"/"].concat(), Some(Entry { path: b"/".to_vec(), ..entry })),
-        _ => (subpath[..subpath.len() - entry.name().len()].to_vec(), None),
-    })
+/// What a chosen path is.
+struct Target {
+    /// A directory loses its whole path, because its content goes into the target; anything else
+    /// loses all but its name.
+    prefix: Vec<u8>,
+    is_directory: bool,
+    root: Option<Entry>,
+}
+
+impl Target {
+    fn of(pages: &PageReader<'_>, snapshot: &Snapshot, subpath: &[u8]) -> Result<Self> {
+        let directory = [subpath, b"/"].concat();
+        let entry = match find(pages, snapshot.head.root, snapshot.head.level, subpath) {
+            // Only a directory has something below it: its own entry is lost, and what is there is restored.
+            Err(error) if error.is_damage() && has_some_below(pages, snapshot, subpath)? => {
+                return Ok(Self { prefix: directory, is_directory: true, root: None });
+            }
+            found => found?.ok_or_else(|| no_path(subpath))?,
+        };
+        Ok(match entry.kind() {
+            Kind::Directory => {
+                let root = Some(Entry { path: b"/".to_vec(), ..entry });
+                Self { prefix: directory, is_directory: true, root }
+            }
+            _ => {
+                let prefix = subpath[..subpath.len() - entry.name().len()].to_vec();
+                Self { prefix, is_directory: false, root: None }
+            }
+        })
+    }
+}
+
+/// Whether an entry below `path`, which itself cannot be read, can be.
+fn has_some_below(pages: &PageReader<'_>, snapshot: &Snapshot, path: &[u8]) -> Result<bool> {
+    let mut lost = Vec::new();
+    let (mut entries, _) = browse::Entries::at(pages, snapshot, path, &mut lost)?;
+    Ok(entries.next_entry()?.is_some())
+}
+
+/// Refuses a path that the snapshot does not have. If damage hides that, the restore names the damage.
+fn refuse_missing(pages: &PageReader<'_>, snapshot: &Snapshot, path: &[u8]) -> Result<()> {
+    match find(pages, snapshot.head.root, snapshot.head.level, path) {
+        Err(error) if error.is_damage() => Ok(()),
+        found => found?.map(drop).ok_or_else(|| no_path(path)),
+    }
+}
+
+fn no_path(path: &[u8]) -> Error {
+    Error::PathNotFound(String::from_utf8_lossy(path).into_owned())
 }
 
 /// The entries of a restore in path order, with their paths in the target.
@@ -166,7 +193,7 @@ impl<'a> Entries<'a> {
         match self.entry() {
             Ok(found) => Ok(found.map_or(Next::End, Next::Entry)),
             Err(error) => match LostPage::at(&mut self.cursor, &error) {
-                Some(lost) if self.selection.ends_before(&lost.first) => Ok(Next::End),
+                Some(lost) if lost.is_behind(&self.selection.subpath) => Ok(Next::End),
                 Some(lost) => {
                     Ok(Next::Lost(LostPage { first: self.selection.place_of(&lost.first), ..lost }))
                 }

@@ -168,13 +168,13 @@ fn browsed(lab: &Lab, name: SnapshotRef) {
     let good = snapshot(&lab.repository, lab.good).unwrap();
     let pages = PageReader::new(&lab.repository).unwrap();
     let mut reader = ContentReader::new(&lab.repository, &pages).unwrap();
-    let _ = browse::below(&pages, &hostile, b"", |entry| {
+    let _ = browse::below(&pages, &hostile, b"", &mut Vec::new(), |entry| {
         let _ = reader.copy(&entry, &mut Bounded(SEEN_ENOUGH));
         Ok(())
     });
     let _ = browse::entry(&pages, &hostile, b"a/x");
     let _ = diff::run(&pages, &good, &hostile, b"", |_| Ok(()));
-    let _ = find::versions(&pages, &[good, hostile], &|_| true);
+    let _ = find::versions(&pages, &[good, hostile], &|_| true, &mut Vec::new());
 }
 
 /// An output that is closed when enough came.

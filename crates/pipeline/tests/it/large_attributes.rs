@@ -131,7 +131,7 @@ fn stored_attributes_are_restored_compared_counted_and_shown() {
     let length = rustix::fs::listxattr(target.join("d/f"), &mut names[..]).unwrap();
     assert_eq!(names[..length].iter().filter(|byte| **byte == 0).count(), 20);
     let pages = PageReader::new(&repository).unwrap();
-    assert_eq!(stored_size(&pages, &entries[1]).unwrap().chunks, 1);
+    assert_eq!(stored_size(&pages, &entries[1], &mut Vec::new()).unwrap().chunks, 1);
     let content = ContentReader::new(&repository, &pages).unwrap();
     assert_eq!(content.with_xattrs(&entries[1]).unwrap().attributes.xattrs, small_ones(20));
 }

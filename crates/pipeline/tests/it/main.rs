@@ -26,6 +26,7 @@ mod kept;
 mod keys;
 mod large_attributes;
 mod limits;
+mod lost_pages;
 mod many_small_files;
 mod onto_others;
 mod opening;

@@ -125,7 +125,7 @@ fn only_what_changed_differs_and_versions_are_those_of_the_content() {
     assert_eq!(paths(&second, &third), ["tree/large"]);
     let all = [first, second, third];
     let is_wanted = |entry: &format::entry::Entry| entry.path.starts_with(b"tree/");
-    let versions = find::versions(&pages, &all, &is_wanted).unwrap();
+    let versions = find::versions(&pages, &all, &is_wanted, &mut Vec::new()).unwrap();
     let of = |path: &[u8]| -> Vec<usize> {
         let found = versions.iter().filter(|version| version.entry.path == path);
         found.map(|version| version.snapshots.len()).collect()
