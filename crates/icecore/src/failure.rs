@@ -204,7 +204,7 @@ impl From<Error> for Failure {
         let message = error.to_string();
         match error {
             Error::Repository(error) => of_repository(&error),
-            Error::Crypto(error) => of_crypto(&error),
+            Error::Crypto(error) => of_keys(&error),
             Error::ManifestChanged => Self::new(Code::Damage, message).hint(
                 "Run it again. If it happens again, the memory or CPU of this machine is faulty: test it (memtest86+) before the next backup.",
             ),
@@ -400,6 +400,17 @@ fn of_io(error: &io::Error, message: String) -> Failure {
     Failure::new(code, message)
 }
 
+fn of_keys(error: &pipeline::KeyError) -> Failure {
+    let failure = of_crypto(&error.source);
+    if error.keys.is_empty() {
+        return failure;
+    }
+    // A check needs a key, too.
+    Failure { message: error.to_string(), ..failure }.hint(
+        "Another password or a recovery key opens the repository still, and a copy brings the file back: icecore copy --repo COPY --to REPOSITORY",
+    )
+}
+
 fn of_crypto(error: &crypto::Error) -> Failure {
     use crypto::Error::*;
     let code = match error {
@@ -413,14 +424,7 @@ fn of_crypto(error: &crypto::Error) -> Failure {
         BadLabel | EmptyPassword | BadRecoveryText { .. } => Code::Usage,
         _ => Code::Failed,
     };
-    let failure = Failure::new(code, error.to_string());
-    match error {
-        // A check needs a key, too.
-        Damaged { .. } => failure.hint(
-            "If that is the file of a key: another password or a recovery key opens the repository still, and a copy brings the file back: icecore copy --repo COPY --to REPOSITORY. To see what else is damaged: icecore check",
-        ),
-        _ => failure,
-    }
+    Failure::new(code, error.to_string())
 }
 
 /// What helps while another process writes, or seems to.
@@ -479,7 +483,7 @@ mod tests {
             (Error::Cancelled, Code::Cancelled),
             (Error::Usage("x".into()), Code::Usage),
             (Error::SnapshotNotFound("x".into()), Code::Failed),
-            (Error::Crypto(crypto::Error::BadSignature), Code::Damage),
+            (crypto::Error::BadSignature.into(), Code::Damage),
             (Error::Repository(store::Error::InUse { holder: "x".into() }), Code::InUse),
             (
                 Error::Repository(store::Error::NoRepository { location: "x".into() }),

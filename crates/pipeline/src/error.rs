@@ -15,7 +15,7 @@ pub enum Error {
     Repository(#[from] store::Error),
     /// An error of keys or signatures.
     #[error(transparent)]
-    Crypto(#[from] crypto::Error),
+    Crypto(#[from] KeyError),
     /// A record could not be sealed or opened.
     #[error(transparent)]
     Seal(#[from] seal::Error),
@@ -242,6 +242,38 @@ impl Error {
     /// Whether the storage could not be reached or used: the error says nothing about the data.
     pub(crate) fn is_unreachable(&self) -> bool {
         matches!(self, Self::Repository(error) if error.is_unreachable())
+    }
+}
+
+/// An error of keys or signatures, and where it lies.
+#[derive(Debug)]
+pub struct KeyError {
+    /// The keys whose files are damaged; none if it concerns no file of a key.
+    pub keys: Vec<KeyId>,
+    /// What is wrong; with several keys, with the first.
+    pub source: crypto::Error,
+}
+
+impl std::fmt::Display for KeyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.keys.is_empty() {
+            true => self.source.fmt(f),
+            false => write!(f, "{}: {}", named(&self.keys), self.source),
+        }
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl From<crypto::Error> for KeyError {
+    fn from(source: crypto::Error) -> Self {
+        Self { keys: Vec::new(), source }
+    }
+}
+
+impl From<crypto::Error> for Error {
+    fn from(source: crypto::Error) -> Self {
+        Self::Crypto(source.into())
     }
 }
 

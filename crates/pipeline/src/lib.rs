@@ -36,6 +36,6 @@ pub mod totals;
 pub mod unlocked;
 mod xattrs;
 
-pub use error::{Error, Result};
+pub use error::{Error, KeyError, Result};
 pub use key_list::KeyListAge;
 pub use unlocked::UnlockedRepository;

@@ -4,7 +4,7 @@ use crate::blocks::BlockCache;
 use crate::environment::Environment;
 use crate::key_list::KeyListReader;
 use crate::manifest::BACKUP_KIND;
-use crate::{Error, Result};
+use crate::{Error, KeyError, Result};
 use crypto::key_list::SignedKeyList;
 use crypto::{
     IdKey, KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role,
@@ -174,19 +174,27 @@ impl UnlockedRepository {
         list: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Result<(SlotInfo, KeyRing)> {
         let root = RootVerifyKey::from_bytes(config.root_key);
-        let mut damaged = None;
+        let (mut damaged, mut first, mut is_short) = (Vec::new(), None, false);
         slots.sort_by_cached_key(|(_, slot)| role_rank(slot));
-        for (_, slot) in &slots {
+        for (id, slot) in &slots {
             match open_slot(slot, &root, secret) {
                 Ok((info, keys)) if info.repository == config.repository => {
                     return check_config(config, &info).map(|()| (info, keys));
                 }
                 Ok(_) | Err(crypto::Error::WrongKey) => {}
-                Err(error) => damaged = Some(error),
+                // That says nothing about the file.
+                Err(crypto::Error::OutOfMemory) => is_short = true,
+                Err(error) => {
+                    damaged.push(*id);
+                    first.get_or_insert(error);
+                }
             }
         }
-        if let Some(damaged) = damaged {
-            return Err(damaged.into());
+        if is_short {
+            return Err(crypto::Error::OutOfMemory.into());
+        }
+        if let Some(source) = first {
+            return Err(Error::Crypto(KeyError { keys: damaged, source }));
         }
         let list =
             list().and_then(|list| SignedKeyList::verify(&list, &root, config.repository).ok());

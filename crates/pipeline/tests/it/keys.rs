@@ -143,3 +143,19 @@ fn an_init_that_was_killed_before_its_config_leaves_no_key_behind() {
     assert!(matches!(again, Err(Error::Repository(store::Error::Exists { .. }))));
     assert_eq!(slots(), before);
 }
+
+/// "A slot's checksum" was all that was said, and there are many slots.
+#[test]
+fn a_damaged_file_of_a_key_is_named() {
+    let folder = TestFolder::new();
+    folder.init();
+    let is_key = |name: &String| name.starts_with("keys/") && !name.contains("list");
+    let key = folder.files().into_iter().find(is_key).unwrap();
+    let path = folder.repository().join(&key);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let refused = UnlockedRepository::open(folder.storage(), PASSWORD).err().unwrap();
+    assert!(refused.to_string().starts_with(&format!("{key}: ")), "{refused}");
+}
