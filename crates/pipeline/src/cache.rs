@@ -17,9 +17,9 @@ use format::wire::{Reader, checksum};
 use ids::ObjectId;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,7 +80,8 @@ impl ChunkCache {
     /// # Errors
     /// When the folder cannot be created or written.
     pub fn open(folder: &Path, max_bytes: u64) -> io::Result<Option<Self>> {
-        std::fs::create_dir_all(folder)?;
+        // Its files name what the user has: nobody else may even list them.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let pages = OpenOptions::new()
             .read(true)
             .write(true)
@@ -285,6 +286,7 @@ fn read_index(path: &Path, pages_bytes: u64) -> Option<Known> {
 mod tests {
     use super::*;
     use crypto::DomainSecret;
+    use std::os::unix::fs::PermissionsExt;
 
     fn key() -> IdKey {
         DomainSecret::from_bytes([7; 32]).id_key()
@@ -367,6 +369,15 @@ mod tests {
             let cache = ChunkCache::open(folder.path(), 1 << 20).unwrap().unwrap();
             assert!(cache.get(&id, &key).is_some(), "{harm}: it works again");
         }
+    }
+
+    #[test]
+    fn its_folder_is_of_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("of/source");
+        ChunkCache::open(&path, 5000).unwrap().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode(&path), mode(&path.join("pages"))], [0o700, 0o600]);
     }
 
     #[test]
