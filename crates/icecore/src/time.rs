@@ -4,6 +4,7 @@ use format::entry::Time;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan};
+use pipeline::retention::CalendarTime;
 
 /// Reads a time that names a snapshot: `2026-11-20` (until the end of that day),
 /// `2026-11-20 14:00` (until the end of that minute), `2026-11-20 14:00:05` (until the end of that
@@ -28,7 +29,7 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
         return None;
     }
     let exact = text.parse::<Timestamp>().ok();
-    let stamp = exact.or_else(|| in_zone(text.parse().ok()?, zone))?;
+    let stamp = exact.or_else(|| in_zone(text.parse().ok()?, zone, Twice::Second))?;
     let has_seconds = digits.get(16) == Some(&b':');
     let span = if has_seconds { 1.second() } else { 60.seconds() };
     let end = stamp.checked_add(span).ok()?.checked_sub(1.nanosecond()).ok()?;
@@ -40,14 +41,14 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
 pub(crate) fn parse_moment(text: &str) -> Result<Time, String> {
     let no_time = || format!("'{text}' is not a time; write 2026-11-20 14:00:05");
     let wrong = || skipped(text).unwrap_or_else(no_time);
-    let time = parse_moment_in(text, &TimeZone::system()).ok_or_else(wrong)?;
+    let time = parse_moment_in(text, &TimeZone::system(), Twice::Second).ok_or_else(wrong)?;
     if time.secs > Timestamp::now().as_second() {
         return Err(format!("'{text}' is in the future"));
     }
     Ok(time)
 }
 
-fn parse_moment_in(text: &str, zone: &TimeZone) -> Option<Time> {
+fn parse_moment_in(text: &str, zone: &TimeZone, twice: Twice) -> Option<Time> {
     parse_point_in(text, zone)?; // the same texts, which mean their end there
     let exact = text.parse::<Timestamp>().ok();
     let local = || match text.parse::<Date>() {
@@ -55,17 +56,27 @@ fn parse_moment_in(text: &str, zone: &TimeZone) -> Option<Time> {
         _ => None,
     };
     let of_day = || zone.to_ambiguous_timestamp(local()?).compatible().ok();
-    let stamp = exact.or_else(of_day).or_else(|| in_zone(text.parse().ok()?, zone))?;
+    let stamp = exact.or_else(of_day).or_else(|| in_zone(text.parse().ok()?, zone, twice))?;
     Some(of_timestamp(stamp))
 }
 
-/// What the clocks of the zone showed then; `None` where they skipped it.
-fn in_zone(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+/// Which moment is meant by a time that the clocks showed twice, since they were put back.
+#[derive(Clone, Copy)]
+enum Twice {
+    First,
+    Second,
+}
+
+/// When the clocks of the zone showed that; `None` where they skipped it.
+fn in_zone(local: DateTime, zone: &TimeZone, twice: Twice) -> Option<Timestamp> {
     let moment = zone.to_ambiguous_timestamp(local);
     if matches!(moment.offset(), AmbiguousOffset::Gap { .. }) {
         return None;
     }
-    moment.compatible().ok()
+    match twice {
+        Twice::First => moment.earlier().ok(),
+        Twice::Second => moment.later().ok(),
+    }
 }
 
 /// What is wrong with a time that `text` begins with, if the clocks here skipped it: with summer time.
@@ -92,7 +103,8 @@ fn skipped_in(text: &str, zone: &TimeZone) -> Option<String> {
 /// Reads from when on, or before when: an age such as `30d`, `12h`, `2w`, `1y`, or the beginning of a day, minute or
 /// second.
 pub(crate) fn parse_since(text: &str) -> Result<Time, String> {
-    let begin = |text: &str| parse_moment_in(text, &TimeZone::system());
+    // Of two moments the first: nothing that may be meant is left out.
+    let begin = |text: &str| parse_moment_in(text, &TimeZone::system(), Twice::First);
     parse_age(text).or_else(|| begin(text)).ok_or_else(|| no_age_or_time(text))
 }
 
@@ -166,16 +178,26 @@ pub(crate) fn json(time: Time) -> String {
         .map_or_else(|_| format!("@{}", time.secs), |stamp| stamp.to_string())
 }
 
+/// Hours of a day: the second of two hours that the clocks show alike counts as one beyond them.
+const HOURS: u8 = 24;
+
 /// What a calendar here shows, for policies.
-pub(crate) fn calendar(time: Time) -> pipeline::retention::CalendarTime {
+pub(crate) fn calendar(time: Time) -> CalendarTime {
+    calendar_in(time, &TimeZone::system())
+}
+
+fn calendar_in(time: Time, zone: &TimeZone) -> CalendarTime {
     let stamp = Timestamp::new(time.secs, time.nanos as i32).unwrap_or_default();
-    let local = stamp.to_zoned(TimeZone::system());
+    let local = stamp.to_zoned(zone.clone());
     let week = local.date().iso_week_date();
-    pipeline::retention::CalendarTime {
+    let shown = zone.to_ambiguous_timestamp(local.datetime()).offset();
+    let is_second = matches!(shown, AmbiguousOffset::Fold { after, .. } if after == local.offset());
+    let hour = local.hour().unsigned_abs();
+    CalendarTime {
         year: local.year().into(),
         month: local.month().unsigned_abs(),
         day: local.day().unsigned_abs(),
-        hour: local.hour().unsigned_abs(),
+        hour: if is_second { hour + HOURS } else { hour },
         week: (week.year().into(), week.week().unsigned_abs()),
     }
 }
@@ -207,6 +229,10 @@ mod tests {
             ("2026-03-29 01:59", "2026-03-29T00:59:59.999999999Z"),
             ("2026-03-29 03:00", "2026-03-29T01:00:59.999999999Z"),
             ("2026-03-29T02:30:00+01:00", "2026-03-29T01:30:00.999999999Z"),
+            // Shown twice: the last snapshot before it is not older than it has to be.
+            ("2026-10-25 02:30", "2026-10-25T01:30:59.999999999Z"),
+            ("2026-10-25T02:30:00+02:00", "2026-10-25T00:30:00.999999999Z"),
+            ("2026-10-25", "2026-10-25T22:59:59.999999999Z"),
         ];
         table
             .iter()
@@ -216,7 +242,7 @@ mod tests {
     #[test]
     fn a_moment_is_the_beginning_of_what_was_typed() {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
-        let moment = |text: &str| parse_moment_in(text, &zone).map(json);
+        let moment = |text: &str| parse_moment_in(text, &zone, Twice::Second).map(json);
         let table = [
             ("2026-11-20", "2026-11-19T23:00:00Z"),
             ("2026-11-20 14:00", "2026-11-20T13:00:00Z"),
@@ -228,6 +254,24 @@ mod tests {
             .for_each(|(text, time)| assert_eq!(moment(text).as_deref(), Some(*time), "{text}"));
         assert_eq!((moment("now"), moment("2026-11")), (None, None));
         assert!(parse_moment("2999-01-01").unwrap_err().contains("future"));
+    }
+
+    #[test]
+    fn two_hours_that_the_clocks_show_alike_are_two() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let moment = |text: &str, twice| parse_moment_in(text, &zone, twice).unwrap();
+        let both = [Twice::First, Twice::Second].map(|twice| moment("2026-10-25 02:30", twice));
+        assert_eq!(both.map(json), ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
+        let [first, second] = both.map(|time| calendar_in(time, &zone));
+        assert_ne!(first.hour, second.hour);
+        assert_eq!((first.day, first.week), (second.day, second.week));
+        let hours = (0..26 * 4).map(|quarter| {
+            let secs = moment("2026-10-25", Twice::First).secs + quarter * 900;
+            let shown = calendar_in(Time { secs, nanos: 0 }, &zone);
+            (shown.day, shown.hour)
+        });
+        let hours: std::collections::BTreeSet<_> = hours.collect();
+        assert_eq!(hours.len(), 26, "an hour has four quarters, on that day, too: {hours:?}");
     }
 
     /// Else a day that is named would be left out: of a report, of a catch-up, of what is backed up.
@@ -249,7 +293,8 @@ mod tests {
     fn a_time_that_the_clocks_skipped_is_refused_and_its_neighbors_are_named() {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         for text in ["2026-03-29 02:30", "2026-03-29T02:30", "2026-03-29 02:30:00"] {
-            assert_eq!((in_berlin(text), parse_moment_in(text, &zone)), (None, None), "{text}");
+            let moment = parse_moment_in(text, &zone, Twice::First);
+            assert_eq!((in_berlin(text), moment), (None, None), "{text}");
             let said = skipped_in(&format!("{text}:/etc"), &zone).unwrap();
             assert!(said.ends_with("write 2026-03-29 01:30 or 2026-03-29 03:30"), "{said}");
         }
