@@ -21,10 +21,17 @@ pub(crate) struct Completions {
 impl Completions {
     pub(crate) fn run(&self, context: &Context, describe: fn() -> clap::Command) -> Result<Code> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut describe(), "icecore", &mut text);
+        clap_complete::generate(self.shell, &mut listed(describe()), "icecore", &mut text);
         context.out.stdout().write_all(&text)?;
         context.out.summary_beside(Code::Complete, &Nothing {})
     }
+}
+
+/// The same without the commands that no help lists: they only answer words of other programs.
+fn listed(described: clap::Command) -> clap::Command {
+    let all = clap::Command::new("icecore").version(env!("CARGO_PKG_VERSION"));
+    let all = all.args(described.get_arguments().cloned());
+    all.subcommands(described.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned())
 }
 
 /// Print the manual pages, or write them to files.

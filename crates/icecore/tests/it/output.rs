@@ -236,6 +236,20 @@ fn every_command_has_help_with_examples_and_a_manual_page() {
 }
 
 #[test]
+fn completions_offer_what_the_help_lists_and_no_more() {
+    let machine = Machine::bare();
+    let offered = |shell: &str| machine.run(["completions", shell]).ends(0).text();
+    let bash = offered("bash");
+    let has = |name: &str| bash.contains(&format!("icecore,{name})"));
+    assert!(has("backup") && has("help") && bash.contains("--version") && bash.contains("--repo"));
+    let zsh = offered("zsh");
+    for name in ["mount", "unlock", "prune"] {
+        assert!(!has(name) && !zsh.contains(&format!("'{name}:")), "{name}");
+    }
+    assert!(zsh.contains("'backup:"));
+}
+
+#[test]
 fn without_a_command_the_help_lists_them() {
     let machine = Machine::new();
     let ran = machine.run([""; 0]).ends(2);
