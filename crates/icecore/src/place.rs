@@ -7,6 +7,7 @@ use repository::lease::LOCK;
 use repository::local::LocalStorage;
 use repository::storage::{PUT_SUFFIX, Storage, StorageError};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,12 +52,16 @@ pub(crate) fn open_patiently(
     }
 }
 
-/// Whether `path`, which need not exist, is the directory `folder` or lies in it, through links or not.
+/// Whether `path`, which need not exist, is the directory `folder` or lies in it, through links or not, also where else
+/// that is mounted.
 pub(crate) fn lies_in(path: &Path, folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = absolute.ancestors().find_map(|above| above.canonicalize().ok());
-    real.is_some_and(|real| real.starts_with(folder))
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    let Some(own) = identity(&folder) else { return false };
+    let is_it = |above: &Path| above == folder || identity(above) == Some(own);
+    real.is_some_and(|real| real.ancestors().any(is_it))
 }
 
 /// Only a bucket has storage classes, and what else is asked with one.

@@ -228,3 +228,34 @@ fn a_link_in_another_source_may_be_named_with_a_slash_at_its_end() {
     ended(command.current_dir(&source)).ends(0);
     assert!(!machine.run(["ls", "-R", "latest"]).ends(0).text().contains("deep"));
 }
+
+/// Seen: a repository that was also mounted elsewhere was backed up into itself.
+#[test]
+fn a_repository_that_is_mounted_elsewhere_is_not_in_its_own_backup_either() {
+    let machine = Machine::new();
+    let at = machine.source().join("mounted");
+    std::fs::create_dir(&at).unwrap();
+    let bind = |words: &[&std::ffi::OsStr]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stderr(std::process::Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let repository = machine.path("repository");
+    if !bind(&["mount".as_ref(), "--bind".as_ref(), repository.as_ref(), at.as_ref()]) {
+        return testkit::skip("nothing can be mounted: not root");
+    }
+    let config = at.join("config");
+    let ran = [
+        machine.run(["backup", machine.source().to_str().unwrap()]),
+        machine.run(["backup", at.to_str().unwrap()]),
+        machine.run(["explain", config.to_str().unwrap()]),
+    ];
+    bind(&["umount".as_ref(), "--lazy".as_ref(), at.as_ref()]);
+    let [whole, itself, explained] = ran;
+    whole.ends(0);
+    let names = machine.newest();
+    assert!(names.contains(&"hello.txt".to_owned()), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("mounted")), "{names:?}");
+    assert!(itself.ends(2).stderr.contains("in the repository"));
+    assert!(explained.ends(0).text().starts_with("out: "));
+}
