@@ -12,15 +12,19 @@ pub(crate) struct Filter {
     /// Only snapshots with this tag. If given several times: with all of these tags.
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
-    /// Only snapshots of this path.
+    /// Only snapshots of this path, alone or with others. If given several times: of all of these paths.
     #[arg(long = "path", value_name = "PATH")]
     pub(crate) paths: Vec<String>,
+    /// Only snapshots of exactly these paths, as `backup` names them: those of a source that nobody typed.
+    #[arg(skip)]
+    pub(crate) exactly: Option<Vec<String>>,
 }
 
 impl Filter {
     /// Whether it asks for anything.
     pub(crate) fn is_any(&self) -> bool {
-        self.node.is_some() || !self.tags.is_empty() || !self.paths.is_empty()
+        let is_of_paths = !self.paths.is_empty() || self.exactly.is_some();
+        self.node.is_some() || !self.tags.is_empty() || is_of_paths
     }
 
     /// Which part of it none of `all` has; `None` if some snapshot has all of it.
@@ -43,8 +47,15 @@ impl Filter {
             let with = |path: &String| Self { paths: vec![path.clone()], ..Self::default() };
             self.paths.iter().find_map(|path| none("--path", path, with(path)))
         };
+        let exactly = || {
+            let paths = self.exactly.as_ref()?;
+            let alone = Self { exactly: Some(paths.clone()), ..Self::default() };
+            let is_met = all.iter().any(|snapshot| alone.takes(snapshot));
+            let paths: Vec<_> = paths.iter().map(|path| escape::text(path)).collect();
+            (!is_met).then(|| format!("no snapshot is of exactly these paths: {}", paths.join(" ")))
+        };
         let together = || "no snapshot matches all of --node, --tag and --path together".to_owned();
-        Some(node.or_else(tag).or_else(path).unwrap_or_else(together))
+        Some(node.or_else(tag).or_else(path).or_else(exactly).unwrap_or_else(together))
     }
 
     /// Whether `snapshot` is meant.
@@ -53,6 +64,7 @@ impl Filter {
         self.node.as_ref().is_none_or(|node| *node == body.node)
             && self.tags.iter().all(|tag| body.tags.contains(tag))
             && self.paths.iter().all(|path| is_among(path, &body.paths))
+            && self.exactly.as_ref().is_none_or(|paths| *paths == body.paths)
     }
 }
 

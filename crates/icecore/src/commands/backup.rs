@@ -9,7 +9,7 @@ mod within;
 
 use flags::Detail;
 pub(crate) use flags::{Backup, Choice, parse_tag};
-pub(crate) use source::{excludes, node_name, processors};
+pub(crate) use source::{Identity, excludes, node_name, paths_of_file, processors};
 
 use crate::client_options::apply::check;
 use crate::client_options::{Candidate, Layer};

@@ -33,8 +33,8 @@ const EXAMPLES: &str = "Examples:
 
 A policy applies to each source (node and paths) separately, or to each group of --group-by. The newest \
 complete snapshot of each is always kept. Without a policy on the command line, `keep` of the config file \
-applies, to snapshots of this node (and of the profile's paths) only. To free the space afterwards: \
-`icecore reclaim`, or --prune.
+applies, to snapshots of this node only and, if the file or the profile names paths, only to those of exactly these \
+paths; --node or --path chooses others. To free the space afterwards: `icecore reclaim`, or --prune.
 
 On a node of a server, forget needs a domain with client keys, a full key, and the administrator's \
 permission: icecore server allow-forget NODE.";
@@ -286,16 +286,16 @@ impl Forget {
         })
     }
 
-    /// What was typed; else this node, and the paths that the profile names.
+    /// Whose snapshots were named by --node or --path; else those of the source that a backup by the config file makes
+    /// here, and no others that have its paths among their own.
     fn filter_of_profile(&self, context: &Context) -> Result<Filter> {
         let typed = self.filter.clone();
-        if typed.is_any() {
+        if typed.node.is_some() || !typed.paths.is_empty() {
             return Ok(typed);
         }
         let node = super::backup::node_name(None, context)?;
-        let paths = crate::profile::own_paths(&context.resolved)?;
-        let paths = paths.iter().map(|path| path.display().to_string()).collect();
-        Ok(Filter { node: Some(node), tags: Vec::new(), paths })
+        let exactly = super::backup::paths_of_file(context)?;
+        Ok(Filter { node: Some(node), exactly, ..typed })
     }
 
     /// Never deletes all for want of a policy.

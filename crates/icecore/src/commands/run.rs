@@ -85,7 +85,7 @@ impl Run {
         if self.confirm_clock && !self.dry_run {
             state.store()?;
         }
-        let runs = Runs::new(&site, &node, &self.force)?;
+        let runs = Runs::new(context, &site, &node, &self.force)?;
         if runs.sources.is_empty() {
             let file = self.file.display();
             let message = format!("no policy in {file} is for this machine, '{node}'");
@@ -95,7 +95,7 @@ impl Run {
         if !self.dry_run {
             due::carry_out(context, &mut state, &mut ran)?;
         }
-        let expired = expiring::expire(context, (&site, &runs), &mut state, self.dry_run)?;
+        let expired = expiring::expire(context, (&site, &runs, &ran), &mut state, self.dry_run)?;
         self.report(context, &ran, expired)
     }
 
@@ -125,8 +125,8 @@ impl Run {
         for one in ran {
             context.out.record("run", one)?;
             let schedule = one.schedule.clone().unwrap_or_default();
-            let next = one.next.clone().unwrap_or_else(|| "by hand".to_owned());
-            table.row([one.policy.clone(), one.source.clone(), schedule, one.shown(), next]);
+            let (result, next) = (one.shown(), one.shown_next());
+            table.row([one.policy.clone(), one.source.clone(), schedule, result, next]);
         }
         table.print(&context.out)?;
         expired.show(context, self.dry_run)?;

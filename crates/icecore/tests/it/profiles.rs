@@ -100,3 +100,57 @@ fn a_password_command_of_a_file_that_others_may_write_is_not_run() {
     run();
     assert!(machine.path(marker).exists());
 }
+
+/// Backs up what the words say, with another content each time, so often; the ids.
+fn backups(machine: &Machine, count: u8, words: &[&str]) -> Vec<String> {
+    let one = |number| {
+        machine.write("folder/changes", &[number; 9]);
+        let ran = machine.run(["backup", "--json"].iter().chain(words)).ends(0);
+        ran.last()["snapshot_id"].as_str().unwrap().to_owned()
+    };
+    (0..count).map(one).collect()
+}
+
+/// Seen: snapshots of other sources were forgotten that had the paths of the profile among theirs.
+#[test]
+fn what_a_profile_keeps_is_said_of_its_own_source_and_of_no_other() {
+    let machine = with_config("");
+    machine.write(r"b\ck/x", b"x");
+    let (folder, odd) = (machine.source().join("folder"), machine.source().join(r"b\ck"));
+    let hello = machine.source().join("hello.txt");
+    std::os::unix::fs::symlink(&odd, machine.path("link")).unwrap();
+    // As backup names them, whatever the file writes.
+    let paths =
+        [format!("{}/../source//folder/", machine.source().display()), odd.display().to_string()];
+    let link = format!("{}/", machine.path("link").display());
+    let text = format!(
+        "keep = {{ last = 1 }}\n[profile.two]\npaths = {paths:?}\n[profile.link]\npaths = [{link:?}]\n[profile.all]\n"
+    );
+    std::fs::write(file(&machine), text).unwrap();
+    let [folder, odd, hello] = [&folder, &odd, &hello].map(|path| path.to_str().unwrap());
+    let more = backups(&machine, 2, &[folder, odd, hello, "--tag", "t"]);
+    let two = backups(&machine, 2, &["--profile", "two", "--tag", "t"]);
+    let linked = backups(&machine, 2, &["--profile", "link"]);
+    let other = backups(&machine, 2, &["--profile", "two", "--node", "other"]);
+    let left = |gone: &[&String]| {
+        let mut all = [&more[..], &two, &linked, &other].concat();
+        all.retain(|id| !gone.contains(&id));
+        all
+    };
+    machine.run(["forget", "--profile", "two", "--tag", "none"]).ends(0);
+    assert_eq!(machine.snapshots(), left(&[]));
+    machine.run(["forget", "--profile", "two", "--tag", "t"]).ends(0);
+    assert_eq!(machine.snapshots(), left(&[&two[0]]), "only of its own source");
+    machine.run(["forget", "--profile", "two"]).ends(0);
+    machine.run(["forget", "--profile", "link"]).ends(0);
+    assert_eq!(machine.snapshots(), left(&[&two[0], &linked[0]]));
+    machine.run(["forget", "--profile", "two", "--node", "other"]).ends(0);
+    assert_eq!(machine.snapshots(), left(&[&two[0], &linked[0], &other[0]]));
+    // Who types a path means all that have it.
+    machine.run(["forget", "--keep-last", "1", "--path", folder]).ends(0);
+    assert_eq!(machine.snapshots(), left(&[&two[0], &linked[0], &other[0], &more[0]]));
+    // A source that is not there any more is told, and takes no other with it.
+    std::fs::write(file(&machine), "paths = [\"/nowhere\"]\nkeep = { last = 1 }\n").unwrap();
+    let ran = machine.run(["forget"]).ends(0);
+    assert!(ran.stderr.contains("exactly these paths: /nowhere"), "{ran:?}");
+}

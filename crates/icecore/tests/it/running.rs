@@ -1,15 +1,26 @@
 //! `icecore run`: schedules and retention of a file, on one machine without a server.
 
-use crate::machine::{Machine, Ran};
+use crate::machine::{Machine, Ran, ended};
 use serde_json::Value;
 use std::path::PathBuf;
 
 /// A file with one policy for the source of the machine. `more` stands in its tables.
 fn declare(machine: &Machine, schedule: &str, class: &str) -> PathBuf {
+    declare_paths(machine, &[machine.source()], schedule, class, "")
+}
+
+/// The same for other paths, with more of the policy.
+fn declare_paths(
+    machine: &Machine,
+    paths: &[PathBuf],
+    schedule: &str,
+    class: &str,
+    more: &str,
+) -> PathBuf {
+    let paths = serde_json::to_string(paths).unwrap(); // as TOML has them, too
     let text = format!(
         "[schedule.due]\n{schedule}\n[retention.kept.class.standard]\n{class}\n\
-         [policy.home]\npaths = [\"{}\"]\nexcludes = [\"*.tmp\"]\nschedules = [\"due\"]\nretention = \"kept\"\n",
-        machine.source().display()
+         [policy.home]\npaths = {paths}\nexcludes = [\"*.tmp\"]\nschedules = [\"due\"]\nretention = \"kept\"\n{more}"
     );
     let file = machine.path("site.toml");
     std::fs::write(&file, text).unwrap();
@@ -184,6 +195,10 @@ fn mistakes_are_told_with_their_line_and_nothing_runs() {
     std::fs::write(&file, "[policy.a]\npaths = [\"/x\"]\n[policy.b]\npaths = [\"/x\"]\n").unwrap();
     let failed = run(&machine, &[]).ends(2);
     assert!(failed.text().contains("same paths"), "{}", failed.text());
+    let two = "[policy.a]\npaths = [\"/x/y\"]\n[policy.b]\npaths = [\"/x//./y/\"]\n";
+    std::fs::write(&file, two).unwrap();
+    let failed = run(&machine, &[]).ends(2);
+    assert!(failed.text().contains("same paths: /x/y"), "{}", failed.text());
     let failed = run(&machine, &["--force", "c"]).ends(2);
     assert!(failed.text().contains("no policy 'c'"), "{}", failed.text());
 }
@@ -244,4 +259,68 @@ fn a_clock_in_doubt_is_told_with_what_ends_it() {
         let doubtful = said(flags);
         assert!(doubtful.contains("behind") && doubtful.contains("caught up"), "{doubtful}");
     }
+}
+
+/// Seen: a slash at the end of a path, and its snapshots were kept for ever, without a word.
+#[test]
+fn a_retention_applies_however_the_path_is_written() {
+    for path in ["source/", "./source//", "link/", r"o\dd", "\u{1b}["] {
+        let machine = Machine::new();
+        std::os::unix::fs::symlink("source", machine.path("link")).unwrap();
+        for odd in [r"o\dd", "\u{1b}["] {
+            std::fs::create_dir(machine.path(odd)).unwrap();
+        }
+        let paths = [PathBuf::from(format!("{}/{path}", machine.path("").display()))];
+        let rules = "keep_last = 1\ntrash = \"7 days\"";
+        declare_paths(&machine, &paths, "at = \"00:00\"", rules, "");
+        for text in ["one", "two", "three"] {
+            machine.write("changes", text.as_bytes());
+            std::fs::write(machine.path(r"o\dd/changes"), text).unwrap();
+            let ran = run(&machine, &["--force", "home"]).ends(0);
+            assert!(!ran.text().contains("applies to no"), "{path}: {}", ran.text());
+        }
+        let last = run(&machine, &[]).ends(0).last();
+        assert_eq!((&last["kept"], &last["trash"]), (&1.into(), &2.into()), "{path}: {last}");
+    }
+}
+
+#[test]
+fn a_retention_that_applies_to_nothing_is_told_after_a_backup() {
+    let machine = Machine::new();
+    let (link, source) = (machine.source().join("link"), machine.source());
+    std::fs::create_dir(source.join("other")).unwrap();
+    std::os::unix::fs::symlink("folder", &link).unwrap();
+    std::fs::create_dir(machine.path("agent")).unwrap();
+    let hooks = machine.path("agent/hooks.toml");
+    let turn = format!("ln -sfn other {}", link.display());
+    let text = format!("[hook.turn]\ncommand = [\"/bin/sh\", \"-c\", \"{turn}\"]\n");
+    std::fs::write(&hooks, text).unwrap();
+    std::fs::set_permissions(&hooks, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    // What the snapshot is called depends on where the link leads.
+    let paths = [source.clone(), PathBuf::from(format!("{}/", link.display()))];
+    let more = "hooks = { post = \"turn\" }\n";
+    declare_paths(&machine, &paths, "at = \"00:00\"", "keep_last = 1", more);
+    let ran = run(&machine, &["--force", "home"]).ends(0);
+    let said = [ran.text(), ran.stderr.clone()].concat();
+    assert!(
+        said.contains("policy home, source ") && said.contains("applies to no snapshot"),
+        "{said}"
+    );
+    let again = run(&machine, &["--force", "home"]).ends(0);
+    let said = [again.text(), again.stderr.clone()].concat();
+    assert!(!said.contains("applies to no snapshot"), "{said}");
+}
+
+#[test]
+fn what_comes_next_is_shown_in_the_time_of_the_machine_and_told_in_utc() {
+    let machine = Machine::new();
+    let file = declare(&machine, "at = \"00:30\"", "keep_last = 1");
+    let next = runs(&run(&machine, &[]).ends(0))[0]["next"].as_str().unwrap().to_owned();
+    let state = machine.path("state");
+    let words = ["run".as_ref(), file.as_os_str(), "--state".as_ref(), state.as_os_str()];
+    let shown = ended(machine.command(words).env("TZ", "Asia/Karachi")).ends(0).text();
+    let zone = jiff::tz::TimeZone::fixed(jiff::tz::offset(5));
+    let local = next.parse::<jiff::Timestamp>().unwrap().to_zoned(zone);
+    let local = local.strftime("%Y-%m-%d %H:%M:%S").to_string();
+    assert!(next.ends_with('Z') && shown.contains(&local), "{next}: {shown}");
 }

@@ -7,6 +7,7 @@ use crate::wait::Wait;
 use crate::{time, units};
 use capture::excludes::ExcludeTag;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, FromArgMatches};
 use format::entry::Time;
 use seal::Level;
 use std::ffi::OsString;
@@ -214,6 +215,17 @@ impl Choice {
 }
 
 impl Backup {
+    /// The flags of a command line, without the name of the command.
+    pub(crate) fn said(words: &[OsString]) -> Result<Self> {
+        let command = clap::Command::new("backup").no_binary_name(true);
+        let matches = Self::augment_args(command).try_get_matches_from(words);
+        let flags = matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches));
+        flags.map_err(|error| {
+            let text = error.to_string();
+            Failure::usage(text.lines().next().unwrap_or_default().trim_start_matches("error: "))
+        })
+    }
+
     /// Reader threads, if given. Of `--threads` and `--parallel` at most one is in effect.
     pub(crate) fn readers(&self, resolved: &Resolved) -> Option<usize> {
         let by_parallel = resolved.chosen("threads").is_empty();

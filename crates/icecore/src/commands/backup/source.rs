@@ -155,7 +155,39 @@ pub(super) fn named(flags: &Backup, context: &Context) -> Result<Named> {
     if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
         return Ok(Named { paths: vec![escape::escape(name.as_bytes())], ..Named::default() });
     }
-    let typed = lists::wanted(flags, context)?;
+    located(&lists::wanted(flags, context)?, flags, context)
+}
+
+/// What a backup calls its source that takes its paths from the config file, or from the environment; `None` if those
+/// name none.
+pub(crate) fn paths_of_file(context: &Context) -> Result<Option<Vec<String>>> {
+    let own = crate::profile::own_paths(&context.resolved)?;
+    if own.is_empty() {
+        return Ok(None);
+    }
+    let own: Vec<_> = own.into_iter().map(OsString::from).collect();
+    located(&own, &Backup::said(&[])?, context).map(|named| Some(named.paths))
+}
+
+/// What tells the snapshots of a source from all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) node: String,
+    pub(crate) paths: Vec<String>,
+}
+
+impl Identity {
+    /// That of what a backup with these words backs up.
+    pub(crate) fn of(words: &[OsString], context: &Context) -> Result<Self> {
+        let flags = Backup::said(words)?;
+        let mut paths = named(&flags, context)?.paths;
+        paths.extend(marks(&flags));
+        Ok(Self { node: node_name(flags.node.as_deref(), context)?, paths })
+    }
+}
+
+/// Where the `typed` paths are, and what the source that they make is called.
+fn located(typed: &[OsString], flags: &Backup, context: &Context) -> Result<Named> {
     let sources = typed.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>()?;
     sources.iter().try_for_each(|path| refuse_own_repository(path, context))?;
     let rooted =

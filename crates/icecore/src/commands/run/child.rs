@@ -24,6 +24,7 @@ pub(super) fn back_up(context: &Context, source: &PolicySource, level: Level) ->
     let program = std::env::current_exe().map_err(failed)?;
     let output = Command::new(program)
         .args(ours(context)?)
+        .arg("backup")
         .args(words(source, level))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
@@ -52,11 +53,11 @@ fn ours(context: &Context) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// The command line of a backup, as the policy has it.
-fn words(source: &PolicySource, level: Level) -> Vec<OsString> {
+/// The command line of a backup behind the name of the command, as the policy has it.
+pub(super) fn words(source: &PolicySource, level: Level) -> Vec<OsString> {
     let policy = &source.wanted;
-    let mut words = vec!["backup".to_owned()];
-    words.extend(source.source.excludes.iter().map(|pattern| format!("--exclude={pattern}")));
+    let excludes = source.source.excludes.iter();
+    let mut words: Vec<_> = excludes.map(|pattern| format!("--exclude={pattern}")).collect();
     if let Compression::Level(level) = policy.compression {
         words.push(format!("--compression={level}"));
     }
@@ -86,7 +87,7 @@ fn words(source: &PolicySource, level: Level) -> Vec<OsString> {
 }
 
 /// `~/work` of the user who runs this.
-pub(super) fn expanded(path: &str) -> String {
+fn expanded(path: &str) -> String {
     let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
     match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => format!("{}/{rest}", home.trim_end_matches('/')),

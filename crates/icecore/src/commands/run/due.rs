@@ -3,9 +3,13 @@
 use super::child;
 use super::state::{FailedRun, Settled, State};
 use crate::codes::Code;
+use crate::commands::backup::Identity;
 use crate::context::Context;
+use crate::escape;
 use crate::failure::{Failure, Result};
+use crate::time;
 use clock::{Doubt, Reading};
+use format::entry::Time;
 use jiff::tz::TimeZone;
 use schedule::{Decision, Failed, Level, Next, Situation, Start, Timetable, Waiting};
 use serde::Serialize;
@@ -14,7 +18,6 @@ use std::collections::BTreeSet;
 
 /// All sources that policies have on this machine.
 pub(super) struct Runs {
-    pub(super) node: String,
     pub(super) sources: Vec<PolicySource>,
     forced: BTreeSet<String>,
 }
@@ -44,7 +47,7 @@ pub(super) struct Ran {
     pub(super) missed: u64,
     /// When the next one is due.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) next: Option<String>,
+    pub(super) next: Option<NextRun>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) snapshot: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,9 +62,47 @@ pub(super) struct Ran {
     start: Option<(Start, PolicySource)>,
 }
 
+/// When a schedule wants the next run.
+#[derive(Clone, Copy)]
+pub(super) enum NextRun {
+    /// In seconds since 1970.
+    At(i64),
+    /// A run of the source is taken already.
+    AfterThis,
+}
+
+impl NextRun {
+    const AFTER_THIS: &str = "after this one";
+
+    /// As people read it, in the zone of this machine.
+    fn shown(self) -> String {
+        match self {
+            Self::At(secs) => time::show(Time { secs, nanos: 0 }),
+            Self::AfterThis => Self::AFTER_THIS.to_owned(),
+        }
+    }
+}
+
+impl Serialize for NextRun {
+    fn serialize<S: serde::Serializer>(
+        &self,
+        serializer: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::At(secs) => serializer.serialize_str(&time::json(Time { secs: *secs, nanos: 0 })),
+            Self::AfterThis => serializer.serialize_str(Self::AFTER_THIS),
+        }
+    }
+}
+
 impl Runs {
     /// Those of `node`.
-    pub(super) fn new(site: &Site, node: &str, forced: &[String]) -> Result<Self> {
+    pub(super) fn new(
+        context: &Context,
+        site: &Site,
+        node: &str,
+        forced: &[String],
+    ) -> Result<Self> {
         let forced: BTreeSet<String> = forced.iter().cloned().collect();
         if let Some(unknown) = forced.iter().find(|name| !site.policies.contains_key(*name)) {
             return Err(Failure::usage(format!("the file has no policy '{unknown}'")));
@@ -85,8 +126,8 @@ impl Runs {
             }
         }
         sources.sort_by_key(|one| std::cmp::Reverse(one.wanted.priority));
-        refuse_same_paths(&sources)?;
-        Ok(Self { node: node.to_owned(), sources, forced })
+        refuse_same_paths(context, &sources)?;
+        Ok(Self { sources, forced })
     }
 
     /// What each schedule wants now. What is settled by it is stored before anything is done.
@@ -130,18 +171,22 @@ fn refuse_unknown(policy: &str, name: &str, source: &Source) -> Result<()> {
         .hint("For the output of a program: icecore backup --command NAME -- PROGRAM"))
 }
 
-/// Their snapshots could not be told apart.
-fn refuse_same_paths(sources: &[PolicySource]) -> Result<()> {
-    let mut seen = std::collections::BTreeMap::new();
+/// Their snapshots could not be told apart, however each of them writes the paths.
+fn refuse_same_paths(context: &Context, sources: &[PolicySource]) -> Result<()> {
+    let mut seen: Vec<(Identity, &str)> = Vec::new();
     for one in sources {
-        if let Some(other) = seen.insert(&one.source.paths, &one.policy) {
+        // What cannot be named cannot be backed up either, and that is told then.
+        let Ok(identity) = one.identity(context) else { continue };
+        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == identity) {
+            let paths: Vec<_> = identity.paths.iter().map(|path| escape::text(path)).collect();
             return Err(Failure::usage(format!(
                 "the policies {other} and {} back up the same paths: {}",
                 one.policy,
-                one.source.paths.join(" ")
+                paths.join(" ")
             ))
             .hint("Give both schedules to one policy: schedules = [\"hourly\", \"weekly\"]"));
         }
+        seen.push((identity, &one.policy));
     }
     Ok(())
 }
@@ -158,6 +203,16 @@ fn timetables(site: &Site, policy: &Policy) -> Result<Vec<(String, Timetable)>> 
 }
 
 impl PolicySource {
+    /// What its snapshots are known by: what a backup of it, started now, would call it.
+    pub(super) fn identity(&self, context: &Context) -> Result<Identity> {
+        Identity::of(&child::words(self, Level::Incremental), context)
+    }
+
+    /// Its name for people.
+    pub(super) fn shown(&self) -> String {
+        format!("policy {}, source {}", self.policy, self.name)
+    }
+
     fn ran(&self, schedule: Option<&str>) -> Ran {
         Ran {
             policy: self.policy.clone(),
@@ -233,11 +288,11 @@ impl PolicySource {
                     });
                     ran.is_due = true;
                     ran.start = Some((start, self.clone()));
-                    ran.next = timetable.next(now.secs).map(|next| shown(next.due_secs));
+                    ran.next = timetable.next(now.secs).map(|next| NextRun::At(next.due_secs));
                 }
                 Next::NotBefore(secs) if secs <= now.secs => continue,
-                Next::NotBefore(secs) => ran.next = Some(shown(secs)),
-                Next::Waiting(Waiting::Running) => ran.next = Some("after this one".to_owned()),
+                Next::NotBefore(secs) => ran.next = Some(NextRun::At(secs)),
+                Next::Waiting(Waiting::Running) => ran.next = Some(NextRun::AfterThis),
                 Next::Waiting(_) => {}
             }
             return;
@@ -279,6 +334,11 @@ impl Settled {
 }
 
 impl Ran {
+    /// When the next one is due, for people.
+    pub(super) fn shown_next(&self) -> String {
+        self.next.map_or_else(|| "by hand".to_owned(), NextRun::shown)
+    }
+
     /// In a few words.
     pub(super) fn shown(&self) -> String {
         let what = match (self.result, self.is_due) {
@@ -318,8 +378,4 @@ pub(super) fn carry_out(context: &Context, state: &mut State, all: &mut [Ran]) -
         state.store()?;
     }
     Ok(())
-}
-
-fn shown(secs: i64) -> String {
-    jiff::Timestamp::from_second(secs).map_or_else(|_| secs.to_string(), |time| time.to_string())
 }

@@ -1,9 +1,9 @@
 //! Forgetting what no rule keeps: first into the trash, then for good. Without a server there is no lock: who has the
 //! password of a repository may forget in it.
 
-use super::child::expanded;
-use super::due::{PolicySource, Runs};
+use super::due::{PolicySource, Ran, Runs};
 use super::state::{State, keep_existing};
+use crate::commands::backup::Identity;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::units;
@@ -45,7 +45,7 @@ impl Expired {
 /// Carries out what the retentions say about the snapshots of this machine.
 pub(super) fn expire(
     context: &Context,
-    (site, runs): (&Site, &Runs),
+    (site, runs, ran): (&Site, &Runs, &[Ran]),
     state: &mut State,
     is_dry: bool,
 ) -> Result<Expired> {
@@ -61,7 +61,8 @@ pub(super) fn expire(
         context.out.note(&format!("nothing is forgotten: {count} cannot be read: icecore check"));
         return Ok(Expired::default());
     }
-    let facts = facts(&all, runs, state, now.secs);
+    let facts = facts(&all, &named(context, runs), state, now.secs);
+    tell_unjudged(context, runs, ran, &facts);
     let judged = judged(&repository, &all, facts, &|facts| rules.evaluate(facts, now));
     let (facts, verdicts) = judged.map_err(|error| context.failure(error))?;
     let mut counts = Expired::default();
@@ -126,23 +127,53 @@ fn judged(
     }
 }
 
-/// The snapshots of this machine that a policy backs up. Others are not ours to judge.
-fn facts(all: &[Snapshot], runs: &Runs, state: &State, now_secs: i64) -> Vec<Facts> {
-    let heads: Vec<_> = all.iter().map(|one| (one.head, one.receipt.clone())).collect();
-    let times = effective_time::effective_times(&heads, now_secs);
-    let own = all.iter().zip(times).filter(|(one, _)| one.body.node == runs.node);
-    own.filter_map(|(one, time)| {
-        let source = runs.sources.iter().find(|source| is_of(one, source))?;
-        Some(fact(one, &time, source, state))
-    })
-    .collect()
+/// A source, and what its snapshots are known by.
+type Named<'a> = (&'a PolicySource, Identity);
+
+/// All sources as their backups name them. One that cannot be named now has no snapshot that could be judged.
+fn named<'a>(context: &Context, runs: &'a Runs) -> Vec<Named<'a>> {
+    let name = |source: &'a PolicySource| match source.identity(context) {
+        Ok(identity) => Some((source, identity)),
+        Err(failure) if source.wanted.retention.is_some() => {
+            let (source, why) = (source.shown(), failure.message);
+            context.out.note(&format!("{source}: nothing of it is forgotten: {why}"));
+            None
+        }
+        Err(_) => None,
+    };
+    runs.sources.iter().filter_map(name).collect()
 }
 
-fn is_of(snapshot: &Snapshot, source: &PolicySource) -> bool {
-    let mut paths: Vec<String> = source.source.paths.iter().map(|path| expanded(path)).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    paths == snapshot.body.paths
+/// The snapshots of this machine that a policy backs up. Others are not ours to judge.
+fn facts(all: &[Snapshot], named: &[Named<'_>], state: &State, now_secs: i64) -> Vec<Facts> {
+    let heads: Vec<_> = all.iter().map(|one| (one.head, one.receipt.clone())).collect();
+    let times = effective_time::effective_times(&heads, now_secs);
+    let judged = all.iter().zip(times).filter_map(|(one, time)| {
+        let (source, _) = named.iter().find(|(_, identity)| is_of(one, identity))?;
+        Some(fact(one, &time, source, state))
+    });
+    judged.collect()
+}
+
+fn is_of(snapshot: &Snapshot, Identity { node, paths }: &Identity) -> bool {
+    *node == snapshot.body.node && *paths == snapshot.body.paths
+}
+
+/// A retention that applies to nothing would never be missed: the disk fills up long after.
+fn tell_unjudged(context: &Context, runs: &Runs, ran: &[Ran], facts: &[Facts]) {
+    let has_retention = |source: &&PolicySource| source.wanted.retention.is_some();
+    for source in runs.sources.iter().filter(has_retention) {
+        let is_its = |policy: &str, name: &str| policy == source.policy && name == source.name;
+        let mut own = ran.iter().filter(|one| is_its(&one.policy, &one.source));
+        let Some(made) = own.find_map(|one| one.snapshot.as_deref()) else { continue };
+        if !facts.iter().any(|one| is_its(&one.policy, &one.source)) {
+            context.out.note(&format!(
+                "{}: its retention applies to no snapshot, not even to {} that was just made: its paths are others now. See: icecore snapshots",
+                source.shown(),
+                &made[..made.len().min(8)]
+            ));
+        }
+    }
 }
 
 fn fact(one: &Snapshot, time: &EffectiveTime, source: &PolicySource, state: &State) -> Facts {

@@ -74,7 +74,8 @@ impl Many {
     }
 
     fn filter(&self) -> Filter {
-        Filter { node: self.node.clone(), tags: self.tags.clone(), paths: self.paths.clone() }
+        let (node, tags, paths) = (self.node.clone(), self.tags.clone(), self.paths.clone());
+        Filter { node, tags, paths, exactly: None }
     }
 
     /// All snapshots are never meant by saying nothing.
