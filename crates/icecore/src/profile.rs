@@ -146,6 +146,9 @@ impl Profile {
                 }
                 Err(error)
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    return Err(wrong(&file, &error.to_string()));
+                }
                 Err(error) => return Err(Failure::file(&file, &error)),
             }
         }

@@ -12,9 +12,13 @@ use std::path::Path;
 /// Those of the kernel; [`ErrorKind::InvalidData`] for more than `bytes_max`, or what is no text.
 pub(crate) fn found(path: &Path, bytes_max: u64) -> Result<String> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
+        // A socket has nothing to be opened.
+        let is_socket = error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
+        if is_socket { no_regular_file() } else { error }
+    })?;
     if !file.metadata()?.is_file() {
-        return Err(wrong("it is no regular file".to_owned()));
+        return Err(no_regular_file());
     }
     limited(file, bytes_max)
 }
@@ -28,12 +32,20 @@ pub(crate) fn named(path: &Path, bytes_max: u64) -> Result<String> {
 }
 
 fn limited(file: File, bytes_max: u64) -> Result<String> {
-    let mut text = String::new();
-    let length = file.take(bytes_max + 1).read_to_string(&mut text)?;
+    let mut bytes = Vec::new();
+    let length = file.take(bytes_max + 1).read_to_end(&mut bytes)?;
     if length as u64 > bytes_max {
         return Err(wrong(format!("it has more than {bytes_max} bytes")));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let before = error.utf8_error().valid_up_to();
+        let lines = error.as_bytes().iter().take(before).filter(|byte| **byte == b'\n').count();
+        wrong(format!("it is no text: line {} is not UTF-8", lines + 1))
+    })
+}
+
+fn no_regular_file() -> Error {
+    wrong("it is no regular file".to_owned())
 }
 
 fn wrong(why: String) -> Error {

@@ -21,6 +21,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use site::{Known, Site, file};
 use state::State;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "Examples:
@@ -147,7 +148,11 @@ fn worst(ran: &[Ran]) -> Code {
 /// The site in a file, as a whole or not at all.
 fn read(path: &Path) -> Result<Site> {
     let text = text_file::named(path, file::FILE_BYTES_MAX as u64);
-    let text = text.map_err(|error| Failure::file(path, &error))?;
+    let text = text.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => Failure::usage(format!("{}: {error}", path.display()))
+            .hint("What a file can say: docs/SITE.md"),
+        _ => Failure::file(path, &error),
+    })?;
     let known = Known { zones: Some(&zone), ..Known::default() };
     file::read_with(&text, &known).map_err(|mistakes| {
         let count = units::many(mistakes.len() as u64, "mistake");

@@ -36,6 +36,24 @@ fn a_mistake_in_the_config_file_is_told_with_its_line() {
     is_refused(&machine, &ran, &["there is no profile 'home'", "none"]);
 }
 
+/// Seen: it ended with 1, as if something had failed that the user cannot help.
+#[test]
+fn a_config_file_that_is_no_text_or_no_file_is_a_mistake_as_any_other() {
+    let machine = with_config("");
+    std::fs::write(file(&machine), b"# a\nrepo = \"/\xff\"\n").unwrap();
+    is_refused(&machine, &machine.run(["snapshots"]), &["line 2 is not UTF-8"]);
+    std::fs::remove_file(file(&machine)).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(file(&machine)).unwrap();
+    is_refused(&machine, &machine.run(["snapshots"]), &["no regular file"]);
+    std::fs::remove_file(file(&machine)).unwrap();
+    std::fs::create_dir(file(&machine)).unwrap();
+    is_refused(&machine, &machine.run(["snapshots"]), &["no regular file"]);
+    std::fs::write(machine.path("site.toml"), b"\n\n[policy.\xff]\n").unwrap();
+    std::fs::remove_dir(file(&machine)).unwrap();
+    let ran = machine.run(["run".as_ref(), machine.path("site.toml").as_os_str()]).ends(2);
+    assert!(ran.stderr.contains("site.toml: ") && ran.stderr.contains("line 3"), "{ran:?}");
+}
+
 #[test]
 fn without_a_config_file_a_profile_is_told_where_to_be_written() {
     let machine = Machine::new();
