@@ -5,6 +5,7 @@ mod links;
 mod lists;
 mod source;
 mod stream;
+mod untagged;
 mod within;
 
 use flags::Detail;
@@ -141,6 +142,7 @@ impl Backup {
         }
         self.prepare_cache(context, &repository, &mut options);
         options.is_partial = missing;
+        untagged::keep_tags(context, &repository, &mut options);
         let job = context.job("backup");
         let shown = Shown::start(&context.progress, &context.out, expected(&repository, &options));
         let done = self
@@ -155,6 +157,7 @@ impl Backup {
             }
         };
         tell_idle(context, &options);
+        untagged::tell(context, &repository, &options, &done);
         self.remember(context, &repository, &options, &done);
         self.report(context, &done, job, &Ended { options: &options, failed: &monitor.failed })
     }

@@ -229,6 +229,40 @@ fn a_link_in_another_source_may_be_named_with_a_slash_at_its_end() {
     assert!(!machine.run(["ls", "-R", "latest"]).ends(0).text().contains("deep"));
 }
 
+/// Seen: the tag was dropped without a word, and with it what `forget --keep-tag` keeps.
+#[test]
+fn a_tag_that_the_last_snapshot_does_not_have_makes_one_though_nothing_has_changed() {
+    let machine = Machine::new();
+    let source = machine.source();
+    // The folders above change while other tests run.
+    let fixed = ["backup", "--json", "--skip-if-unchanged", source.to_str().unwrap(), "--as", "/s"];
+    let backup = |words: &[&str]| {
+        machine.run(fixed.iter().chain(words)).ends(0).last()["is_skipped"].clone()
+    };
+    assert_eq!(backup(&["--tag", "one"]), false);
+    assert_eq!(backup(&["--tag", "one"]), true);
+    assert_eq!(backup(&[]), true);
+    assert_eq!(backup(&["--tag", "two", "--tag", "one"]), false, "it has not both");
+    assert_eq!(backup(&["--tag", "two"]), true);
+    assert_eq!(machine.snapshots().len(), 2);
+    // Who cannot read the tags is told what adds them.
+    let new = machine.path("new");
+    std::fs::write(&new, "new\n").unwrap();
+    machine
+        .run(["key", "add", "--write-only", "--new-password-file", new.to_str().unwrap()])
+        .ends(0);
+    let mut command = machine.command(fixed.iter().chain(&["--tag", "a b"]));
+    let ran = ended(command.env_remove("ICECORE_PASSWORD").env("ICECORE_PASSWORD_FILE", &new));
+    let last = machine.snapshots().pop().unwrap();
+    let advice = format!("icecore tag add {} 'a b'", &last[..8]);
+    let said = [ran.text(), ran.stderr.clone()].concat();
+    assert_eq!(
+        (ran.code, machine.snapshots().len(), said.contains(&advice)),
+        (0, 2, true),
+        "{said}"
+    );
+}
+
 /// Seen: a repository that was also mounted elsewhere was backed up into itself.
 #[test]
 fn a_repository_that_is_mounted_elsewhere_is_not_in_its_own_backup_either() {

@@ -66,7 +66,7 @@ pub(crate) struct Backup {
     /// snapshot of the same source makes the new snapshot suspect: it is listed, and no rule of `forget` counts it.
     #[arg(long, value_name = "TIME", value_parser = time::parse_moment)]
     pub(crate) time: Option<Time>,
-    /// Make no snapshot if nothing has changed since the last one.
+    /// Make no snapshot if nothing has changed since the last one, and that has all tags that are given.
     #[arg(long, conflicts_with_all = ["stdin", "command", "dry_run"])]
     pub(crate) skip_if_unchanged: bool,
     #[command(flatten)]
