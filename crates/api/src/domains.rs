@@ -4,7 +4,7 @@ use crate::Name;
 use crate::enroll::KeyMode;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// How much the sizes of stored records tell an observer of the storage.
 #[derive(
@@ -170,6 +170,15 @@ pub struct NewPlace {
     pub pool: Option<Name>,
     /// What lay at the old place is lost: nothing is compared with it.
     #[serde(default)]
+    pub lost: bool,
+}
+
+/// What is known of a domain that is removed.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct DomainRemoval {
+    /// Its data on a storage server is gone for good: the keys that the server has for it go, too.
     pub lost: bool,
 }
 

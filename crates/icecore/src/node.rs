@@ -120,7 +120,7 @@ impl Node {
         }
         let (node, domain) = (&self.identity.agent.node, &self.identity.agent.domain);
         failure.hint(format!(
-            "It was deleted, or its disk is lost: ask the administrator of the server. To begin anew, there: icecore server remove {node} && icecore server remove-domain {domain} && icecore server token {node}; here: icecore agent enroll --replace URL TOKEN"
+            "It was deleted, or its disk is lost, or a pool of its storage server is not there: ask the administrator to look: icecore server status. If it is gone for good, to begin anew, there: icecore server remove {node} && icecore server remove-domain {domain} --lost && icecore server token {node}; here: icecore agent enroll --replace URL TOKEN"
         ))
     }
 

@@ -174,6 +174,15 @@ impl Folder {
         pool::further(&self.path)
     }
 
+    /// The further pools that the server had to which the first one belonged, and of which this machine does not know
+    /// where they lie.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn missed_pools(&self) -> Result<Vec<String>> {
+        pool::missed(&self.path)
+    }
+
     /// What a pool of a storage server is used for; the first one has no name.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ mod latencies;
 mod linked;
 mod memory;
 pub mod moves;
+mod noted;
 mod places;
 mod states;
 
@@ -33,6 +34,7 @@ pub(crate) use bucket::{
 pub use latencies::{LatencyNotes, Noted, history, latencies};
 pub(crate) use linked::{choose_first, is_of, link_first, note_owner};
 use memory::Memory;
+pub(crate) use noted::missed;
 use object_storage::{Location, ObjectStorage};
 use places::PoolPaths;
 pub(crate) use places::{Further, add, further};
@@ -72,7 +74,8 @@ pub(crate) fn open(data: &Path) -> Result<()> {
             raise(&place, &memory)
         }
         None => first(&place),
-    }
+    }?;
+    noted::both_know(data)
 }
 
 /// Whether the first start ended before the superblock was there: killed, or the pool was full. Once a server was
@@ -213,7 +216,8 @@ pub fn place_of(folder: &Path) -> std::result::Result<String, StorageError> {
 
 /// Whether a repository was made in the folder of a domain, as far as this machine knows without asking a bucket.
 pub fn has_repository(folder: &Path) -> bool {
-    ["config", bucket::MARK].iter().any(|name| folder.join(name).exists())
+    let mut names = repository::config::NAMES.iter().chain([&bucket::MARK]);
+    names.any(|name| folder.join(name).exists())
 }
 
 /// The folder of a pool by its name; the first one has none.

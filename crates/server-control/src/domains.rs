@@ -70,7 +70,7 @@ impl Domains {
     /// # Errors
     /// [`crate::Error::Refused`] while nodes have it, the site names it, or its directory is in a pool or may be in one;
     /// [`crate::Error::StorageServer`] when its storage server cannot be asked; [`crate::Error::Catalog`].
-    pub(crate) fn remove(&self, who: &str, name: &Name) -> Result<()> {
+    pub(crate) fn remove(&self, who: &str, name: &Name, is_lost: bool) -> Result<()> {
         let domain = self.catalog.domain(name)?.ok_or_else(|| missing("domain", name))?;
         let nodes = self.catalog.nodes()?;
         if let Some(node) = nodes.iter().find(|node| node.domain == *name) {
@@ -88,16 +88,25 @@ impl Domains {
             ));
         }
         match &domain.storage {
-            Some(storage) => self.lies_not_on(storage, name)?,
+            Some(storage) => self.lies_not_on(storage, &domain, is_lost)?,
             None => self.pools.lies_nowhere(name)?,
         }
         Ok(self.catalog.remove_domain(by(who), name)?)
     }
 
-    /// The storage server is asked: while it is away, nobody knows.
-    fn lies_not_on(&self, storage: &Name, domain: &Name) -> Result<()> {
+    /// The storage server is asked: while it is away, nobody knows. It may have a new machine that does not know all
+    /// pools of the one before, so that somebody has to say that what was stored there is lost: without the keys that
+    /// this server has, nobody reads it any more.
+    fn lies_not_on(
+        &self,
+        storage: &Name,
+        known: &catalog::domains::Domain,
+        is_lost: bool,
+    ) -> Result<()> {
+        let domain = &known.name;
         if self.repositories.by_name(domain)?.config()?.is_none() {
-            return Ok(());
+            let was_made = known.repository.is_some() && !is_lost;
+            return if was_made { Err(may_lie_elsewhere(storage, domain)) } else { Ok(()) };
         }
         let message =
             format!("the repository of the domain '{domain}' is on the storage server '{storage}'");
@@ -154,4 +163,14 @@ impl Domains {
         }
         Ok(found)
     }
+}
+
+fn may_lie_elsewhere(storage: &Name, domain: &Name) -> crate::Error {
+    let message = format!(
+        "the storage server '{storage}' does not have the domain '{domain}', and it was there: with the domain its keys would go"
+    );
+    let hint = format!(
+        "Look whether all its pools are there, on that machine: icecore storage pool list. If the data is gone for good: icecore server remove-domain {domain} --lost"
+    );
+    refused(message, &hint)
 }

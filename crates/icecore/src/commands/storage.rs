@@ -115,6 +115,8 @@ struct Shown<'a> {
     #[serde(flatten)]
     settings: &'a access::storage_server::Settings,
     certificate_expires: String,
+    /// Further pools of the storage server before, of which nobody has said where they lie.
+    missed_pools: Vec<String>,
 }
 
 impl Storage {
@@ -169,6 +171,7 @@ impl Storage {
         let identity = Identity::load(&self.data())?;
         let (settings, expires) = (&identity.settings, identity.certificate.not_after_secs);
         let certificate_expires = crate::time::json(Time { secs: expires, nanos: 0 });
+        let missed_pools = self.missed_pools();
         for line in [
             format!("server       {}", settings.server),
             format!("storage      {}", settings.storage),
@@ -178,7 +181,20 @@ impl Storage {
         ] {
             context.out.line(&crate::escape::text(&line))?;
         }
-        context.out.summary(Code::Complete, &Shown { settings, certificate_expires })
+        for pool in &missed_pools {
+            let add = format!("icecore storage pool add {pool} DIR");
+            let line = format!(
+                "ALARM        the storage server before had the pool '{pool}', too: its domains wait until it is added: {add}"
+            );
+            context.out.line(&crate::escape::text(&line))?;
+        }
+        context.out.summary(Code::Complete, &Shown { settings, certificate_expires, missed_pools })
+    }
+
+    /// None while the first pool cannot be read: the program says that when it starts.
+    fn missed_pools(&self) -> Vec<String> {
+        let folder = Folder::look_storage(&self.data());
+        folder.and_then(|folder| folder.missed_pools()).unwrap_or_default()
     }
 }
 

@@ -116,6 +116,66 @@ fn a_further_pool_of_a_machine_that_is_gone_is_used_by_the_next_one() {
 }
 
 #[test]
+fn the_further_pools_of_a_first_one_that_was_taken_over_are_missed_until_they_are_added() {
+    let mut site = Site::with_pool("shared");
+    site.start_storage();
+    fs::create_dir(site.machine.path("second")).unwrap();
+    site.enroll("web", &[]);
+    backup(&site, "web").ends(0);
+    pool(&site, &["add", "second", &site.folder("second")]).ends(0);
+    let here = site.machine.path("shared/domains/web");
+    let there = site.machine.path("second/domains/web");
+    site.restart_storage(|| fs::rename(here, there).unwrap());
+    backup(&site, "web").ends(0);
+    site.storage = None;
+    let shared = site.folder("shared");
+    let enrolled = site.enroll_storage("spare", &["--pool", &shared, "--take-over"]).ends(0);
+    assert!(enrolled.text().contains("icecore storage pool add second DIR"), "{}", enrolled.text());
+    let spare = site.folder("spare");
+    site.storage_port = free_port();
+    let listen = format!("127.0.0.1:{}", site.storage_port);
+    let command = site.machine.command(["storage", "--data", &spare, "--listen", &listen]);
+    site.storage = Some(Running::start(command, "storing "));
+    site.wait_for("the next machine", |site| site.knows_storage_at(site.storage_port));
+    // Nothing is lost, and nobody is told to begin anew.
+    let refused = backup(&site, "web");
+    assert!(!refused.stderr.contains("remove-domain") && refused.code == 16, "{refused:?}");
+    site.wait_for("the alarm", |site| {
+        site.govern(&["status"]).ends(0).text().contains("ALARM        1 machine")
+    });
+    site.govern(&["remove", "web"]).ends(0);
+    site.govern(&["remove-domain", "web"]).ends(16);
+    site.govern(&["remove-domain", "web", "--lost"]).ends(16);
+    let second = site.folder("second");
+    site.here(&["storage", "--data", &spare, "pool", "add", "second", &second]).ends(0);
+    assert!(!site.here(&["storage", "--data", &spare, "status"]).text().contains("ALARM"));
+    site.enroll_in("new", &["--domain", "web"]);
+    backup(&site, "new").ends(0);
+    restores(&site, "new");
+    site.node("new", &["check", "--read-data"]).ends(0);
+}
+
+/// Its first pool went with the machine, so that nobody knows of the further one.
+#[test]
+fn the_keys_of_a_domain_that_a_storage_server_does_not_know_stay_until_somebody_says_lost() {
+    let mut site = site();
+    site.storage = None;
+    site.enroll_storage("spare", &[]).ends(0);
+    let spare = site.folder("spare");
+    site.storage_port = free_port();
+    let listen = format!("127.0.0.1:{}", site.storage_port);
+    let command = site.machine.command(["storage", "--data", &spare, "--listen", &listen]);
+    site.storage = Some(Running::start(command, "storing "));
+    site.wait_for("the next machine", |site| site.knows_storage_at(site.storage_port));
+    site.govern(&["remove", "db"]).ends(0);
+    let refused = site.govern(&["remove-domain", "db"]).ends(13).stderr;
+    assert!(refused.contains("icecore storage pool list"), "{refused}");
+    assert!(refused.contains("icecore server remove-domain db --lost"), "{refused}");
+    site.govern(&["key", "web"]).ends(0);
+    site.govern(&["remove-domain", "db", "--lost"]).ends(0);
+}
+
+#[test]
 fn the_pools_of_a_storage_server_are_used_for_what_their_states_say() {
     let site = site();
     let set = |name: &str, state: &str| pool(&site, &["state", name, state]).ends(0).text();
@@ -164,9 +224,9 @@ fn a_pool_that_is_lost_is_removed_and_its_nodes_begin_anew() {
     backup(&site, "new").ends(0);
     // As the error says.
     let refused = backup(&site, "web").ends(10).stderr;
-    for words in [["remove", "web"], ["remove-domain", "web"]] {
+    for words in [&["remove", "web"][..], &["remove-domain", "web", "--lost"]] {
         assert!(refused.contains(&words.join(" ")), "{refused}");
-        site.govern(&words).ends(0);
+        site.govern(words).ends(0);
     }
     let [url, token] = site.token(&["web", "--on", "disk"]);
     site.node("web", &["agent", "enroll", "--replace", &url, &token]).ends(0);

@@ -365,7 +365,9 @@ fn a_domain_that_was_deleted_on_its_storage_server_is_removed_and_no_other() {
     remove(&site).ends(16);
     std::fs::remove_dir_all(site.machine.path("disk/pool/domains/web")).unwrap();
     site.start_storage();
-    remove(&site).ends(0);
+    let refused = remove(&site).ends(13);
+    assert!(refused.stderr.contains("remove-domain web --lost"), "{}", refused.stderr);
+    site.govern(&["remove-domain", "web", "--lost"]).ends(0);
     assert_eq!(site.govern(&["domains", "--json"]).ends(0).lines().len(), 1, "the summary");
     site.govern(&["audit"]).ends(0);
 }

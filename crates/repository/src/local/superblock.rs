@@ -6,6 +6,7 @@
 //! id 3f2504e04f8941d39a0c0305e82c3301
 //! generation 7
 //! storage disk-1
+//! further archive 91c3b9a2f1f24d56a7e4a0a5d8c6e1b0
 //! check 9c56cc51b374c3ba189210d5b6d4bf57
 //! ```
 
@@ -15,7 +16,8 @@ use std::io::{Error, ErrorKind};
 
 /// Name of the file.
 pub const FILE: &str = "superblock";
-const FILE_BYTES_MAX: usize = 4096;
+/// That of a first pool names the further ones, of which there may be hundreds.
+const FILE_BYTES_MAX: usize = 64 << 10;
 const MAGIC: &str = "icecore pool 1";
 const ID_DIGITS: usize = 32;
 
@@ -28,13 +30,24 @@ pub struct Superblock {
     pub generation: u64,
     /// Name of the storage server to which it belongs, if it is one.
     pub storage: Option<String>,
+    /// In the first pool of a server: the others that it has.
+    pub further: Vec<FurtherPool>,
+}
+
+/// A further pool, as the first one of its server names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FurtherPool {
+    /// A name of letters, digits and dashes.
+    pub name: String,
+    /// That of its superblock.
+    pub id: String,
 }
 
 impl Superblock {
     /// A new pool with the random `id`.
     pub fn new(id: [u8; 16]) -> Self {
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { id, generation: 1, storage: None }
+        Self { id, generation: 1, storage: None, further: Vec::new() }
     }
 
     /// Reads it in the directory of the pool; `None` if there is none.
@@ -58,9 +71,11 @@ impl Superblock {
 
     /// The text of the file.
     pub fn encode(&self) -> String {
-        let Self { id, generation, storage } = self;
+        let Self { id, generation, storage, further } = self;
         let storage = storage.as_ref().map(|name| format!("storage {name}\n")).unwrap_or_default();
-        let body = format!("{MAGIC}\nid {id}\ngeneration {generation}\n{storage}");
+        let further: String =
+            further.iter().map(|pool| format!("further {} {}\n", pool.name, pool.id)).collect();
+        let body = format!("{MAGIC}\nid {id}\ngeneration {generation}\n{storage}{further}");
         let check = checksum(&body);
         format!("{body}check {check}\n")
     }
@@ -75,10 +90,16 @@ impl Superblock {
         let is_id = id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_good = is_id && check == checksum(body);
         let storage = others.iter().find_map(|line| line.strip_prefix("storage "));
+        let further = others.iter().filter_map(|line| further_pool(line)).collect();
         let (id, storage) = (id.to_owned(), storage.map(str::to_owned));
-        let found = Self { id, generation: generation.parse().ok()?, storage };
+        let found = Self { id, generation: generation.parse().ok()?, storage, further };
         is_good.then_some(found)
     }
+}
+
+fn further_pool(line: &str) -> Option<FurtherPool> {
+    let (name, id) = line.strip_prefix("further ")?.split_once(' ')?;
+    Some(FurtherPool { name: name.to_owned(), id: id.to_owned() })
 }
 
 /// As everywhere in the format: the first 16 bytes of BLAKE3.
@@ -97,7 +118,10 @@ mod tests {
     #[test]
     fn a_superblock_is_read_back_and_flips_are_found() {
         let storage = Some("disk-1".to_owned());
-        let pool = Superblock { generation: 7, storage, ..Superblock::new([0xab; 16]) };
+        let further = ["archive", "fast"]
+            .map(|name| FurtherPool { name: name.to_owned(), id: "0b".repeat(16) })
+            .to_vec();
+        let pool = Superblock { generation: 7, storage, further, ..Superblock::new([0xab; 16]) };
         let mut bytes = pool.encode().into_bytes();
         assert_eq!(Superblock::decode(&bytes).as_ref(), Some(&pool));
         for at in 0..bytes.len() {

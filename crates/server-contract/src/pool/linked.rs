@@ -167,7 +167,7 @@ pub(crate) fn note_owner(data: &Path, name: &Name) -> Result<()> {
     let owner = Some(name.to_string());
     let noted = match superblock(&place)? {
         Some(found) if found.storage != owner => {
-            note_owner_of(&place, Superblock { storage: owner, ..found })?
+            note_in(&place, Superblock { storage: owner, ..found })?
         }
         _ => Ok(()),
     };
@@ -178,7 +178,7 @@ pub(crate) fn note_owner(data: &Path, name: &Name) -> Result<()> {
 }
 
 /// In a bucket a superblock is written under the number of its generation, so that rises.
-fn note_owner_of(place: &PoolPaths, found: Superblock) -> Result<StorageResult<()>> {
+pub(super) fn note_in(place: &PoolPaths, found: Superblock) -> Result<StorageResult<()>> {
     let Some(known) = Memory::read(place)?.filter(|known| known.bucket.is_some()) else {
         return Ok(found.write(&storage(place)?));
     };

@@ -45,7 +45,7 @@ impl Memory {
         (lines.next()? == MAGIC).then_some(())?;
         let id = lines.next()?.strip_prefix("id ")?.to_owned();
         let generation = lines.next()?.strip_prefix("generation ")?.parse().ok()?;
-        let superblock = Superblock { id, generation, storage: None };
+        let superblock = Superblock { id, generation, storage: None, further: Vec::new() };
         let (mut mounts, mut is_taking, mut bucket) = (Vec::new(), false, None);
         for line in lines {
             mounts.extend(line.strip_prefix("mount ").map(str::to_owned));
@@ -125,7 +125,7 @@ impl Memory {
             return Err(format!("{missing} is not mounted"));
         }
         if !place.pool.is_dir() {
-            return Err(place.missing().to_owned());
+            return Err(place.missing());
         }
         let failed = |error: Error| error.to_string();
         let missing = match &self.bucket {
@@ -148,7 +148,7 @@ impl Memory {
 
 /// Takes a repository from the server that used its pool before.
 fn take_domain(folder: &Path) -> repository::Result<()> {
-    if !folder.join("config").is_file() {
+    if !repository::config::NAMES.iter().any(|name| folder.join(name).is_file()) {
         return Ok(()); // in a bucket there is nothing to take
     }
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder)?);

@@ -9,7 +9,9 @@
 
 use super::linked::is_for_a_pool;
 use super::memory::Memory;
-use super::{MOUNT_POINTS, REMEMBERED, bucket, mount_of, new_superblock, raise, superblock, take};
+use super::{
+    MOUNT_POINTS, REMEMBERED, bucket, mount_of, new_superblock, noted, raise, superblock, take,
+};
 use crate::folder::{make_directory, part_of};
 use crate::{Error, Result};
 use api::Name;
@@ -117,13 +119,19 @@ impl PoolPaths {
     }
 
     /// What is said where its directory is not there.
-    pub(super) fn missing(&self) -> &'static str {
-        match self.is_first() && !self.data.join(super::ENROLLED).exists() {
-            true => {
-                "it is not mounted: there is no such directory; if it lies elsewhere, start with --pool PLACE"
+    pub(super) fn missing(&self) -> String {
+        let advice = match self.pool.file_name() {
+            // The server before it had this pool: its files were not taken over with the first one.
+            Some(name) if !self.is_first() && self.pool.symlink_metadata().is_err() => {
+                let (add, name) = (self.add_command(), name.to_string_lossy());
+                format!("; to say where it lies: {add} {name} DIR")
             }
-            false => "it is not mounted: there is no such directory",
-        }
+            _ if self.is_first() && !self.data.join(super::ENROLLED).exists() => {
+                "; if it lies elsewhere, start with --pool PLACE".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("it is not mounted: there is no such directory{advice}")
     }
 
     /// The command that adds a further pool.
@@ -267,9 +275,10 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
     let superblock = identity.map_or_else(new_superblock, Ok)?;
     take(&new, superblock, is_there, known.as_ref())?;
     match &new.placement {
-        Placement::Bucket(_) => Ok(()),
-        _ => link(&place.pool, &new.pool).map_err(Error::file(&place.pool)),
+        Placement::Bucket(_) => {}
+        _ => link(&place.pool, &new.pool).map_err(Error::file(&place.pool))?,
     }
+    noted::note(data, None)
 }
 
 /// The directory `dir` as a pool, with its real path.
@@ -304,7 +313,8 @@ fn new_in_bucket(place: &PoolPaths, name: &Name, bucket: Location) -> Result<Poo
 fn is_half_added(place: &PoolPaths, new: &PoolPaths, known: &Memory) -> bool {
     match &new.placement {
         Placement::Bucket(bucket) => known.bucket.as_ref() == Some(bucket),
-        _ => !place.pool.is_symlink() && known.fits(new),
+        // One that only the first pool named (`noted`) was made long ago, elsewhere.
+        _ => known.superblock.generation > 0 && !place.pool.is_symlink() && known.fits(new),
     }
 }
 

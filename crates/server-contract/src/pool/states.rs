@@ -55,6 +55,7 @@ pub(crate) fn remove(data: &Path, name: &Name, is_lost: bool) -> Result<()> {
         (Err(why), false) => return Err(refused(data, name, &why.source.to_string())),
         (Err(_), true) => {}
     }
+    super::noted::note(data, Some(name))?;
     // What makes it a pool goes first: who is killed behind that leaves a link that nobody follows.
     gone(&data.join(MEMORIES).join(name.as_str()))?;
     let link = data.join(LINKS).join(name.as_str());

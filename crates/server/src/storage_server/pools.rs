@@ -433,6 +433,10 @@ mod tests {
         assert!(again.is_switched && real(&again.from) == here);
         rig.pools.move_has_ended(&again, false);
         waits("is being moved");
+        fs::rename(rig.path("second"), rig.path("away")).unwrap();
+        rig.pools.move_has_ended(&again, false);
+        fs::rename(rig.path("away"), rig.path("second")).unwrap();
+        waits("is being moved");
         fs::rename(&here, here.with_file_name(".web.removed")).unwrap();
         assert!(plan(&second).unwrap().unwrap().is_switched, "what is left has to go");
         fs::remove_dir(here.with_file_name(".web.removed")).unwrap();

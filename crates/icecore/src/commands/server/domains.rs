@@ -57,16 +57,23 @@ impl Domains {
 ///
 /// Refused while a node has the domain, or its directory is in a pool, or a pool or storage server cannot be asked.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  icecore server remove-domain web")]
+#[command(
+    after_help = "Examples:\n  icecore server remove-domain web\n  icecore server remove-domain web --lost   (the storage server that had it has lost it)"
+)]
 pub(crate) struct RemoveDomain {
     /// The domain.
     #[arg(value_name = "DOMAIN")]
     name: Name,
+    /// Its data on a storage server is gone for good. The keys that the server has for it go, too.
+    #[arg(long)]
+    lost: bool,
 }
 
 impl RemoveDomain {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
-        let done: Done = reach.delete(&format!("/domains/{}", self.name))?;
+        // An older server knows no query there.
+        let query = if self.lost { "?lost=true" } else { "" };
+        let done: Done = reach.delete(&format!("/domains/{}{query}", self.name))?;
         context.out.line(&format!("Removed the domain {}.", self.name))?;
         context.out.summary(Code::Complete, &done)
     }

@@ -5,7 +5,7 @@ use crate::http::topics::Topic;
 use crate::http::who::Admin;
 use crate::placing::Placing;
 use crate::{domains, grants};
-use api::domains::{Domains, Grant, Grants, NewPlace, PlacedDomain, Snapshots};
+use api::domains::{DomainRemoval, Domains, Grant, Grants, NewPlace, PlacedDomain, Snapshots};
 use api::status::Done;
 use api::{Failure, Name};
 use axum::extract::State;
@@ -20,14 +20,16 @@ pub(crate) async fn domains(State(domains): Topic<domains::Domains>, _: Admin) -
 
 /// Removes a domain whose repository was deleted for good, with all that is known of it.
 #[utoipa::path(delete, path = "/api/v1/domains/{domain}", tag = "domains",
-    params(("domain" = Name, Path, description = "The domain.")), security(("admin" = [])),
+    params(("domain" = Name, Path, description = "The domain."), DomainRemoval),
+    security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
 pub(crate) async fn remove(
     State(domains): Topic<domains::Domains>,
     _: Admin,
     At(domain): At<Name>,
+    Asked(DomainRemoval { lost }): Asked<DomainRemoval>,
 ) -> Answer<Done> {
-    work(domains, move |domains| domains.remove(Admin::WHO, &domain).map(|()| Done {})).await
+    work(domains, move |domains| domains.remove(Admin::WHO, &domain, lost).map(|()| Done {})).await
 }
 
 /// Says that a domain lies elsewhere from now on: on another storage server, or on the control server. Its repository
