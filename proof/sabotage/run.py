@@ -905,7 +905,7 @@ SABOTAGES = {
         "crates/object-storage/src/removal.rs", "        self.remove_config()?;\n        // Parts", "        // Parts",
         test("object-storage", "what_is_removed_with_a_fault_at_any_request")),
     "a copy that was whole before the catalog knew is none": (
-        "crates/server/src/moving.rs", "        if finished(to).exists() {\n", "        if finished(to).exists() && false {\n",
+        "crates/server/src/moving.rs", "            if moves::exists(&finished(to))? {\n", "        if finished(to).exists() && false {\n",
         test("server", "a_copy_that_was_whole_before")),
     "the control plane reads no domain that is being moved": (
         "crates/server-control/src/domain_uses.rs", "if state.closed.contains(domain) {",
@@ -2104,6 +2104,41 @@ SABOTAGES = {
         "open_quietly(parent, &self.name, OFlags::DIRECTORY | OFlags::NOFOLLOW)",
         "open_quietly(parent, &self.name, OFlags::DIRECTORY)",
         test("capture", "a_link_swapped_in_for_a_directory_is_not_followed")),
+    "a domain in a pool that is not mounted is not gone": (
+        "crates/server-contract/src/pool/moves.rs",
+        "    super::verify(path)?;\n    if path.try_exists().map_err(of(\"look at\", path))? {\n        return Ok(true);\n    }\n    // It may have been unmounted since.\n    super::verify(path).map(|()| false)\n",
+        "    path.try_exists().map_err(of(\"look at\", path))\n",
+        test("server", "a_pool_that_is_unmounted")),
+    "a copy makes no directory above its own": (
+        "crates/server-contract/src/pool/moves.rs", "    match fs::create_dir(unfinished) {", "    match fs::create_dir_all(unfinished) {",
+        test("server", "a_pool_that_is_unmounted")),
+    "a domain that was in its pool when its move began is missed": (
+        "crates/server/src/moving.rs", "        if !is_there && self.was_there {", "        if false {",
+        test("server", "a_domain_that_is_taken_out_of_its_pool_meanwhile_is_missed")),
+    "the state of a pool counts while a domain moves": (
+        "crates/server/src/moving.rs",
+        "            self.control.may_go_on().map_err(UpkeepError::Failed)\n",
+        "            Ok(())\n",
+        test("server", "a_pool_whose_state_changed_meanwhile_ends_the_move")),
+    "the note of a move stays while one of its pools is not mounted": (
+        "crates/server/src/storage_server/pools/moves.rs",
+        "moves::exists(at).unwrap_or(true);", "moves::exists(at).unwrap_or(false);",
+        test("server", "a_move_goes_where_it_may_and_whoever_comes_meanwhile_waits")),
+    "the further pools of a first one that is taken over are known": (
+        "crates/server-contract/src/pool.rs", "    noted::both_know(data)\n", "    Ok(())\n",
+        test("server-contract", "whoever_takes_a_first_pool_over_misses_the_further_ones")),
+    "a pool that the first one names is not one that was begun here": (
+        "crates/server-contract/src/pool/places.rs", "        _ => known.superblock.generation > 0 && !place", "        _ => !place",
+        test("server-contract", "whoever_takes_a_first_pool_over_misses_the_further_ones")),
+    "a pool that is removed is named no more": (
+        "crates/server-contract/src/pool/states.rs", "    super::noted::note(data, Some(name))?;\n", "",
+        test("server-contract", "a_pool_that_is_removed_is_not_missed")),
+    "a domain that its storage server does not know keeps its keys": (
+        "crates/server-control/src/domains.rs", "let was_made = known.repository.is_some() && !is_lost;", "let was_made = false;",
+        test("icecore", "the_keys_of_a_domain_that_a_storage_server_does_not_know")),
+    "a domain with one of its two configs is there": (
+        "crates/server-contract/src/pool.rs", "repository::config::NAMES.iter().chain([&bucket::MARK]);", "[&\"config\", &bucket::MARK].into_iter();",
+        test("server-control", "a_domain_that_lies_in_two_pools_or_in_none")),
 }
 
 
