@@ -284,6 +284,18 @@ fn a_retention_applies_however_the_path_is_written() {
     }
 }
 
+/// Seen: the option `tags` was given to the backup as `--tags`, which it does not know.
+#[test]
+fn options_of_a_policy_are_given_by_their_flags() {
+    let machine = Machine::new();
+    let more = "options = { tags = { value = [\"a b\", \"c\"] }, nice = { value = 1 } }\n";
+    let paths = [machine.source()];
+    declare_paths(&machine, &paths, "at = \"00:00\"", "keep_last = 1", more);
+    run(&machine, &["--force", "home"]).ends(0);
+    let listed = machine.run(["snapshots", "--json"]).ends(0).lines();
+    assert_eq!(listed[0]["tags"], serde_json::json!(["a b", "c"]));
+}
+
 #[test]
 fn a_retention_that_applies_to_nothing_is_told_after_a_backup() {
     let machine = Machine::new();

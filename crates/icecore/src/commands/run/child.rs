@@ -1,6 +1,7 @@
 //! A backup as a process of its own: what ends it does not end the others.
 
 use super::due::PolicySource;
+use crate::client_options::table;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
@@ -72,6 +73,8 @@ pub(super) fn words(source: &PolicySource, level: Level) -> Vec<OsString> {
         words.extend(hook.iter().map(|name| format!("--hook-{flag}={name}")));
     }
     for (name, option) in &policy.options {
+        // What the table does not know, the backup refuses by its name.
+        let name = table::row(name).map_or(name.as_str(), |row| row.flag);
         match &option.value {
             OptionValue::Flag(true) => words.push(format!("--{name}")),
             OptionValue::Flag(false) => {}
