@@ -300,9 +300,8 @@ fn of_repository(error: &store::Error) -> Failure {
             return Failure::new(Code::InUse, error.to_string())
                 .hint("Run it again: the next run continues with what was stored.");
         }
-        IndexDamaged { .. } => {
-            let failure = Failure::new(Code::Damage, error.to_string());
-            return failure.hint("Rebuild it from the containers: icecore rebuild");
+        IndexDamaged { name } => {
+            return Failure::new(Code::Damage, error.to_string()).hint(rebuild_of(name));
         }
         Damaged { .. } | ContainerMissing(_) | ObjectMissing(_) => Code::Damage,
         Exists { .. } => {
@@ -338,6 +337,12 @@ fn of_repository(error: &store::Error) -> Failure {
         },
     };
     Failure::new(code, error.to_string())
+}
+
+/// How the index `name` is made again; that of a copy is named by where it lies.
+fn rebuild_of(name: &str) -> String {
+    let place = name.rsplit_once("/index").map(|(place, _)| format!(" --repo {}", quoted(place)));
+    format!("Rebuild it from the containers: icecore rebuild{}", place.unwrap_or_default())
 }
 
 fn no_thread(message: String) -> Failure {
@@ -440,8 +445,8 @@ fn in_use(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ids::KeyEpoch;
-    use pipeline::KeyListAge;
+    use ids::{KeyEpoch, KeyId};
+    use pipeline::{KeyError, KeyListAge};
     use std::io::Error as Io;
 
     #[test]
@@ -538,6 +543,26 @@ mod tests {
         assert_eq!(failure.code, Code::NoSpace);
         assert!(failure.at("/x").text().contains("TMPDIR"));
         assert!(of("write").contains("raise its quota"));
+    }
+
+    #[test]
+    fn a_damaged_index_is_rebuilt_where_it_lies() {
+        let hint = |name: &str| {
+            let error = store::Error::IndexDamaged { name: name.into() };
+            Failure::from(error).at("/first").hint.unwrap()
+        };
+        assert!(hint("index/state").ends_with("icecore rebuild"));
+        assert!(hint("/a copy/index/state").ends_with("icecore rebuild --repo '/a copy'"));
+    }
+
+    #[test]
+    fn a_damaged_file_of_a_key_is_brought_back_by_a_copy() {
+        let damaged = || crypto::Error::Damaged { what: "a slot's checksum" };
+        let of = |keys| Failure::from(Error::Crypto(KeyError { keys, source: damaged() }));
+        let named = of(vec![KeyId([7; KeyId::LEN])]);
+        assert!(named.message.starts_with("keys/07") && named.code == Code::Damage);
+        assert!(named.hint.unwrap().contains("icecore copy --repo COPY"));
+        assert_eq!(of(Vec::new()), Failure::from(damaged()));
     }
 
     #[test]

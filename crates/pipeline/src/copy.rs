@@ -170,7 +170,8 @@ pub fn locked_files(
 
 /// The repository in `target`, which must be a copy of `source` or its origin.
 fn opened(source: &Repository, target: &Arc<dyn Storage>) -> Result<Arc<Repository>> {
-    let target = Repository::open(target.clone()).map_err(store::Error::from)?;
+    let open = Repository::open(target.clone());
+    let target = open.map_err(|error| located(error.into(), &**target))?;
     if target.config() == source.config() {
         return Ok(Arc::new(target));
     }
@@ -181,6 +182,16 @@ fn opened(source: &Repository, target: &Arc<dyn Storage>) -> Result<Arc<Reposito
         source.storage().describe(),
         source.config().repository
     )))
+}
+
+/// Both places have an index: that of the copy is named by where it lies.
+fn located(error: store::Error, target: &dyn Storage) -> store::Error {
+    match error {
+        store::Error::IndexDamaged { name } => {
+            store::Error::IndexDamaged { name: format!("{}/{name}", target.describe()) }
+        }
+        error => error,
+    }
 }
 
 /// A new repository in `target` with the settings and the keys of `source`.

@@ -81,6 +81,18 @@ fn a_list_of_copies_that_cannot_be_read_brings_nothing_back() {
     assert_eq!((report.snapshots.len(), report.forgotten_there), (0, 1), "{report:?}");
 }
 
+/// The name was `index/state`, which both places have.
+#[test]
+fn the_damaged_index_of_a_copy_is_named_by_where_it_lies() {
+    let lab = Lab::new();
+    let second = lab.folder.at("second");
+    let target: Arc<dyn Storage> = Arc::new(LocalStorage::create(&second).unwrap());
+    lab.copy_to(&target).unwrap();
+    std::fs::remove_dir_all(second.join("index")).unwrap();
+    let refused = lab.copy_to(&target).unwrap_err().to_string();
+    assert!(refused.contains(&format!("{}/index", second.display())), "{refused}");
+}
+
 /// `first`: two faults look at different steps.
 fn copy_ends_at_every_step(fault: SimFault, first: u64) {
     let lab = Lab::new();
