@@ -2139,6 +2139,87 @@ SABOTAGES = {
     "a domain with one of its two configs is there": (
         "crates/server-contract/src/pool.rs", "repository::config::NAMES.iter().chain([&bucket::MARK]);", "[&\"config\", &bucket::MARK].into_iter();",
         test("server-control", "a_domain_that_lies_in_two_pools_or_in_none")),
+    "a profile keeps its own source and no other": (
+        "crates/icecore/src/filter.rs", "            && self.exactly.as_ref().is_none_or(|paths| *paths == body.paths)", "            && self.exactly.as_ref().is_none_or(|paths| paths.iter().all(|path| body.paths.contains(path)))",
+        test("icecore", "what_a_profile_keeps_is_said_of_its_own_source")),
+    "a tag narrows what a profile keeps": (
+        "crates/icecore/src/commands/forget.rs", "        if typed.node.is_some() || !typed.paths.is_empty() {", "        if typed.is_any() {",
+        test("icecore", "what_a_profile_keeps_is_said_of_its_own_source")),
+    "a retention applies to what the backup calls its source": (
+        "crates/icecore/src/commands/run/due.rs", "        Identity::of(&child::words(self, Level::Incremental), context)", "        Identity::of(&child::words(self, Level::Incremental), context).map(|it| Identity { paths: self.source.paths.clone(), ..it })",
+        test("icecore", "a_retention_applies_however_the_path_is_written")),
+    "a retention that applies to nothing is told": (
+        "crates/icecore/src/commands/run/expiring.rs", "        if !facts.iter().any(|one| is_its(&one.policy, &one.source)) {", "        if false && !facts.iter().any(|one| is_its(&one.policy, &one.source)) {",
+        test("icecore", "a_retention_that_applies_to_nothing_is_told")),
+    "policies that name the same paths in two spellings are refused": (
+        "crates/icecore/src/commands/run/due.rs", "        let Ok(identity) = one.identity(context) else { continue };", "        let Ok(identity) = one.identity(context).map(|it| Identity { paths: one.source.paths.clone(), ..it }) else { continue };",
+        test("icecore", "mistakes_are_told_with_their_line_and_nothing_runs")),
+    "the repository is out where else it is mounted": (
+        "crates/capture/src/excludes.rs", "        self.exact.as_ref().is_some_and(|exact| exact.identity == Some(identity))", "        false && self.exact.as_ref().is_some_and(|exact| exact.identity == Some(identity))",
+        test("capture", "a_directory_that_is_excluded_is_out_where_else")),
+    "what lies in the repository is refused where else it is mounted": (
+        "crates/icecore/src/place.rs", "    let is_it = |above: &Path| above == folder || identity(above) == Some(own);", "    let is_it = |above: &Path| above == folder || false && identity(above) == Some(own);",
+        test("icecore", "a_repository_that_is_mounted_elsewhere_is_not")),
+    "a file of patterns has an end": (
+        "crates/capture/src/excludes.rs", "    if text.len() as u64 > FILE_BYTES_MAX {", "    if false && text.len() as u64 > FILE_BYTES_MAX {",
+        test("capture", "a_file_of_patterns_that_has_no_end")),
+    "explain follows no link that is called .gitignore": (
+        "crates/capture/src/walk/list.rs", "open_quietly(&*directory.handle()?, name, OFlags::NOFOLLOW | OFlags::NONBLOCK)", "open_quietly(&*directory.handle()?, name, OFlags::NONBLOCK)",
+        test("capture", "explain_reads_no_gitignore_that_the_walk")),
+    "a tag makes a snapshot though nothing has changed": (
+        "crates/icecore/src/commands/backup/untagged.rs", "        options.skip_if_unchanged = false;", "        options.skip_if_unchanged = true;",
+        test("icecore", "a_tag_that_the_last_snapshot_does_not_have")),
+    "who cannot read tags is told what adds them": (
+        "crates/icecore/src/commands/backup/untagged.rs", "    if !missing.is_empty() {", "    if false && !missing.is_empty() {",
+        test("icecore", "a_tag_that_the_last_snapshot_does_not_have")),
+    "two hours that the clocks show alike are two": (
+        "crates/icecore/src/time.rs", "        hour: if is_second { hour + HOURS } else { hour },", "        hour: if false && is_second { hour + HOURS } else { hour },",
+        test("icecore", "two_hours_that_the_clocks_show_alike")),
+    "a time that the clocks showed twice is the second one": (
+        "crates/icecore/src/time.rs", "        Twice::Second => moment.later().ok(),", "        Twice::Second => moment.earlier().ok(),",
+        test("icecore", "points_in_time_are_local_and_reach_to_their_end")),
+    "a check asks for a rebuild only if it finds something": (
+        "crates/pipeline/src/check/damage.rs", "        if would_find(repository.local()?, *number, is_missed)? {", "        if true || would_find(repository.local()?, *number, is_missed)? {",
+        test("pipeline", "the_advice_ends_wherever_the_only_record")),
+    "a listing goes on behind a lost page": (
+        "crates/pipeline/src/browse.rs", "                Err(error) => self.pass(error)?,", "                Err(error) => return Err(error),",
+        test("pipeline", "behind_a_lost_page_everything_is_listed")),
+    "a page that a listing passed over is named": (
+        "crates/pipeline/src/browse.rs", "            self.lost.push(page);", "            drop(page);",
+        test("pipeline", "behind_a_lost_page_everything_is_listed")),
+    "a directory without its entry can be listed": (
+        "crates/pipeline/src/browse.rs", "            _ if entries.lost.len() > before => Ok((entries, None)),\n", "",
+        test("pipeline", "a_directory_whose_own_entry_is_lost_is_listed")),
+    "a directory without its entry is named where it should be listed": (
+        "crates/pipeline/src/browse/ls.rs", "                entries.lost.push(without_entry);", "                drop(without_entry);",
+        test("pipeline", "a_directory_whose_own_entry_is_lost_is_listed")),
+    "a search goes on behind a lost page": (
+        "crates/pipeline/src/browse/find.rs", "            let page = LostPage::at(cursor, &error).ok_or(error)?;", "            let page = LostPage::at(cursor, &error).filter(|_| false).ok_or(error)?;",
+        test("pipeline", "a_search_finds_what_can_be_read")),
+    "a comparison does not need pages that it may skip": (
+        "crates/tree/src/cursor.rs", "            let Ok(page) = self.source.get(&head) else { break };", "            let page = self.source.get(&head)?;",
+        test("pipeline", "a_search_finds_what_can_be_read")),
+    "a directory without its entry is restored": (
+        "crates/pipeline/src/restore/entries.rs", "            Err(error) if error.is_damage() && has_some_below(pages, snapshot, subpath)? => {", "            Err(error) if false && error.is_damage() && has_some_below(pages, snapshot, subpath)? => {",
+        test("pipeline", "a_directory_whose_own_entry_is_lost_is_restored")),
+    "a path whose entry is lost is not refused": (
+        "crates/pipeline/src/restore/entries.rs", "        Err(error) if error.is_damage() => Ok(()),", "        Err(error) if false && error.is_damage() => Ok(()),",
+        test("pipeline", "a_directory_whose_own_entry_is_lost_is_restored")),
+    "a page that ends before the goal is not needed": (
+        "crates/tree/src/cursor.rs", "        self.seek_by(before, |next| before(next) || !path.is_empty() && next == path)", "        self.seek_by(before, before)",
+        test("tree", "a_lost_page_before_the_goal")),
+    "the empty first path of a page skips nothing": (
+        "crates/tree/src/cursor.rs", "before(next) || !path.is_empty() && next == path", "before(next) || next == path",
+        test("pipeline", "a_path_twice_in_two_pages")),
+    "the damaged file of a key is named": (
+        "crates/pipeline/src/unlocked.rs", "                    damaged.push(*id);\n", "                    let _ = id;\n",
+        test("pipeline", "a_damaged_file_of_a_key_is_named")),
+    "the folder of the chunk cache is of its owner alone": (
+        "crates/pipeline/src/cache.rs", "DirBuilder::new().recursive(true).mode(0o700).create(folder)?;", "DirBuilder::new().recursive(true).mode(0o755).create(folder)?;",
+        test("pipeline", "its_folder_is_of_its_owner_alone")),
+    "the damaged index of a copy is named by where it lies": (
+        "crates/pipeline/src/copy.rs", "located(error.into(), &**target)", "store::Error::from(error)",
+        test("pipeline", "the_damaged_index_of_a_copy")),
 }
 
 

@@ -1,5 +1,5 @@
-//! Which further pools a server has, as its first pool says it: whoever takes that one over has none of the files of the
-//! server before, and must miss what lies in the others. Without it, a domain there would look like a new one.
+//! Which further pools a server has, as its first pool says it: whoever takes that one over has none of the files of
+//! the server before, and must miss what lies in the others. Without it, a domain there would look like a new one.
 
 use super::linked::note_in;
 use super::memory::Memory;
