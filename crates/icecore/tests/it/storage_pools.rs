@@ -33,6 +33,15 @@ fn site() -> Site {
     site
 }
 
+/// The storage server runs on a machine that has its files in `data`, and the server has heard of it.
+fn start_at(site: &mut Site, data: &str) {
+    site.storage_port = free_port();
+    let listen = format!("127.0.0.1:{}", site.storage_port);
+    let command = site.machine.command(["storage", "--data", data, "--listen", &listen]);
+    site.storage = Some(Running::start(command, "storing "));
+    site.wait_for("the next machine", |site| site.knows_storage_at(site.storage_port));
+}
+
 #[test]
 fn a_domain_is_found_in_the_pool_in_which_it_lies() {
     let site = site();
@@ -105,11 +114,7 @@ fn a_further_pool_of_a_machine_that_is_gone_is_used_by_the_next_one() {
     let add = ["storage", "--data", &spare, "pool", "add", "second", &second];
     assert!(site.here(&add).ends(2).stderr.contains("--accept"));
     site.here(&[&add[..], &["--accept"]].concat()).ends(0);
-    site.storage_port = free_port();
-    let listen = format!("127.0.0.1:{}", site.storage_port);
-    let command = site.machine.command(["storage", "--data", &spare, "--listen", &listen]);
-    site.storage = Some(Running::start(command, "storing "));
-    site.wait_for("the next machine", |site| site.knows_storage_at(site.storage_port));
+    start_at(&mut site, &spare);
     backup(&site, "web").ends(0);
     restores(&site, "web");
     site.node("web", &["check", "--read-data"]).ends(0);
@@ -132,11 +137,7 @@ fn the_further_pools_of_a_first_one_that_was_taken_over_are_missed_until_they_ar
     let enrolled = site.enroll_storage("spare", &["--pool", &shared, "--take-over"]).ends(0);
     assert!(enrolled.text().contains("icecore storage pool add second DIR"), "{}", enrolled.text());
     let spare = site.folder("spare");
-    site.storage_port = free_port();
-    let listen = format!("127.0.0.1:{}", site.storage_port);
-    let command = site.machine.command(["storage", "--data", &spare, "--listen", &listen]);
-    site.storage = Some(Running::start(command, "storing "));
-    site.wait_for("the next machine", |site| site.knows_storage_at(site.storage_port));
+    start_at(&mut site, &spare);
     // Nothing is lost, and nobody is told to begin anew.
     let refused = backup(&site, "web");
     assert!(!refused.stderr.contains("remove-domain") && refused.code == 16, "{refused:?}");
@@ -162,11 +163,7 @@ fn the_keys_of_a_domain_that_a_storage_server_does_not_know_stay_until_somebody_
     site.storage = None;
     site.enroll_storage("spare", &[]).ends(0);
     let spare = site.folder("spare");
-    site.storage_port = free_port();
-    let listen = format!("127.0.0.1:{}", site.storage_port);
-    let command = site.machine.command(["storage", "--data", &spare, "--listen", &listen]);
-    site.storage = Some(Running::start(command, "storing "));
-    site.wait_for("the next machine", |site| site.knows_storage_at(site.storage_port));
+    start_at(&mut site, &spare);
     site.govern(&["remove", "db"]).ends(0);
     let refused = site.govern(&["remove-domain", "db"]).ends(13).stderr;
     assert!(refused.contains("icecore storage pool list"), "{refused}");
