@@ -2130,6 +2130,9 @@ SABOTAGES = {
     "a pool that the first one names is not one that was begun here": (
         "crates/server-contract/src/pool/places.rs", "        _ => known.superblock.generation > 0 && !place", "        _ => !place",
         test("server-contract", "whoever_takes_a_first_pool_over_misses_the_further_ones")),
+    "a server has no more pools than its first one can name": (
+        "crates/server-contract/src/pool/places.rs", "    if others.count() >= FURTHER_MAX {", "    if false && others.count() >= FURTHER_MAX {",
+        test("server-contract", "a_server_has_no_more_pools_than_its_first_one_can_name")),
     "a pool that is removed is named no more": (
         "crates/server-contract/src/pool/states.rs", "    super::noted::note(data, Some(name))?;\n", "",
         test("server-contract", "a_pool_that_is_removed_is_not_missed")),

@@ -16,8 +16,9 @@ use std::io::{Error, ErrorKind};
 
 /// Name of the file.
 pub const FILE: &str = "superblock";
-/// That of a first pool names the further ones, of which there may be hundreds.
 const FILE_BYTES_MAX: usize = 64 << 10;
+/// Most further pools that a first one names: with names of 63 bytes, they fill less than a file that is read.
+pub const FURTHER_MAX: usize = 500;
 const MAGIC: &str = "icecore pool 1";
 const ID_DIGITS: usize = 32;
 
@@ -132,6 +133,23 @@ mod tests {
             }
             assert_eq!(Superblock::decode(&bytes[..at]), None, "cut at {at}");
         }
+    }
+
+    #[test]
+    fn as_many_further_pools_as_there_may_be_are_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::open(folder.path()).unwrap();
+        let pool = |n: usize| FurtherPool { name: format!("{n:a>63}"), id: "0b".repeat(16) };
+        let further = (0..FURTHER_MAX).map(pool).collect();
+        let (generation, storage_server) = (u64::MAX, Some("s".repeat(63)));
+        let full = Superblock {
+            generation,
+            storage: storage_server,
+            further,
+            ..Superblock::new([0xab; 16])
+        };
+        full.write(&storage).unwrap();
+        assert_eq!(Superblock::read(&storage).unwrap(), Some(full));
     }
 
     #[test]

@@ -90,14 +90,19 @@ fn remember(data: &Path, pool: &FurtherPool) -> Result<()> {
 mod tests {
     use super::super::{add, link_first, open, remove, superblock, verify_pool};
     use super::*;
+    use repository::local::superblock::FURTHER_MAX;
     use std::fs;
     use std::path::PathBuf;
 
-    /// A shared first pool, a further one, and a directory for each of two servers.
+    /// A shared first pool, a further one, and a directory for each of two servers. The first one has both pools.
     fn machines() -> (tempfile::TempDir, [PathBuf; 4]) {
         let place = tempfile::tempdir().unwrap();
         let folders = ["shared", "second", "one", "two"].map(|name| place.path().join(name));
-        [0, 1].iter().for_each(|at: &usize| fs::create_dir(&folders[*at]).unwrap());
+        let [shared, disk, one, _] = &folders;
+        [shared, disk].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        link_first(one, shared, false).unwrap();
+        open(one).unwrap();
+        add(one, &second(), disk, false).unwrap();
         (place, folders)
     }
 
@@ -113,9 +118,6 @@ mod tests {
     #[test]
     fn whoever_takes_a_first_pool_over_misses_the_further_ones() {
         let (_place, [shared, disk, one, two]) = machines();
-        link_first(&one, &shared, false).unwrap();
-        open(&one).unwrap();
-        add(&one, &second(), &disk, false).unwrap();
         assert_eq!(noted(&one), ["second"]);
         link_first(&two, &shared, true).unwrap();
         open(&two).unwrap();
@@ -138,10 +140,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_is_removed_is_not_missed() {
-        let (_place, [shared, disk, one, two]) = machines();
-        link_first(&one, &shared, false).unwrap();
-        open(&one).unwrap();
-        add(&one, &second(), &disk, false).unwrap();
+        let (_place, [shared, _, _, two]) = machines();
         link_first(&two, &shared, true).unwrap();
         open(&two).unwrap();
         remove(&two, &second(), true).unwrap();
@@ -152,15 +151,30 @@ mod tests {
     /// Servers of earlier versions noted nothing.
     #[test]
     fn a_start_notes_the_pools_that_were_there_before() {
-        let (_place, [shared, disk, one, _]) = machines();
-        link_first(&one, &shared, false).unwrap();
-        open(&one).unwrap();
-        add(&one, &second(), &disk, false).unwrap();
+        let (_place, [_, _, one, _]) = machines();
         let place = PoolPaths::of(&one, None);
         let found = superblock(&place).unwrap().unwrap();
         let unnoted = Superblock { further: Vec::new(), ..found };
         unnoted.write(&super::super::storage(&place).unwrap()).unwrap();
         open(&one).unwrap();
         assert_eq!(noted(&one), ["second"]);
+    }
+
+    /// What is named must be read again at the next start.
+    #[test]
+    fn a_server_has_no_more_pools_than_its_first_one_can_name() {
+        let (place, [_, _, one, _]) = machines();
+        let known = |n: usize| one.join(MEMORIES).join(format!("pool-{n}"));
+        (2..FURTHER_MAX).for_each(|n| fs::write(known(n), "").unwrap());
+        let add_one = |name: &str| {
+            let disk = place.path().join(name);
+            fs::create_dir(&disk).unwrap();
+            add(&one, &name.parse().unwrap(), &disk, false)
+        };
+        add_one("last").unwrap();
+        let refused = add_one("more").unwrap_err().to_string();
+        assert!(refused.contains("has 500 further pools already"), "{refused}");
+        // One that it has is added again, as after a move.
+        add(&one, &second(), &place.path().join("second"), false).unwrap();
     }
 }

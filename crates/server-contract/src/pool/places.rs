@@ -17,7 +17,7 @@ use crate::{Error, Result};
 use api::Name;
 use object_storage::Location;
 use parking_lot::Mutex;
-use repository::local::superblock::Superblock;
+use repository::local::superblock::{FURTHER_MAX, Superblock};
 use repository::storage::StorageError;
 use std::collections::BTreeMap;
 use std::fs;
@@ -257,6 +257,10 @@ pub(crate) fn add(data: &Path, name: &Name, dir: &Path, accept: bool) -> Result<
         Err(_) if accept => None,
         known => known?,
     };
+    let others = further(data)?.into_iter().filter(|other| other != name);
+    if others.count() >= FURTHER_MAX {
+        return Err(refused(format!("the server has {FURTHER_MAX} further pools already")));
+    }
     let found = superblock(&new)?;
     let is_half_made = known.as_ref().is_some_and(|known| is_half_added(&place, &new, known));
     let may =
