@@ -1,5 +1,7 @@
 //! `icecore reclaim`.
 
+mod room;
+
 use super::check::parse_percent;
 use crate::codes::Code;
 use crate::context::Context;
@@ -12,7 +14,7 @@ use pipeline::reclaim::{self, ReclaimOptions, ReclaimReport};
 /// Free the space of data that no snapshot needs.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nIf reclaim finds something unexpected, it stops before it deletes uncertain data. It works on a full disk, step by step. Other programs call this prune or garbage collection.\n\nWhat an interrupted backup stored stays for three reclaims, so that its next run need not store it again. --interrupted frees it at once.\n\n--accept-damage continues although data of a snapshot is already lost. It keeps everything that can still be read and that a snapshot needs, gives up what only lost pages refer to, and rewrites containers with damaged records without those records. It reads every byte. Run icecore rebuild and a new backup first."
+    after_help = "Examples:\n  icecore reclaim --dry-run\n  icecore reclaim --wait 10m\n  icecore reclaim --max-waste 0%\n\nIf reclaim finds something unexpected, it stops before it deletes uncertain data. On a full disk it works step by step, with space that is kept for it; if that is too little, it says how much has to be free. Other programs call this prune or garbage collection.\n\nWhat an interrupted backup stored stays for three reclaims, so that its next run need not store it again. --interrupted frees it at once.\n\n--accept-damage continues although data of a snapshot is already lost. It keeps everything that can still be read and that a snapshot needs, gives up what only lost pages refer to, and rewrites containers with damaged records without those records. It reads every byte. Run icecore rebuild and a new backup first."
 )]
 pub(crate) struct Reclaim {
     /// Show what would be done, and change nothing.
@@ -46,12 +48,28 @@ impl Reclaim {
 }
 
 /// Damage is not passed over unless somebody says so.
-fn failure(context: &Context, options: &ReclaimOptions, error: pipeline::Error) -> Failure {
+fn failure(
+    context: &Context,
+    repository: &UnlockedRepository,
+    options: &ReclaimOptions,
+    error: pipeline::Error,
+) -> Failure {
+    if matches!(&error, pipeline::Error::Repository(error) if error.is_full()) {
+        return full(context, repository, error);
+    }
     let failure = context.failure(error);
     if failure.code != Code::Damage || options.accept_damage {
         return failure;
     }
     failure.hint("See what is damaged: icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage")
+}
+
+fn full(context: &Context, repository: &UnlockedRepository, error: pipeline::Error) -> Failure {
+    let failure = context.failure(error);
+    match room::advice(context, repository) {
+        Some(advice) => failure.hint(format!("{advice}. Then run again: icecore reclaim")),
+        None => failure,
+    }
 }
 
 /// Reclaims as it does without flags: for `forget --prune`.
@@ -71,14 +89,15 @@ fn run(
     wait: Wait,
 ) -> Result<ReclaimReport> {
     let report = wait.patiently(context, || reclaim::run(repository, options));
-    let report = report.map_err(|error| failure(context, options, error))?;
+    let report = report.map_err(|error| failure(context, repository, options, error))?;
     if report.snapshots_restored > 0 {
         context.out.note(&restored(report.snapshots_restored));
     }
     if report.containers_left > 0 {
         let left = units::many(report.containers_left, "container");
+        let advice = room::advice(context, repository).unwrap_or_else(|| "Make room".to_owned());
         context.out.note(&format!(
-            "the disk has no room to rewrite {left}. Make room, then run again: icecore reclaim"
+            "the disk has no room to rewrite {left}. {advice}. Then run again: icecore reclaim"
         ));
     }
     if options.accept_damage {

@@ -55,6 +55,7 @@ mod pools;
 mod postgres_catalog;
 mod profiles;
 mod quotas;
+mod reclaiming;
 mod renewing;
 mod restoring;
 mod retaining;
