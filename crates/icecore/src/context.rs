@@ -330,10 +330,12 @@ impl Context {
             crate::descriptors::make_room()?;
             return self.open_node(&node, purpose);
         }
-        let storage = self.storage_with(reads)?;
+        let created = |failure| crate::copies::before_creating(self, failure);
+        let storage = self.storage_with(reads).map_err(created)?;
         let secret = self.secret(Ask::Once)?;
         self.watch_signals();
-        UnlockedRepository::open(storage, secret.slot()).map_err(|error| self.failure(error))
+        let opened = UnlockedRepository::open(storage, secret.slot());
+        opened.map_err(|error| created(self.failure(error)))
     }
 
     /// As [`Context::open`], for commands that only read: what is lost is read from the copies.

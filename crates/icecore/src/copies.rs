@@ -1,5 +1,7 @@
 //! The copies of a repository that `--copies`, `ICECORE_COPIES` or the config file name: reads fall back to them.
 
+use crate::client_options::Layer;
+use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
 use crate::out::Out;
@@ -25,6 +27,27 @@ fn copy(place: PathBuf, out: Arc<Out>) -> Copy {
     let name = place.display().to_string();
     let open = move || place::open(&place, Reads::Fresh, &out).map_err(|failure| failure.message);
     Copy::new(name, Box::new(open))
+}
+
+/// The command that repairs from the copies that are named; `None` without one. What was typed has to be typed again.
+pub(crate) fn repair(context: &Context) -> Option<String> {
+    let chosen = context.resolved.chosen("copies").last()?;
+    let typed = chosen.values.iter().filter(|_| chosen.layer == Layer::CommandLine);
+    let flags = typed.map(|copy| format!(" --copies {}", quoted(&copy.to_string_lossy())));
+    Some(format!("icecore check --repair{}", flags.collect::<String>()))
+}
+
+/// Who is told to create a repository where one was lost would begin anew beside its copy.
+pub(crate) fn before_creating(context: &Context, failure: Failure) -> Failure {
+    let is_local = context.remote().is_none() && failure.code == Code::NoRepository;
+    let copies = named(context).ok().filter(|_| is_local).unwrap_or_default();
+    let Ok((place, _)) = fallback::instead(&copies) else { return failure };
+    let location = context.location();
+    failure.hint(format!(
+        "Is its file system mounted? If the repository is lost, make it again from the copy: icecore copy --repo {} --to {}",
+        quoted(&place),
+        quoted(&location)
+    ))
 }
 
 /// Those of the named copies that open, for a repair of the repository with the settings `config`.

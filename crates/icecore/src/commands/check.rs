@@ -55,7 +55,8 @@ impl Check {
         context.keep_doubts();
         let repository = context.open_to_check()?;
         let threads = self.threads.map_or(0, usize::from);
-        let are_named = !crate::copies::named(context)?.is_empty();
+        let repair = crate::copies::repair(context);
+        crate::copies::named(context)?; // a mistake in them is told before anything is read
         if let (true, Some(remote)) = (self.repair, context.remote()) {
             return Err(no_repair_from_afar(remote.names().1));
         }
@@ -83,7 +84,7 @@ impl Check {
         summary(&report).iter().try_for_each(|line| context.out.line(line))?;
         let code = ended(&report, read_data_percent.is_some());
         let advice = match context.remote() {
-            None => advice(&report, lead(self.repair && !copies.is_empty(), are_named)),
+            None => advice(&report, &lead(self.repair && !copies.is_empty(), repair.as_deref())),
             Some(remote) => {
                 context.out.line(&left_out(&report, remote.names().1))?;
                 advice_from_afar(&report, remote.names().1)
@@ -239,12 +240,12 @@ fn advice(report: &CheckReport, lead: &str) -> Option<String> {
 }
 
 /// How advice begins. A copy may still have what the next commands give up, unless the repair has asked the copies.
-fn lead(has_asked_copies: bool, are_named: bool) -> &'static str {
-    match are_named {
-        _ if has_asked_copies => "What to do",
-        true => "Repair from the copies first:\n  icecore check --repair\nIf damage is left",
-        false => {
-            "If the repository has a copy, repair from it first:\n  icecore check --repair --copies REPOSITORY\nOtherwise"
+fn lead(has_asked_copies: bool, repair: Option<&str>) -> String {
+    match repair {
+        _ if has_asked_copies => "What to do".to_owned(),
+        Some(repair) => format!("Repair from the copies first:\n  {repair}\nIf damage is left"),
+        None => {
+            "If the repository has a copy, repair from it first:\n  icecore check --repair --copies REPOSITORY\nOtherwise".to_owned()
         }
     }
 }
@@ -360,9 +361,9 @@ mod tests {
 
     #[test]
     fn a_copy_is_asked_before_anything_is_given_up() {
-        assert!(lead(false, false).contains("icecore check --repair --copies REPOSITORY\n"));
-        assert!(lead(false, true).contains("icecore check --repair\n"));
-        assert_eq!(lead(true, true), "What to do", "it was asked");
+        assert!(lead(false, None).contains("icecore check --repair --copies REPOSITORY\n"));
+        assert!(lead(false, Some("icecore x")).contains(":\n  icecore x\n"));
+        assert_eq!(lead(true, Some("icecore x")), "What to do", "it was asked");
     }
 
     /// Review finding U16: 100 of 314 files were listed, and nothing said so.

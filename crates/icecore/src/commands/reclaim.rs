@@ -5,6 +5,7 @@ mod room;
 use super::check::parse_percent;
 use crate::codes::Code;
 use crate::context::Context;
+use crate::copies;
 use crate::failure::{Failure, Result};
 use crate::units;
 use crate::wait::Wait;
@@ -61,7 +62,11 @@ fn failure(
     if failure.code != Code::Damage || options.accept_damage {
         return failure;
     }
-    failure.hint("See what is damaged: icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage")
+    let first = match copies::repair(context) {
+        Some(repair) => format!("Repair it from the copies first: {repair}. If damage is left: "),
+        None => String::new(),
+    };
+    failure.hint(format!("{first}See what is damaged: icecore check. To give up what is lost and keep the rest: icecore reclaim --accept-damage"))
 }
 
 fn full(context: &Context, repository: &UnlockedRepository, error: pipeline::Error) -> Failure {

@@ -1,5 +1,6 @@
 //! `icecore copy`: a second place that is a repository of its own.
 
+mod advised;
 mod keys;
 
 use crate::full_disk::Small;

@@ -1,0 +1,85 @@
+//! What is advised where a copy is named, or is what lost something, followed to the letter.
+
+use super::Two;
+use crate::machine::{Machine, Ran, ended, random};
+
+/// A machine whose repository is copied.
+fn copied() -> Two {
+    let two = Two::new();
+    two.machine.write("large", &random(3 << 20));
+    two.machine.backup();
+    two.copy(&[]).ends(0);
+    two
+}
+
+/// The command that `ran` advises and that begins with `begin`, up to what ends a sentence.
+fn advised(ran: &Ran, begin: &str) -> Vec<String> {
+    let said = format!("{}\n{}", ran.text(), ran.stderr);
+    let at = said.find(begin).unwrap_or_else(|| panic!("{begin}: {said}"));
+    let words = said[at..].lines().next().unwrap_or_default().split(' ').map(str::to_owned);
+    let mut command = Vec::new();
+    for word in words {
+        let is_last = word.ends_with(['.', ',', ')']);
+        command.push(word.trim_end_matches(['.', ',', ')']).to_owned());
+        if is_last {
+            break;
+        }
+    }
+    command
+}
+
+/// Runs the command that `ran` advises.
+fn follow(machine: &Machine, ran: &Ran, begin: &str) -> Ran {
+    let words = advised(ran, begin);
+    match words[0].as_str() {
+        "icecore" => machine.run(&words[1..]),
+        program => ended(std::process::Command::new(program).args(&words[1..])),
+    }
+}
+
+/// Only to give up what is lost was advised, and a copy had all of it.
+#[test]
+fn who_names_a_copy_is_told_to_repair_from_it_before_anything_is_given_up() {
+    let two = copied();
+    let machine = &two.machine;
+    std::fs::remove_file(machine.container_over(1 << 20)).unwrap();
+    let told = machine.run(["reclaim"]).ends(14);
+    assert!(!told.stderr.contains("--repair"), "no copy is named: {}", told.stderr);
+    let told = two.run(&["reclaim"]).ends(14).stderr;
+    assert!(told.contains("first: icecore check --repair."), "the environment names it: {told}");
+    for words in [&["reclaim", "--copies", &two.second][..], &["check", "--copies", &two.second]] {
+        let told = machine.run(words).ends(14);
+        let said = format!("{}{}", told.text(), told.stderr);
+        let repair = said.find("icecore check --repair --copies").expect(&said);
+        assert!(repair < said.find("--accept-damage").unwrap_or(usize::MAX), "{said}");
+        follow(machine, &told, "icecore check --repair").ends(0);
+        machine.run(["check", "--read-data"]).ends(0);
+        std::fs::remove_file(machine.container_over(1 << 20)).unwrap();
+    }
+}
+
+/// To create a new one was advised.
+#[test]
+fn a_first_place_that_is_lost_is_made_again_from_the_copy_that_is_named() {
+    let two = copied();
+    let machine = &two.machine;
+    let (repository, source) = (machine.path("repository"), machine.source());
+    let backup = ["backup", source.to_str().unwrap(), "--copies", &two.second];
+    for is_empty in [false, true] {
+        std::fs::remove_dir_all(&repository).unwrap();
+        if is_empty {
+            std::fs::create_dir(&repository).unwrap();
+        }
+        let told = machine.run(backup).ends(10);
+        assert!(!told.stderr.contains("icecore init"), "{}", told.stderr);
+        follow(machine, &told, "icecore copy").ends(0);
+        machine.run(backup).ends(0);
+    }
+    assert_eq!(machine.snapshots().len(), 2, "the one of the copy, and the last one");
+    let none = Machine::bare();
+    let told = ended(none.command(backup).env("ICECORE_REPO", none.path("repository"))).ends(10);
+    assert!(told.stderr.contains("icecore copy"), "{}", told.stderr);
+    std::fs::remove_dir_all(&two.second).unwrap();
+    let told = ended(none.command(backup).env("ICECORE_REPO", none.path("repository"))).ends(10);
+    assert!(told.stderr.contains("icecore init"), "there is no copy: {}", told.stderr);
+}
