@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result, quoted};
 use crate::out::Out;
 use crate::place::Reads;
 use crate::secret::Ask;
-use crate::{location, place, units};
+use crate::{location, lost_config, place, units};
 use pipeline::{Error, UnlockedRepository};
 use repository::Repository;
 use repository::fallback::{self, Copy, CopyUse};
@@ -39,10 +39,14 @@ pub(crate) fn repair(context: &Context) -> Option<String> {
 
 /// Who is told to create a repository where one was lost would begin anew beside its copy.
 pub(crate) fn before_creating(context: &Context, failure: Failure) -> Failure {
-    let is_local = context.remote().is_none() && failure.code == Code::NoRepository;
-    let copies = named(context).ok().filter(|_| is_local).unwrap_or_default();
-    let Ok((place, _)) = fallback::instead(&copies) else { return failure };
     let location = context.location();
+    let has_lost_config = failure.code == Code::Damage && lost_config::is_at(&location);
+    let is_lost = failure.code == Code::NoRepository || has_lost_config;
+    let copies = named(context).ok().filter(|_| is_lost && context.remote().is_none());
+    let Ok((place, _)) = fallback::instead(&copies.unwrap_or_default()) else { return failure };
+    if has_lost_config {
+        return lost_config::failure(&location, Some(&place));
+    }
     failure.hint(format!(
         "Is its file system mounted? If the repository is lost, make it again from the copy: icecore copy --repo {} --to {}",
         quoted(&place),

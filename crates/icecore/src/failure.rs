@@ -1,6 +1,7 @@
 //! What the user reads when something fails: what happened, why, and what to type next.
 
 use crate::codes::Code;
+use crate::lost_config;
 use api::sites::Mistake;
 use capture::walk::WalkError;
 use pipeline::Error;
@@ -60,6 +61,9 @@ impl Failure {
     /// The repository at `location` could not be used: fills in what to type.
     pub(crate) fn at(mut self, location: &str) -> Self {
         let is_bucket = location.starts_with("s3://");
+        if self.code == Code::NoRepository && !is_bucket && lost_config::is_at(location) {
+            return lost_config::failure(location, None);
+        }
         // It refuses whatever is signed with another time, whoever signed it.
         let is_skewed = is_bucket && self.message.contains("RequestTimeTooSkewed");
         // Of its two files the other one cannot be read either.

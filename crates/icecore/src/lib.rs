@@ -20,6 +20,7 @@ mod failure;
 mod filter;
 mod hooks;
 mod location;
+mod lost_config;
 mod node;
 mod options;
 mod out;

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Result, quoted};
 use crate::filter::Filter;
 use crate::place::{self, Reads};
 use crate::wait::Wait;
-use crate::{progress, units};
+use crate::{lost_config, progress, units};
 use ids::SnapshotId;
 use pipeline::UnlockedRepository;
 use pipeline::copy::{self, CopyOptions, CopyReport};
@@ -103,8 +103,11 @@ impl Copy {
     /// A dry run makes no directory.
     fn target(&self, context: &Context) -> Result<Arc<dyn Storage>> {
         crate::location::refuse_addresses(&self.to)?;
-        place::refuse_files_of_others(&self.to, "--to")?;
         let opened = place::open(&self.to, Reads::Fresh, &context.out);
+        if opened.as_ref().is_ok_and(|there| lost_config::is_in(&**there)) {
+            return Err(lost_config::failure(&self.place(), Some(&context.location())));
+        }
+        place::refuse_files_of_others(&self.to, "--to")?;
         if let Ok(there) = &opened
             && (self.dry_run || config::exists(&**there).unwrap_or(false))
         {

@@ -2,7 +2,8 @@
 
 use crate::codes::Code;
 use crate::context::Context;
-use crate::failure::{Failure, Result, quoted};
+use crate::failure::{Result, quoted};
+use crate::lost_config;
 use crate::password_cost::PasswordCost;
 use crate::secret::Ask;
 use object_storage::ObjectStorage;
@@ -144,13 +145,8 @@ impl Init {
 
 /// A new config beside old snapshots would make them unreadable for good.
 fn refuse_what_lost_its_config(storage: &dyn Storage, context: &Context) -> Result<()> {
-    let has_config = storage.open("config").is_ok();
-    if has_config || storage.list("snapshots").unwrap_or_default().is_empty() {
-        return Ok(());
+    match lost_config::is_in(storage) {
+        true => Err(lost_config::failure(&context.location(), None)),
+        false => Ok(()),
     }
-    let message =
-        format!("{} contains snapshots, but its file 'config' is missing", context.location());
-    Err(Failure::new(Code::Damage, message).hint(
-        "Copy the file back from a copy of the repository, or create a new repository elsewhere.",
-    ))
 }

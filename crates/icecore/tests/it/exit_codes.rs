@@ -151,10 +151,14 @@ fn flip(file: &std::path::Path, at: u64) {
 fn a_lost_config_is_not_replaced_by_a_new_one() {
     let machine = Machine::new();
     machine.backup();
-    let (config, away) = (machine.path("repository/config"), machine.path("away"));
-    std::fs::rename(&config, &away).unwrap();
-    explains(&machine.run(["init"]), 14, &["config", "elsewhere"]);
-    std::fs::rename(&away, &config).unwrap();
+    let files = ["config", "config.copy"].map(|name| machine.path("repository").join(name));
+    let bytes = std::fs::read(&files[0]).unwrap();
+    std::fs::remove_file(&files[0]).unwrap();
+    explains(&machine.run(["init"]), 1, &["a repository already exists"]);
+    std::fs::remove_file(&files[1]).unwrap();
+    explains(&machine.run(["init"]), 14, &["both config and config.copy are missing", "cp COPY"]);
+    files.iter().for_each(|file| assert!(!file.exists(), "{}", file.display()));
+    std::fs::write(&files[0], bytes).unwrap();
     assert_eq!(machine.snapshots().len(), 1);
 }
 

@@ -83,3 +83,45 @@ fn a_first_place_that_is_lost_is_made_again_from_the_copy_that_is_named() {
     let told = ended(none.command(backup).env("ICECORE_REPO", none.path("repository"))).ends(10);
     assert!(told.stderr.contains("icecore init"), "there is no copy: {}", told.stderr);
 }
+
+/// Both files that say how to read the repository in `place`.
+fn lose_config(place: &str) {
+    for name in ["config", "config.copy"] {
+        std::fs::remove_file(format!("{place}/{name}")).unwrap();
+    }
+}
+
+/// A copy was "made now" and then existed already; all others were told to create one, which is refused there.
+#[test]
+fn a_place_that_lost_its_config_gets_it_from_the_other_one() {
+    let two = copied();
+    let machine = &two.machine;
+    let (first, source) = (machine.path("repository"), machine.source());
+    let first = first.to_str().unwrap();
+    let mend = |told: &Ran| {
+        assert!(!told.stderr.contains("icecore init"), "{}", told.stderr);
+        assert!(!told.stderr.contains("it is made now"), "{}", told.stderr);
+        follow(machine, told, "cp ").ends(0);
+        follow(machine, told, "icecore check --repair").ends(0);
+    };
+    for words in [&["copy", "--to", &two.second][..], &["copy", "--to", &two.second, "-n"]] {
+        lose_config(&two.second);
+        mend(&machine.run(words).ends(14));
+        machine.run(words).ends(0);
+        two.on_copy(&["check", "--read-data"]).ends(0);
+    }
+    let source = source.to_str().unwrap();
+    for words in [&["backup", source][..], &["check"], &["reclaim"]] {
+        lose_config(first);
+        mend(&machine.run([words, &["--copies", &two.second]].concat()).ends(14));
+        machine.run(words).ends(0);
+    }
+    lose_config(first);
+    for words in [&["check"][..], &["rebuild"], &["init"], &["backup", source], &["snapshots"]] {
+        let told = machine.run(words).ends(14).stderr;
+        assert!(told.contains(&format!("cp COPY/config {first}/config")), "{words:?}: {told}");
+        assert!(told.contains(&format!("--copies COPY --repo {first}")), "{words:?}: {told}");
+    }
+    mend(&machine.run(["copy", "--repo", &two.second, "--to", first]).ends(14));
+    machine.run(["check", "--read-data"]).ends(0);
+}
