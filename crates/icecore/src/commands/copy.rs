@@ -1,5 +1,7 @@
 //! `icecore copy`.
 
+mod lost;
+
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
@@ -13,6 +15,7 @@ use pipeline::copy::{self, CopyOptions, CopyReport};
 use repository::snapshots::SnapshotRef;
 use repository::storage::{Storage, StorageError};
 use repository::{Repository, config};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,6 +65,18 @@ pub(crate) struct Copy {
     wait: Wait,
 }
 
+/// Lost containers of the copy that are told one by one; all are counted.
+const TOLD_MAX: usize = 10;
+
+/// The result as a line of JSON shows it.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    report: &'a CopyReport,
+    /// Numbers of the containers that the copy lost before.
+    lost_containers: Vec<u64>,
+}
+
 /// Whether something could not be written: only the copy is.
 fn is_of_writing(error: &pipeline::Error) -> bool {
     let reads = ["open", "read", "list", "ask for the length of"];
@@ -96,8 +111,33 @@ impl Copy {
         };
         let report = report.map_err(|error| self.failure(context, error))?;
         self.tell(context, &report)?;
-        let code = if report.is_whole() { Code::Complete } else { Code::Damage };
-        context.out.summary(code, &report)
+        let lost = self.lost(context, &target)?;
+        let is_whole = report.is_whole() && lost.is_empty();
+        let code = if is_whole { Code::Complete } else { Code::Damage };
+        context.out.summary(code, &Told { report: &report, lost_containers: lost })
+    }
+
+    /// The containers that the copy has lost, which are told.
+    fn lost(&self, context: &Context, target: &Arc<dyn Storage>) -> Result<Vec<u64>> {
+        let exists = config::exists(&**target).unwrap_or(false);
+        let found = if exists { lost::containers(target, self.dry_run) } else { Ok(Vec::new()) };
+        let found = found.map_err(|error| self.of_copy(Failure::from(error)))?;
+        for damage in found.iter().take(TOLD_MAX) {
+            let number = damage.container;
+            context.out.note(&format!("container {number} of the copy {}", damage.reason));
+        }
+        if let Some(more) = found.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
+            context.out.note(&format!("and {} of it", units::many(more as u64, "more container")));
+        }
+        if !found.is_empty() {
+            let (location, place) = (context.location(), self.place());
+            context.out.note(&format!(
+                "what needs them cannot be restored from the copy. To store it there again: icecore check --repair --copies {} --repo {}",
+                quoted(&location),
+                quoted(&place)
+            ));
+        }
+        Ok(found.iter().map(|damage| damage.container.0).collect())
     }
 
     /// A dry run makes no directory.

@@ -2,6 +2,7 @@
 
 use super::Two;
 use crate::machine::{Machine, Ran, ended, random};
+use std::path::PathBuf;
 
 /// A machine whose repository is copied.
 fn copied() -> Two {
@@ -82,6 +83,43 @@ fn a_first_place_that_is_lost_is_made_again_from_the_copy_that_is_named() {
     std::fs::remove_dir_all(&two.second).unwrap();
     let told = ended(none.command(backup).env("ICECORE_REPO", none.path("repository"))).ends(10);
     assert!(told.stderr.contains("icecore init"), "there is no copy: {}", told.stderr);
+}
+
+/// All snapshots are listed in such a copy: there was "nothing to copy", and nothing could be restored.
+#[test]
+fn a_copy_that_lost_containers_is_told_and_gets_them_again() {
+    let two = copied();
+    two.machine.write("more", &random(2 << 20));
+    let newest = two.machine.backup();
+    two.copy(&[]).ends(0);
+    let containers = || {
+        let of_copy = two.machine.path("second/containers/00000000");
+        let mut files: Vec<_> =
+            std::fs::read_dir(of_copy).unwrap().map(|it| it.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let remove = |file: &PathBuf| std::fs::remove_file(file).unwrap();
+    let cut = |file: &PathBuf| {
+        std::fs::File::options().write(true).open(file).unwrap().set_len(1000).unwrap();
+    };
+    let lose: [&dyn Fn(); 3] =
+        [&|| remove(&containers()[0]), &|| containers().iter().for_each(remove), &|| {
+            cut(&containers()[0])
+        }];
+    for lose in lose {
+        assert!(!two.copy(&[]).ends(0).stderr.contains("container"), "nothing is lost");
+        lose();
+        let plan = two.copy(&["-n"]).ends(14).stderr;
+        assert!(plan.contains("check --repair"), "{plan}");
+        let told = two.copy(&["--json"]).ends(14).last();
+        assert_ne!(told["lost_containers"][0].as_u64(), None, "{told}");
+        let told = two.copy(&[]).ends(14);
+        assert_eq!(told.stderr.matches("check --repair").count(), 1, "{}", told.stderr);
+        follow(&two.machine, &told, "icecore check --repair").ends(0);
+        two.on_copy(&["check", "--read-data"]).ends(0);
+    }
+    two.restores(&newest);
 }
 
 /// Both files that say how to read the repository in `place`.
