@@ -246,5 +246,14 @@ pub trait AccessControl: Send + Sync {
     fn commands_seen(&self) -> u64;
 
     /// An agent has carried out a command, or could not.
-    fn command_done(&self, node: &Node, command: u64, is_complete: bool, report: &str);
+    ///
+    /// # Errors
+    /// When that could not be noted: the agent says it again.
+    fn command_done(
+        &self,
+        node: &Node,
+        command: u64,
+        is_complete: bool,
+        report: &str,
+    ) -> Result<(), Refusal>;
 }

@@ -109,15 +109,32 @@ impl AccessControl for Control {
         self.commands.given()
     }
 
-    fn command_done(&self, node: &Node, command: u64, is_complete: bool, report: &str) {
-        self.scheduler.command_done(&self.domains, (&node.name, command), is_complete, report);
+    fn command_done(
+        &self,
+        node: &Node,
+        command: u64,
+        is_complete: bool,
+        report: &str,
+    ) -> Result<(), Refusal> {
+        let whose = (&*node.name, command);
+        let done = self.scheduler.command_done(&self.domains, whose, is_complete, report);
+        done.map_err(|error| refusal(error, WHAT_ENDS))?;
         let state = if is_complete { CommandState::Done } else { CommandState::Failed };
         let message = Some(report.to_owned()).filter(|report| !report.is_empty());
-        if let Err(error) = self.commands.update(node, command, &CommandUpdate { state, message }) {
-            tracing::warn!(%error, node = node.name, command, "cannot write the end of a command");
+        match self.commands.update(node, command, &CommandUpdate { state, message }) {
+            Err(Error::Catalog(error)) if error.is_of_database() => {
+                Err(refusal(error.into(), WHAT_ENDS))
+            }
+            Err(error) => {
+                tracing::warn!(%error, node = node.name, command, "no command ended");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 }
+
+const WHAT_ENDS: &str = "the end of a command";
 
 /// The refusal for a peer: internal errors are only logged.
 fn refusal(error: Error, what: &str) -> Refusal {

@@ -13,11 +13,13 @@ use started::StartedRuns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use unwritten::UnwrittenEnds;
 
 mod asked;
 mod of_nodes;
 mod running;
 mod started;
+mod unwritten;
 
 pub(crate) use asked::check_priority;
 
@@ -40,13 +42,15 @@ pub(crate) struct Jobs {
     changes: AtomicU64,
     /// Domains in which jobs have ended: they may have new snapshots.
     ended_in: Mutex<BTreeSet<String>>,
+    unwritten: UnwrittenEnds,
 }
 
 impl Jobs {
     /// Those of `catalog`; none runs.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
-        let (running, started, waits, upkeep_waits, changes, ended_in) = Default::default();
-        Self { catalog, running, started, waits, upkeep_waits, changes, ended_in }
+        let (running, started, waits, upkeep_waits, changes) = Default::default();
+        let (ended_in, unwritten) = Default::default();
+        Self { catalog, running, started, waits, upkeep_waits, changes, ended_in, unwritten }
     }
 
     /// Rises when jobs may have ended, or were entered.
@@ -182,6 +186,7 @@ impl Jobs {
     /// Resumes a lost job.
     pub(crate) fn resume(&self, job: Job) {
         let id = job.id;
+        self.unwritten.forget(id);
         if let Err(error) = self.catalog.resume_job(id) {
             tracing::error!(%error, job = id, "cannot write a resumed job");
             return;
@@ -239,8 +244,18 @@ impl Jobs {
     fn write_end(&self, id: JobNo, ending: Ending<'_>) {
         if let Err(error) = self.catalog.end_job(id, ending) {
             tracing::error!(%error, job = id, "cannot write the end of a job to the catalog");
+            if error.is_of_database() {
+                self.unwritten.keep(id, &ending);
+            }
         }
         self.have_changed();
+    }
+
+    /// Writes the ends that the catalog did not take, if it does now.
+    pub(crate) fn write_ends_again(&self) {
+        if self.unwritten.write(&self.catalog) {
+            self.have_changed();
+        }
     }
 
     /// Ends a job that was started and has no session. If one has begun since its caller looked, that decides: what it

@@ -121,6 +121,7 @@ impl Scheduler {
 
     /// The same at a time. While the clock is in doubt, backups start as before: one too many costs little.
     pub(crate) fn tick_at(&self, now: Reading) -> Result<()> {
+        self.jobs.write_ends_again();
         let known = &mut *self.known.lock();
         self.refresh(known, now.secs)?;
         self.end_what_cannot_begin(known, now.secs)?;

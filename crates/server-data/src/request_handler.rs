@@ -104,12 +104,9 @@ impl RequestHandler {
             }
             Packet::CommandDone { command, is_complete, report } => {
                 let report = String::from_utf8_lossy(&report);
-                self.shared.access_control.command_done(
-                    &self.handle.node,
-                    command,
-                    is_complete,
-                    &report,
-                );
+                let (node, access) = (&self.handle.node, &self.shared.access_control);
+                let noted = access.command_done(node, command, is_complete, &report);
+                noted.map_err(|refusal| faults::of_refusal(&refusal))?;
                 Ok(Some(Packet::Done {}))
             }
             Packet::PutSlot { slot } => {

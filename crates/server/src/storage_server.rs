@@ -384,8 +384,15 @@ impl AccessControl for StorageServer {
         0
     }
 
-    fn command_done(&self, node: &Node, command: u64, _is_complete: bool, _report: &str) {
+    fn command_done(
+        &self,
+        node: &Node,
+        command: u64,
+        _is_complete: bool,
+        _report: &str,
+    ) -> Result<(), Refusal> {
         tracing::warn!(node = node.name, command, "a storage server takes no node commands");
+        Ok(())
     }
 }
 

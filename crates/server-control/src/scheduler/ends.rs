@@ -55,28 +55,25 @@ impl Scheduler {
 
     /// The agent of `node` says how its command ended; that of another node is none of its business. Most jobs have
     /// ended with their session by then; of the others, the snapshot decides which the node names.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalog`]: the node has to say it again.
     pub(crate) fn command_done(
         &self,
         domains: &Domains,
         (node, command): (&str, u64),
         is_complete: bool,
         said: &str,
-    ) {
-        let open = match self.catalog.open_runs() {
-            Ok(open) => open,
-            Err(error) => {
-                tracing::error!(%error, command, "cannot read the job of a command");
-                return;
-            }
-        };
+    ) -> Result<()> {
+        let open = self.catalog.open_runs()?;
         let is_meant = |run: &OpenRun| run.command == Some(command) && run.job.node == node;
-        let Some(run) = open.into_iter().find(is_meant) else { return };
+        let Some(run) = open.into_iter().find(is_meant) else { return Ok(()) };
         if self.jobs.has_session(run.job.id) {
             // A process that ends by itself ends its session. One that was killed leaves it behind.
             if is_named(said, KILLED) {
                 self.jobs.give_up(run.job.id, JobCause::Killed, said);
             }
-            return;
+            return Ok(());
         }
         let told = message_of(said);
         let proof = proof(domains, &run.job, said).filter(|(id, _)| self.is_new(&run.job, id));
@@ -94,6 +91,7 @@ impl Scheduler {
         let end = StartedEnd { state, cause, snapshot, error };
         self.jobs.end_started(run.job.id, command, &end);
         self.jobs.may_have_stored(&run.job.domain);
+        Ok(())
     }
 
     /// Whether no other job has made this snapshot. In doubt one has.

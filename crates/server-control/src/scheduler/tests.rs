@@ -83,7 +83,7 @@ impl Rig {
 
     fn done(&self, node: &str, command: u64) {
         let control = self.control();
-        control.scheduler.command_done(&control.domains, (node, command), true, "");
+        control.scheduler.command_done(&control.domains, (node, command), true, "").unwrap();
         let (name, state) = (node.parse().unwrap(), CommandState::Done);
         let _ = control.catalog.update_command(crate::by("node"), &name, command, state, None);
     }
@@ -209,9 +209,12 @@ fn a_session_whose_process_was_killed_ends_its_job_at_once() {
     let job = jobs.begin("web", "web", "backup", &what_of(command));
     let control = rig.control().clone();
     let said = "message \"the process was killed by signal 9\", name \"killed\"";
-    control.scheduler.command_done(&control.domains, ("web", command), false, "name \"failed\"");
+    control
+        .scheduler
+        .command_done(&control.domains, ("web", command), false, "name \"failed\"")
+        .unwrap();
     assert!(!jobs.is_cancelled(job), "who fails by itself ends its session");
-    control.scheduler.command_done(&control.domains, ("web", command), false, said);
+    control.scheduler.command_done(&control.domains, ("web", command), false, said).unwrap();
     assert!(jobs.is_cancelled(job));
     jobs.end(job, &JobEnd::Failed("an administrator cancelled it".into()), "");
     let ended = jobs.job(job).unwrap();

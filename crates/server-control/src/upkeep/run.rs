@@ -15,7 +15,11 @@ use clock::Reading;
 use repository::watch::Watch;
 use server_contract::upkeep::{DomainUpkeep as Worker, OwnSecret, carried_out};
 use site::UpkeepTask;
+use std::time::Duration;
 use zeroize::Zeroizing;
+
+/// When the end of a job is written again that the catalog did not take.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs a job to its end, and records that.
 pub(super) fn run(upkeep: &Upkeep, worker: &dyn Worker, open: &OpenUpkeepJob) {
@@ -35,10 +39,23 @@ pub(super) fn run(upkeep: &Upkeep, worker: &dyn Worker, open: &OpenUpkeepJob) {
     // A domain that was moved by then is.
     let is_moved = wanted.to.is_some() && came.state == JobState::Complete;
     let came = if cancelled && !is_moved { came.cancelled() } else { came };
-    if let Err(error) = end(upkeep, open, &came, (&progress, cancelled)) {
-        tracing::error!(%error, job = id, "cannot write the end of upkeep to the catalog");
-    }
+    write_end(upkeep, open, &came, (&progress, cancelled));
     upkeep.jobs.have_changed();
+}
+
+/// Until the catalog takes it: else the job would run for ever, and nothing of its task begin in the domain.
+fn write_end(upkeep: &Upkeep, open: &OpenUpkeepJob, came: &Came, how: (&Progress, bool)) {
+    let mut is_told = false;
+    while let Err(error) = end(upkeep, open, came, how) {
+        if !std::mem::replace(&mut is_told, true) {
+            let job = open.job.id;
+            tracing::error!(%error, job, "cannot write the end of upkeep to the catalog");
+        }
+        match error {
+            Error::Catalog(error) if error.is_of_database() => std::thread::sleep(AGAIN_AFTER),
+            _ => return,
+        }
+    }
 }
 
 fn end(
