@@ -432,9 +432,33 @@ SABOTAGES = {
     "how far a check is outlives its server": (
         "crates/server-control/src/upkeep/watch.rs", "if passed.0.elapsed() < NOTED_EVERY {", "if true {",
         test("icecore", "a_check_whose_server_starts_anew")),
+    "a check of a part looks for all containers": (
+        "crates/server/src/upkeep.rs", "            presence::add_missing(&domain.repository, &mut found)?;\n", "",
+        test("server", "a_check_of_a_part_names")),
+    "a missing container is counted once": (
+        "crates/server/src/upkeep/presence.rs", "if found.damaged.insert(*number) {", "if found.damaged.insert(*number) || true {",
+        test("server", "a_check_of_a_part_names")),
+    "states of pools end a pass of a move": (
+        "crates/server/src/moving.rs", "Pace::new(&allowed, ", "Pace::new(self.watch, ",
+        test("server", "a_pool_whose_state_changed_meanwhile")),
+    "a move waits for a copy from its files": (
+        "crates/server/src/moving.rs", "} else if self.is_read()? {", "} else if self.is_read()? && false {",
+        test("server", "a_move_waits_for_a_copy_that_reads")),
+    "a move that interrupts waits for no copy": (
+        "crates/server/src/moving.rs", "|| self.request.interrupt || !readers::are_noted(from)", "|| !readers::are_noted(from)",
+        test("server", "a_move_waits_for_a_copy_that_reads")),
+    "a move waits for no reader that died": (
+        "crates/server/src/moving/readers.rs", '/{name}"))?.is_none() {', '/{name}"))?.is_none() || true {',
+        test("server", "a_reader_that_died_keeps_nobody")),
+    "a server that asks to wait is not unreachable": (
+        "crates/remote/src/waits.rs", "(&mut self.is_busy, \"the server cannot do this yet\")",
+        "(&mut self.is_unreachable, \"server unreachable\")", test("remote", "a_server_that_asks_to_wait")),
+    "what the user is told of a wait is told once": (
+        "crates/remote/src/waits.rs", "if std::mem::replace(is_told, true) {", "if std::mem::replace(is_told, false) {",
+        test("remote", "a_server_that_asks_to_wait")),
     "a move keeps its rate": (
-        "crates/server/src/moving.rs", "let pace = Pace::new(self.watch, self.request.bytes_per_sec);",
-        "let pace = Pace::new(self.watch, None);", test("server", "a_move_copies_no_faster")),
+        "crates/server/src/moving.rs", "let pace = Pace::new(&allowed, self.request.bytes_per_sec);",
+        "let pace = Pace::new(&allowed, None);", test("server", "a_move_copies_no_faster")),
     "credentials of a command are renewed": (
         "crates/object-storage/src/credential_process.rs", "if is_ending(&known, Timestamp::now()) {", "if false {",
         test("object-storage", "credentials_are_renewed")),

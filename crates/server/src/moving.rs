@@ -5,6 +5,10 @@
 //! the domain is where the catalog says, or nobody opens it. What differs where a pool lies in a bucket:
 //! [`server_contract::pool::moves`].
 
+mod allowed;
+mod readers;
+
+use self::allowed::Allowed;
 use crate::upkeep::of_engine;
 use crate::upkeep::pace::{self, Pace};
 use repository::Repository;
@@ -151,7 +155,8 @@ impl Attempt<'_> {
         }
         let repository = self.source()?;
         let target = self.target(&repository)?;
-        let pace = Pace::new(self.watch, self.request.bytes_per_sec);
+        let allowed = Allowed::new(self.watch, self.control);
+        let pace = Pace::new(&allowed, self.request.bytes_per_sec);
         let copy = Move::new(&repository, target.storage(), &pace);
         if is_first && let Err(error) = has_room(&copy, target.storage()) {
             // What an earlier move copied stays.
@@ -161,7 +166,10 @@ impl Attempt<'_> {
         let done = copy.beside().map_err(of_engine)?;
         self.moved.files += done.files;
         self.moved.bytes += done.bytes;
-        Ok((!done.is_interrupted).then_some(done.bytes))
+        match allowed.why_not() {
+            Some(why) => Err(UpkeepError::Failed(why)),
+            None => Ok((!done.is_interrupted).then_some(done.bytes)),
+        }
     }
 
     /// Whether the domain lies in its pool. If not, nothing was ever stored, unless it was there before.
@@ -200,6 +208,8 @@ impl Attempt<'_> {
             let is_open = opened.is_some_and(|opened| opened.elapsed() < OPEN_FOR);
             if is_open {
                 self.watch.stage("wait for what reads the domain");
+            } else if self.is_read()? {
+                self.watch.stage("wait for a copy that reads the files of the domain");
             } else if busy == 0 || self.request.interrupt {
                 domains.close(from);
                 self.watch.stage("close");
@@ -219,6 +229,17 @@ impl Attempt<'_> {
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(false)
+    }
+
+    /// Whether a command on this machine copies from the first pool, and is waited for: what it reads goes with the
+    /// move. Behind the change of the catalog nobody can use the domain, so that this comes first.
+    fn is_read(&self) -> Result<bool> {
+        let from = self.request.from;
+        if self.is_switched || self.request.interrupt || !readers::are_noted(from) {
+            return Ok(false);
+        }
+        let source = moves::source(from).map_err(of_storage)?;
+        readers::are_alive(&*source).map_err(of_storage)
     }
 
     /// Behind the change of the catalog there is no way back.

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod mounts;
+mod readers;
 
 use super::*;
 use parking_lot::Mutex;
@@ -285,6 +286,7 @@ fn a_pool_whose_state_changed_meanwhile_ends_the_move() {
     *rig.may_go_on.lock() = Err("the pool 'fast' is offline".to_owned());
     let error = rig.moved(false).unwrap_err().to_string();
     assert!(error.contains("is offline") && error.contains("the next move goes on"), "{error}");
+    assert!(!unfinished(&rig.to).join("containers").exists(), "nothing was copied meanwhile");
     assert_eq!(*rig.switched.lock(), 0);
     assert!(rig.shared.domains.open(&rig.from).is_ok());
     // What the catalog has said is not taken back.
