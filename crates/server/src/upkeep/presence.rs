@@ -1,10 +1,14 @@
-//! Whether the containers of a domain are there: asked before a domain lies at a place to which it was copied.
+//! Whether the containers of a domain are there: asked before a domain lies at a place to which it was copied, and by
+//! each check of a part.
 
 use super::of_engine;
 use api::upkeep::CheckReport;
+use ids::ContainerNo;
+use pipeline::keyless::PartReport;
 use repository::Repository;
 use repository::presence::presence;
 use server_contract::upkeep::UpkeepError;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Somebody waits for the answer, and the control server does so for a minute.
@@ -21,4 +25,74 @@ pub(super) fn of(repository: &Repository) -> Result<CheckReport, UpkeepError> {
         is_done: true,
         ..CheckReport::default()
     })
+}
+
+/// Adds the containers that are missing outside of the part that was read: a check of a hundredth each day would come
+/// to them after a hundred days, and to know their names costs a list.
+pub(super) fn add_missing(
+    repository: &Repository,
+    found: &mut PartReport,
+) -> Result<(), UpkeepError> {
+    let first = missing(repository)?;
+    if first.is_subset(&found.damaged) {
+        return Ok(());
+    }
+    // A reclaim removes containers after the index has lost them: who looked between the two looks again.
+    for number in first.intersection(&missing(repository)?) {
+        if found.damaged.insert(*number) {
+            found.report.damaged += 1;
+            if found.report.damages.len() < TOLD_MAX {
+                found.report.damages.push(format!("container {} is missing", number.0));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn missing(repository: &Repository) -> Result<BTreeSet<ContainerNo>, UpkeepError> {
+    let found = presence(repository, Duration::ZERO).map_err(of_engine)?;
+    Ok(found.damages.into_iter().map(|damage| damage.container).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep::Worker;
+    use repository::watch::Unwatched;
+    use server_contract::upkeep::{CheckRequest, DomainUpkeep};
+    use server_control::Control;
+    use server_data::Shared;
+    use stored::{made, store};
+
+    #[test]
+    fn a_check_of_a_part_names_what_is_missing_in_the_others() {
+        let (folder, repository, lease) = made();
+        for n in 1..=3 {
+            store(&repository, &lease, n, 3_000);
+        }
+        drop((repository, lease));
+        let place = tempfile::tempdir().unwrap();
+        let control = Control::open(&place.path().join("data"), &[]).unwrap();
+        let worker = Worker(Shared::new(control).domains.clone());
+        let request = CheckRequest {
+            sample_percent: Some(1.0),
+            position: 0,
+            bytes_per_sec: None,
+            copies: &[],
+        };
+        // The fixture has no list of keys, which is told as well.
+        let check = || {
+            let found = worker.check(folder.path(), &request, &Unwatched).unwrap();
+            let of_containers = found.damages.into_iter().filter(|it| it.starts_with("container"));
+            (found.position, of_containers.collect::<Vec<_>>())
+        };
+        let file = |n: u64| folder.path().join(repository::container::name(ContainerNo(n)));
+        let last = (1..20).rfind(|n| file(*n).exists()).unwrap();
+        let (first, damages) = check();
+        assert!(damages.is_empty() && first < last, "one was read: {first}, {damages:?}");
+        std::fs::remove_file(file(last)).unwrap();
+        assert_eq!(check().1, [format!("container {last} is missing")]);
+        std::fs::remove_file(file(first)).unwrap();
+        assert_eq!(check().1.len(), 2, "what the part has found is not told again");
+    }
 }
