@@ -7,6 +7,7 @@ use crate::remote::{Opened, Purpose, StreamRole};
 use crate::route::Route;
 use crate::server_messages::ServerMessages;
 use crate::stream::Stream;
+use crate::waits::Waits;
 use crate::{Endpoint, Failure};
 use parking_lot::Mutex;
 use protocol::packet::End;
@@ -59,8 +60,8 @@ pub(crate) struct ConnectionDriver {
     pub(crate) last_received: Mutex<Instant>,
     /// Receives once the result of the first connection.
     pub(crate) first: Option<oneshot::Sender<Result<Opened, Failure>>>,
-    /// Whether the user was told that the server is unreachable.
-    pub(crate) told_unreachable: bool,
+    /// What the user was told of waiting.
+    pub(crate) waits: Waits,
 }
 
 /// Result of a connection.
@@ -84,7 +85,7 @@ impl ConnectionDriver {
             };
             let failure = match connected {
                 Ok((dialed, applied)) => {
-                    if std::mem::take(&mut self.told_unreachable) {
+                    if self.waits.connected() {
                         wait_control.tell("the server is reachable again");
                     }
                     self.serve(dialed, applied).await
@@ -94,6 +95,7 @@ impl ConnectionDriver {
             // A server that greets and then fails each time brings nobody further.
             if self.stream.answers() > answers {
                 (lost_since, pause) = (None, PAUSE_FIRST);
+                self.waits.went_on();
             }
             let since = *lost_since.get_or_insert_with(Instant::now);
             let is_first = self.first.is_some();
@@ -110,7 +112,7 @@ impl ConnectionDriver {
                 return self.stream.end(failure);
             }
             self.metrics.disconnects.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            self.tell_unreachable(&failure, patience);
+            self.tell_of(&failure, patience);
             tokio::select! {
                 () = tokio::time::sleep(jittered(pause)) => {}
                 () = wait_control.cancelled() => return self.give_up(Failure::stopped()),
@@ -127,16 +129,13 @@ impl ConnectionDriver {
         self.stream.end(failure);
     }
 
-    /// Tells the user once each time that the server becomes unreachable; only the first stream does.
-    fn tell_unreachable(&mut self, failure: &Failure, patience: Duration) {
-        if self.number > 0 || self.told_unreachable {
-            return;
+    /// Tells the user why the stream waits; only the first stream does.
+    fn tell_of(&mut self, failure: &Failure, patience: Duration) {
+        if self.number == 0
+            && let Some(text) = self.waits.failed(failure, patience)
+        {
+            self.route.control_server.wait_control.tell(&text);
         }
-        self.told_unreachable = true;
-        let why = failure.clone().into_error();
-        let minutes = patience.as_secs().div_ceil(60);
-        let text = format!("server unreachable ({why}); retrying for up to {minutes} min");
-        self.route.control_server.wait_control.tell(&text);
     }
 
     /// When the server has lost the session, the stream continues without it: the writer is told, and may

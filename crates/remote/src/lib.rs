@@ -24,6 +24,7 @@ mod server_messages;
 mod stream;
 mod stream_scaler;
 mod wait_control;
+mod waits;
 mod write_session;
 
 pub use dial::CERTIFICATE_ENDED;

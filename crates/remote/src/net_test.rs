@@ -9,6 +9,7 @@ use crate::route::Route;
 use crate::runtime::Runtime;
 use crate::server_messages::ServerMessages;
 use crate::stream::{Pending, Stream};
+use crate::waits::Waits;
 use crate::{Endpoint, Failure, Purpose};
 use parking_lot::Mutex;
 use protocol::{Packet, VERSION_NEWEST, VERSION_OLDEST};
@@ -205,7 +206,7 @@ fn driver(
         config: Vec::new(),
         last_received: Mutex::new(Instant::now()),
         first: None,
-        told_unreachable: false,
+        waits: Waits::default(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::route::Route;
 use crate::runtime::Runtime;
 use crate::server_messages::ServerMessages;
 use crate::stream::{Pending, Stream};
+use crate::waits::Waits;
 use crate::{Endpoint, Failure};
 use ids::KeyId;
 use parking_lot::Mutex;
@@ -257,7 +258,7 @@ impl Remote {
             config: Vec::new(),
             last_received: Mutex::new(Instant::now()),
             first: None,
-            told_unreachable: false,
+            waits: Waits::default(),
         };
         self.runtime.spawn(driver.run());
         more.push(stream);
@@ -331,7 +332,7 @@ impl Handshake {
             config: Vec::new(),
             last_received: Mutex::new(Instant::now()),
             first: Some(first),
-            told_unreachable: false,
+            waits: Waits::default(),
         };
         runtime.spawn(driver.run());
         let gone = || Failure::ProtocolError("the network thread ended".into());

@@ -66,7 +66,7 @@ pub struct Allowance {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
     /// It would be more than a quota allows.
-    #[error("the quota '{quota}' is used up: {used} of {bytes} bytes are stored")]
+    #[error("{}", full(quota, *used, *bytes))]
     Full {
         /// The quota.
         quota: String,
@@ -223,6 +223,11 @@ impl Known {
     }
 }
 
+fn full(quota: &str, used: u64, bytes: u64) -> String {
+    let what = if used < bytes { "has no room for this" } else { "is used up" };
+    format!("the quota '{quota}' {what}: {used} of {bytes} bytes are stored")
+}
+
 /// What all of these are together; unknown when one is.
 pub fn total(all: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     all.into_iter().try_fold(0, |sum: u64, one| Some(sum.saturating_add(one?)))
@@ -296,10 +301,12 @@ mod tests {
         uses.measure("web", place.path(), NOW).unwrap();
         uses.take("web", 20, [&quota]).unwrap();
         let full = Exceeded::Full { quota: "q".into(), used: 90, bytes: 100 };
+        assert!(full.to_string().contains("no room for this: 90 of 100"), "10 are left: {full}");
         assert_eq!(uses.take("web", 11, [&quota]), Err(full));
         assert_eq!(uses.of("web"), Some(90), "what was refused is not added");
         uses.take("web", 10, [&quota]).unwrap();
-        assert!(uses.take("web", 0, [&quota]).is_err(), "nothing begins where nothing is left");
+        let nothing = uses.take("web", 0, [&quota]).unwrap_err();
+        assert!(nothing.to_string().contains("used up: 100 of 100"), "nothing begins: {nothing}");
         uses.measure("web", place.path(), Duration::from_secs(60)).unwrap();
         assert_eq!(uses.of("web"), Some(100), "it was measured just now");
         uses.measure("web", place.path(), NOW).unwrap();

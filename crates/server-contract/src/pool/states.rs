@@ -10,11 +10,14 @@ use crate::folder::{make_directory, read, write};
 use crate::{Error, Result};
 use api::Name;
 use api::pools::PoolState;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 const STATES: &str = "pool-states";
+/// Domains that an error names.
+const NAMES_TOLD: usize = 5;
 
 /// What a pool is used for; the first one has no name.
 ///
@@ -70,18 +73,27 @@ pub(crate) fn remove(data: &Path, name: &Name, is_lost: bool) -> Result<()> {
 
 fn has_no_domains(place: &PoolPaths) -> Result<()> {
     let domains = place.domains();
-    let mut entries = fs::read_dir(&domains).map_err(Error::file(&domains))?;
-    let is_empty = match place.bucket()? {
-        Some(bucket) => super::bucket::domains(&bucket)?.is_empty(),
-        None => true,
-    };
-    match entries.next() {
-        None if is_empty => Ok(()),
-        _ => Err(Error::Pool {
-            path: place.shown(),
-            why: "it has domains".to_owned(),
-            data: place.data.clone(),
-        }),
+    let entries = fs::read_dir(&domains).map_err(Error::file(&domains))?;
+    let mut names = entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<std::io::Result<BTreeSet<_>>>()
+        .map_err(Error::file(&domains))?;
+    if let Some(bucket) = place.bucket()? {
+        names.extend(super::bucket::domains(&bucket)?.iter().map(ToString::to_string));
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let (path, data) = (place.shown(), place.data.clone());
+    Err(Error::Pool { path, why: format!("it has domains: {}", some(&names)), data })
+}
+
+/// The first names, and how many there are further.
+fn some(names: &BTreeSet<String>) -> String {
+    let told: Vec<_> = names.iter().take(NAMES_TOLD).map(String::as_str).collect();
+    match names.len() - told.len() {
+        0 => told.join(", "),
+        more => format!("{} and {more} more", told.join(", ")),
     }
 }
 

@@ -82,7 +82,7 @@ mod tests {
         quotas.apply_reply(&[told(Some(100))]);
         take(60).unwrap();
         let refused = take(60).unwrap_err();
-        assert!(!refused.is_transient && refused.message.contains("'q' is used up"), "{refused}");
+        assert!(!refused.is_transient && refused.message.contains("'q' has no room"), "{refused}");
         let reported = quotas.to_report(|_| Some(place.path().to_owned()));
         assert_eq!((reported.len(), reported[0].bytes), (1, Some(60)));
     }

@@ -35,7 +35,8 @@ pub(super) fn place(folder: &Path, to: &Path, domain: &str) -> Result<String, Up
     let mark = to.join(MARK);
     if !mark.is_file() {
         return Err(UpkeepError::Failed(format!(
-            "{} is not mounted, or was not prepared for copies. To prepare it: touch '{}'",
+            "{} is not mounted, or was not prepared for copies. What is mounted there: findmnt --target '{}'. If that is right: touch '{}'",
+            to.display(),
             to.display(),
             mark.display()
         )));
