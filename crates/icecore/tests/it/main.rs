@@ -35,6 +35,7 @@ mod locking;
 mod looking;
 mod looking_at_the_site;
 mod lost_catalog;
+mod lost_pages;
 mod machine;
 mod measuring;
 mod moving;
