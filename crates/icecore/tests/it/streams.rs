@@ -94,3 +94,31 @@ fn names_of_streams_stay_inside_and_flags_are_not_mixed() {
     ended(machine.command(["backup", "--stdin", "/rooted/is/fine", "-q"]).stdin(Stdio::null()))
         .ends(0);
 }
+
+/// `a//b` and `a/b` are one file of a snapshot, and were two sources: each had its own retention.
+#[test]
+fn one_name_of_a_stream_is_one_source_however_it_is_written() {
+    let machine = Machine::new();
+    let names = |all: [&str; 6]| {
+        for name in all {
+            let words = ["backup", "-q", "--command", name, "--", "echo", "x"];
+            machine.run(words).ends(0);
+        }
+        let lines = machine.run(["snapshots", "--json"]).ends(0).lines();
+        let paths = lines.iter().filter_map(|line| Some(line["paths"][0].as_str()?.to_owned()));
+        paths.collect::<std::collections::BTreeSet<_>>()
+    };
+    let one = names(["a/b", "a//b", "a/./b", "a/b/", "./a/b", "a/b/."]);
+    assert_eq!(one, ["a/b".to_owned()].into(), "one of all ways");
+    let both = names(["/a/b", "//a/b", "/./a/b", "/a//b", "/a/b/", "/a/b/."]);
+    assert_eq!(both, ["/a/b".to_owned(), "a/b".to_owned()].into(), "as it was begun");
+    let kept = machine.run(["forget", "--keep-last", "1", "--json"]).ends(0);
+    assert_eq!(machine.snapshots().len(), 2, "{}", kept.text());
+    assert_eq!(machine.run(["cat", "latest:a/b"]).ends(0).stdout, b"x\n");
+    for name in ["", "/", ".", "..", "a/../b", "./"] {
+        let told = machine.run(["backup", "--command", name, "--", "echo", "x"]).ends(2).stderr;
+        assert!(told.contains(&format!("--command '{name}'")), "{told}");
+        let told = machine.run(["backup", "--stdin", name]).ends(2).stderr;
+        assert!(told.contains("the path that the file has in the snapshot"), "{told}");
+    }
+}

@@ -1,5 +1,6 @@
 //! The flags of `icecore backup`.
 
+use super::stream;
 use crate::client_options::resolve::Resolved;
 use crate::failure::{Failure, Result};
 use crate::hooks::{self, HookReport};
@@ -238,6 +239,9 @@ impl Backup {
             return Err(
                 Failure::usage("--as needs exactly one PATH").hint("Run one backup for each path.")
             );
+        }
+        for (name, flag) in [(&self.stdin, "--stdin"), (&self.command, "--command")] {
+            name.iter().try_for_each(|name| stream::refuse_bad_name(name, flag))?;
         }
         if self.command.is_some() && self.paths.is_empty() {
             return Err(Failure::usage("--command needs a command after `--`")

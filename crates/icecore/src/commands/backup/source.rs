@@ -1,6 +1,6 @@
 //! From flags to what is backed up and how.
 
-use super::{Backup, Choice, links, lists};
+use super::{Backup, Choice, links, lists, stream};
 use crate::client_options::Layer;
 use crate::client_options::table::EXCLUDE;
 use crate::context::Context;
@@ -153,7 +153,10 @@ pub(super) struct Named {
 
 pub(super) fn named(flags: &Backup, context: &Context) -> Result<Named> {
     if let Some(name) = flags.stdin.as_ref().or(flags.command.as_ref()) {
-        return Ok(Named { paths: vec![escape::escape(name.as_bytes())], ..Named::default() });
+        return Ok(Named {
+            paths: vec![escape::escape(&stream::called(name))],
+            ..Named::default()
+        });
     }
     located(&lists::wanted(flags, context)?, flags, context)
 }

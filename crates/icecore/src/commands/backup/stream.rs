@@ -2,6 +2,9 @@
 
 use super::Reporter;
 use crate::child::{Interruptible, Running};
+use crate::escape;
+use crate::failure::{self, Failure};
+use format::entry::is_clean_path;
 use pipeline::backup::{BackupOptions, BackupOutcome, Progress, run_stream};
 use pipeline::select::clean_path;
 use pipeline::{Error, Result, UnlockedRepository};
@@ -13,6 +16,24 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ChildStdout;
 use std::sync::atomic::Ordering;
+
+/// What a stream named `name` is called among the sources: two ways to write one name are one source. The slash at its
+/// beginning stays, as somebody began with it or without.
+pub(super) fn called(name: &OsStr) -> Vec<u8> {
+    let root: &[u8] = if name.as_bytes().starts_with(b"/") { b"/" } else { b"" };
+    [root, &clean_path(name.as_bytes())].concat()
+}
+
+/// A name that leads nowhere, or out of the snapshot, is told before anything is opened.
+pub(super) fn refuse_bad_name(name: &OsStr, flag: &str) -> failure::Result<()> {
+    if is_clean_path(&clean_path(name.as_bytes())) {
+        return Ok(());
+    }
+    let shown = escape::escape(name.as_bytes());
+    let message = format!("{flag} '{shown}': the name is empty, or has '..' in it");
+    Err(Failure::usage(message)
+        .hint(format!("Write the path that the file has in the snapshot: {flag} dumps/shop.sql")))
+}
 
 /// Stores the standard input as `name`.
 pub(super) fn from_stdin(
