@@ -113,7 +113,7 @@ fn a_quota_counts_what_lies_in_a_bucket() {
     site.enroll_in("web", &["--pool", "cloud"]);
     site.govern(&["quota", "set", "small", "2M", "--node", "web"]).ends(0);
     let full = backup(&site, "web").ends(15);
-    assert!(full.stderr.contains("the quota 'small' is used up"), "{}", full.stderr);
+    assert!(full.stderr.contains("the quota 'small' has no room"), "{}", full.stderr);
     site.govern(&["quota", "set", "small", "20M", "--node", "web"]).ends(0);
     std::thread::sleep(std::time::Duration::from_secs(2));
     backup(&site, "web").ends(0);

@@ -29,6 +29,7 @@ mod hints;
 mod hooks;
 mod key_epochs;
 mod keyless;
+mod late_ends;
 mod limits_of_files;
 mod lock_helping;
 mod locking;

@@ -38,7 +38,7 @@ fn a_backup_ends_at_its_quota_and_goes_on_when_there_is_more() {
     machine.write("more", &random(24 << 20));
     let refused = node(&machine, &backup).ends(15);
     // Its session ends at once: nobody waits for a node that can do nothing more.
-    assert!(refused.stderr.contains("the quota 'web' is used up"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the quota 'web' has no room"), "{}", refused.stderr);
     assert!(refused.stderr.contains("icecore server quota status"), "{}", refused.stderr);
     let (begun, mut job) = (Instant::now(), Value::Null);
     while job["state"] != "failed" {
@@ -46,7 +46,7 @@ fn a_backup_ends_at_its_quota_and_goes_on_when_there_is_more() {
         sleep(Duration::from_millis(100));
         job = govern(&machine, &["jobs", "--json"]).ends(0).lines()[0].clone();
     }
-    assert!(job["error"].as_str().unwrap().contains("is used up"), "{job}");
+    assert!(job["error"].as_str().unwrap().contains("has no room"), "{job}");
     let status = govern(&machine, &["quota", "status", "--json"]).ends(0).lines();
     let used = status[0]["used_bytes"].as_u64().unwrap();
     assert!((4 << 20..=10 << 20).contains(&used), "{used}");
@@ -105,7 +105,7 @@ fn a_storage_server_keeps_the_quotas_of_its_control_server() {
     sleep(2 * HEARD_WITHIN);
     site.machine.write("more", &random(24 << 20));
     let refused = site.node("web", &["backup", &source]).ends(15);
-    assert!(refused.stderr.contains("the quota 'web' is used up"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the quota 'web' has no room"), "{}", refused.stderr);
     let stored = used(&site).expect("it is known");
     assert!((4 << 20..=10 << 20).contains(&stored), "{stored}");
     std::fs::remove_file(site.machine.source().join("more")).unwrap();

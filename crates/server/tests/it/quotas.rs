@@ -88,7 +88,7 @@ async fn two_sessions_that_store_what_they_can_do_not_exceed_a_quota() {
     set(&server, "q", serde_json::json!({"bytes": "3M", "nodes": ["greedy"]})).await;
     let [one, two] = [Greedy::begin(&machine, 0).await, Greedy::begin(&machine, 1 << 20).await];
     let ((mut one, message), (_two, _)) = tokio::join!(one.store_all(), two.store_all());
-    assert!(message.contains("the quota 'q' is used up"), "{message}");
+    assert!(message.contains("the quota 'q' has no room"), "{message}");
     let (code, _) = one.store().await.unwrap_err();
     assert_eq!(code, Code::NoSpace, "the stream stays broken");
     let stored = on_disk(&server, "greedy");
