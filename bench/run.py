@@ -3,6 +3,7 @@
     run.py                                   everything, three rounds
     run.py --sets small --tools icecore,bupstash,tar --ops first,second --rounds 3
     run.py --claim 2                         what one claim needs, then PASS or FAIL
+    run.py --go-on bench/results/DATE.json   a run that was broken off, at the first set of a round that is not whole
     run.py --render a.json b.json --out x    joins results of several runs
 Exit code 1: a claim is broken or could not be judged. Narrowed down by --sets, --tools or --ops it
 judges what it can, and is still no success.
@@ -57,12 +58,17 @@ def parse():
     parser.add_argument("--claim", type=int, choices=sorted(claims.NEEDS))
     parser.add_argument("--keep", action="store_true",
                         help="keep the repositories, and go on from those that were kept")
+    parser.add_argument("--go-on", type=Path, metavar="JSON",
+                        help="go on with a run that was broken off: same commit, programs, machine and data")
     parser.add_argument("--no-install", action="store_true",
                         help="measure the peers that are there, install none")
     parser.add_argument("--out", type=Path, default=RESULTS / today,
                         help="results go to OUT.md, OUT.json, OUT.svg")
     parser.add_argument("--render", type=Path, nargs="+", metavar="JSON")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.go_on:
+        arguments.out = arguments.go_on.with_suffix("")
+    return arguments
 
 
 def measure(arguments):
@@ -72,14 +78,39 @@ def measure(arguments):
     names = datasets.expand(arguments.sets)
     results = {"machine": machine.describe(), "commit": machine.commit(), "tools": tools,
                "rounds": arguments.rounds,
-               "sets": {name: datasets.ensure(name) for name in names}, "runs": []}
+               "sets": {name: datasets.ensure(name) for name in names}, "runs": [],
+               "whole": [], "days": []}
+    if arguments.go_on:
+        take_over(json.loads(arguments.go_on.read_text()), results)
+    today = datetime.date.today().isoformat()
+    results["days"] += [today] if today not in results["days"] else []
     try:
         for number in range(1, arguments.rounds + 1):
             for name in names:
+                if [number, name] in results["whole"]:
+                    continue
                 one_round(name, tools, number, arguments, results)
+                results["whole"].append([number, name])
+                save(results, arguments.out)
     finally:
         target.remove()
     return results
+
+
+def take_over(before, results):
+    """What a run that was broken off has of whole rounds. Ratios are taken within one round of a set, which is never
+    made of two runs."""
+    if not machine.has_sources_of(before["commit"]):
+        sys.exit(f"bench: the run before was of {before['commit']}, whose sources these are not")
+    versions = {"programs": lambda one: {name: tool["version"] for name, tool in one["tools"].items()},
+                "machine": lambda one: one["machine"], "data": lambda one: one["sets"]}
+    for what, of in versions.items():
+        then, now = of(before), json.loads(json.dumps(of(results)))
+        if then != now:
+            sys.exit(f"bench: the run before had another {what}: {then}, now {now}")
+    for fact in ("commit", "whole", "days"):
+        results[fact] = before[fact]
+    results["runs"] = [run for run in before["runs"] if [run["round"], run["set"]] in before["whole"]]
 
 
 def one_round(name, tools, number, arguments, results):

@@ -155,6 +155,29 @@ class Measuring(unittest.TestCase):
         self.assertEqual(counts.parse(text), {"openat": 7, "statx": 5})
 
 
+class GoingOn(unittest.TestCase):
+    def taken_over(self, **changes):
+        facts = {"commit": "abc", "tools": {"tar": {"version": "1", "path": "x"}}, "machine": {"cores": 2},
+                 "sets": {"small": {"files": 3}, "large": {"files": 2}}}
+        runs = [result("tar", 1), result("tar", 2, 2), {**result("tar", 3), "set": "large"}]
+        before = {**facts, "whole": [[1, "small"]], "days": ["2026-01-01"], "runs": runs, **changes}
+        results = {**facts, "whole": [], "days": [], "runs": []}
+        with mock.patch.object(run.machine, "has_sources_of", lambda commit: commit == "abc"):
+            run.take_over(before, results)
+        return results
+
+    def test_only_whole_rounds_of_a_set_are_kept(self):
+        results = self.taken_over()
+        self.assertEqual([one["wall_s"] for one in results["runs"]], [1])
+        self.assertEqual((results["whole"], results["days"]), ([[1, "small"]], ["2026-01-01"]))
+
+    def test_nothing_is_taken_over_of_other_sources_programs_machines_or_data(self):
+        for changes in ({"commit": "xyz"}, {"tools": {"tar": {"version": "2"}}}, {"tools": {}},
+                        {"machine": {"cores": 4}}, {"sets": {"small": {"files": 4}}}):
+            with self.assertRaises(SystemExit):
+                self.taken_over(**changes)
+
+
 class Comparing(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"))

@@ -22,7 +22,9 @@ def heading(results, out):
     sets = "".join(f"| {name} | {set_line(facts_of)} |\n"
                    for name, facts_of in results["sets"].items())
     commit = results.get("commit", "unknown")
-    return (f"# Bench {Path(out).name}\n\nIcecore at commit {commit}. {facts}.\n\n"
+    days = results.get("days", [])
+    parts = f" Measured in {len(days)} parts, on {', '.join(days)}; no round of a set was split." if len(days) > 1 else ""
+    return (f"# Bench {Path(out).name}\n\nIcecore at commit {commit}. {facts}.{parts}\n\n"
             "Medians of the rounds that nothing disturbed (the others are listed below); `×` is the median of the ratios within a round to the\n"
             "reference of the table. Warm cache unless said.\n\n"
             f"![plot]({Path(out).name}.svg)\n\n| set | contents |\n|---|---|\n{sets}")

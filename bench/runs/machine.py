@@ -20,11 +20,17 @@ SOURCES = [":/", ":(top,exclude)bench/results", ":(top,exclude)docs/results"]
 
 def commit():
     """Of the sources; with a word when they are not those of the commit. Results are no sources."""
-    def git(*words):
-        return subprocess.run(["git", "-C", PROJECT, *words], capture_output=True, text=True).stdout
+    changed = " with changes" if git("status", "--porcelain", "--", *SOURCES).stdout.strip() else ""
+    return (git("rev-parse", "--short=12", "HEAD").stdout.strip() or "unknown") + changed
 
-    changed = " with changes" if git("status", "--porcelain", "--", *SOURCES).strip() else ""
-    return (git("rev-parse", "--short=12", "HEAD").strip() or "unknown") + changed
+
+def has_sources_of(other):
+    """Whether the sources are those of a commit, as [`commit`] names it."""
+    return git("diff", "--quiet", other, "--", *SOURCES).returncode == 0
+
+
+def git(*words):
+    return subprocess.run(["git", "-C", PROJECT, *words], capture_output=True, text=True)
 
 
 def cpu_model():
