@@ -1,7 +1,7 @@
 //! What the user reads when something fails: what happened, why, and what to type next.
 
 use crate::codes::Code;
-use crate::lost_config;
+use crate::{lost_config, read_only};
 use api::sites::Mistake;
 use capture::walk::WalkError;
 use pipeline::Error;
@@ -90,7 +90,8 @@ impl Failure {
             ),
             Code::InUse => in_use(&self.message),
             Code::WrongKey => "Check ICECORE_PASSWORD, ICECORE_PASSWORD_FILE or --password-file. A recovery key works too.".into(),
-            Code::NotAllowed => format!("Check the permissions: ls -la {}", quoted(location)),
+            Code::NotAllowed => read_only::advice(&self.message, location)
+                .unwrap_or_else(|| format!("Check the permissions: ls -la {}", quoted(location))),
             Code::Damage if is_config => format!(
                 "Nothing opens without config or config.copy, not even a check. A copy has the same file as what it was made from. Bring it back from there as {location}/config, then: icecore check --repair --repo {}",
                 quoted(location)

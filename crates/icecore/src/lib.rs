@@ -31,6 +31,7 @@ mod proc;
 mod profile;
 mod progress;
 mod rates;
+mod read_only;
 mod requests;
 mod secret;
 mod session_report;

@@ -57,6 +57,7 @@ mod pools;
 mod postgres_catalog;
 mod profiles;
 mod quotas;
+mod read_only;
 mod reclaiming;
 mod renewing;
 mod restoring;
