@@ -19,6 +19,7 @@ mod answering;
 mod bucket;
 mod latencies;
 mod linked;
+mod listed;
 mod memory;
 pub mod moves;
 mod noted;
@@ -33,6 +34,7 @@ pub(crate) use bucket::{
 };
 pub use latencies::{LatencyNotes, Noted, history, latencies};
 pub(crate) use linked::{choose_first, is_of, link_first, note_owner};
+pub use listed::has_objects;
 use memory::Memory;
 pub(crate) use noted::missed;
 use object_storage::{Location, ObjectStorage};

@@ -141,6 +141,7 @@ fn refusal(error: Error, what: &str) -> Refusal {
     match error {
         Error::Refused(refusal) => refusal,
         Error::StorageServer { .. } => Refusal::transient(error.to_string()),
+        Error::PoolSilent { why, hint } => Refusal::transient(format!("{why}. {hint}")),
         Error::Usage(message) => Refusal::new(message, ""),
         Error::Catalog(error) if error.is_full() => {
             tracing::error!(%error, what, "the disk of the catalog is full");

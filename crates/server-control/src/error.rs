@@ -94,6 +94,14 @@ pub enum Error {
         /// What happened.
         why: String,
     },
+    /// A pool does not answer. It may later.
+    #[error("{why}")]
+    PoolSilent {
+        /// Which, and for how long.
+        why: String,
+        /// What an administrator can do.
+        hint: String,
+    },
     /// The repository that was created for a domain is not where it lies.
     #[error("the repository that was created for the domain '{0}' is not where it lies")]
     Gone(String),

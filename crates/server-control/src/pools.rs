@@ -21,7 +21,7 @@ use catalog::pools::Pool;
 use server_contract::access_control::Refusal;
 use server_contract::folder::Folder;
 use server_contract::moving::finished;
-use server_contract::pool::{MAIN, NAME_TAKEN, has_repository, is_in_bucket};
+use server_contract::pool::{MAIN, NAME_TAKEN, has_objects, has_repository, is_in_bucket};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ fn answers(folder: &Folder, pool: &Pool) -> Result<()> {
             "Find out what it waits for. To let nobody wait for it: icecore server pool state {} offline",
             pool.name
         );
-        refused(error.to_string(), &hint)
+        Error::PoolSilent { why: error.to_string(), hint }
     };
     folder.pool_answers(of_folder(&pool.name)).map_err(silent)
 }
@@ -454,7 +454,7 @@ impl Pools {
             });
             if state.is_none() {
                 faults.push(removed(domain, &pool).to_string());
-            } else if is_usable && !has_repository(&place) {
+            } else if is_usable && !is_stored(&place) {
                 faults.push(format!("the domain '{}' is not in its pool '{pool}'", domain.name));
             }
         }
@@ -492,6 +492,11 @@ impl Pools {
         let Pool { name, path, state, .. } = pool;
         api::pools::Pool { name, path, state, fault, free_bytes, total_bytes, free_inodes, domains }
     }
+}
+
+/// Whether a domain lies in a pool that is there. A bucket that does not say so is no reason for an alarm about it.
+fn is_stored(folder: &Path) -> bool {
+    has_repository(folder) && has_objects(folder).ok().flatten() != Some(false)
 }
 
 #[cfg(test)]

@@ -106,6 +106,31 @@ fn upkeep_and_copies_work_where_a_domain_lies_in_a_bucket() {
     assert!(fs::read(restored).unwrap() == fs::read(site.folder("source/large")).unwrap());
 }
 
+/// Seen: somebody had deleted all objects of a domain, and nothing said so but the node's next command.
+#[test]
+fn a_domain_whose_objects_are_gone_from_the_bucket_is_an_alarm() {
+    let (site, address) = site();
+    for name in ["web", "own"] {
+        site.enroll_in(name, &["--pool", "cloud"]);
+        backup(&site, name).ends(0);
+    }
+    let faults = || {
+        let status = site.govern(&["status", "--json"]).ends(0).last();
+        status["domain_faults"].as_array().cloned().unwrap_or_default()
+    };
+    let gateway = Gateway::shared();
+    let (bucket, prefix) = address.trim_start_matches("s3://").split_once('/').unwrap();
+    for key in gateway.keys(bucket, &format!("{prefix}/domains/web/")) {
+        assert!(gateway.ask("DELETE", &format!("{bucket}/{key}"), &[]).0 < 300, "{key}");
+    }
+    site.wait_for("the alarm", |_| !faults().is_empty());
+    let faults = faults();
+    assert!(
+        faults.len() == 1 && faults[0].as_str().unwrap().contains("'web' is not in"),
+        "{faults:?}"
+    );
+}
+
 #[test]
 fn a_quota_counts_what_lies_in_a_bucket() {
     let (site, _) = site();

@@ -95,6 +95,9 @@ impl From<Error> for Failed {
                 .hint("Try again in a minute. If that does not help, check its storage server: icecore server storage-servers"),
             Error::StorageServer { .. } => Self::new(Status::BAD_GATEWAY, Code::Unreachable, message)
                 .hint("Check whether it runs: icecore server storage-servers"),
+            Error::PoolSilent { hint, .. } => {
+                Self::new(Status::BAD_GATEWAY, Code::Unreachable, message).hint(hint)
+            }
             other => Self::of_server(&other),
         }
     }
