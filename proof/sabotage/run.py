@@ -438,6 +438,57 @@ SABOTAGES = {
     "ends of jobs that were kept are written": (
         "crates/server-control/src/scheduler.rs", "        self.jobs.write_ends_again();\n", "",
         test("icecore", "a_job_that_ends_while_the_catalogs_disk")),
+    "a pool that hangs is unreachable": (
+        "crates/server-control/src/access_control.rs", 'Refusal::transient(format!("{why}. {hint}"))', 'Refusal::new(why, hint)',
+        test("icecore", "a_pool_that_hangs_stops")),
+    "what is gone from a bucket is an alarm": (
+        "crates/server-control/src/pools.rs", "has_objects(folder).ok().flatten() != Some(false)", "has_objects(folder).is_ok()",
+        test("icecore", "a_domain_whose_objects_are_gone")),
+    "a reclaim without room asks for what is enough": (
+        "crates/icecore/src/commands/reclaim.rs", "        return full(context, repository, error);\n", "        return context.failure(error);\n",
+        test("icecore", "the_room_that_a_reclaim_on_a_full_disk")),
+    "the largest container says how much room is enough": (
+        "crates/icecore/src/commands/reclaim/room.rs", "length(storage, file.number)).max()?;", "length(storage, file.number)).min()?;",
+        test("icecore", "the_room_that_a_reclaim_on_a_full_disk")),
+    "who names a copy repairs from it before anything is given up": (
+        "crates/icecore/src/commands/reclaim.rs", "    let first = match copies::repair(context) {", "    let first = match copies::repair(context).filter(|_| false) {",
+        test("icecore", "who_names_a_copy_is_told_to_repair")),
+    "a copy that was typed is typed again": (
+        "crates/icecore/src/copies.rs", ".filter(|_| chosen.layer == Layer::CommandLine);", ".filter(|_| false && chosen.layer == Layer::CommandLine);",
+        test("icecore", "who_names_a_copy_is_told_to_repair")),
+    "a lost repository is made again from the copy that is named": (
+        "crates/icecore/src/copies.rs", "    let Ok((place, _)) = fallback::instead(&copies.unwrap_or_default()) else { return failure };", "    let Ok((place, _)) = fallback::instead(&copies.unwrap_or_default()[..0]) else { return failure };",
+        test("icecore", "a_first_place_that_is_lost_is_made_again")),
+    "what lost its config is no place without a repository": (
+        "crates/icecore/src/failure.rs", "!is_bucket && lost_config::is_at(location) {", "!is_bucket && false && lost_config::is_at(location) {",
+        test("icecore", "a_place_that_lost_its_config_gets_it")),
+    "a copy that lost its config is not made anew": (
+        "crates/icecore/src/commands/copy.rs", "        if opened.as_ref().is_ok_and(|there| lost_config::is_in(&**there)) {", "        if opened.as_ref().is_ok_and(|there| false && lost_config::is_in(&**there)) {",
+        test("icecore", "a_place_that_lost_its_config_gets_it")),
+    "none is created beside what lost its config": (
+        "crates/icecore/src/commands/init.rs", "    match lost_config::is_in(storage) {", "    match false && lost_config::is_in(storage) {",
+        test("icecore", "a_place_that_lost_its_config_gets_it")),
+    "a copy looks whether its containers are there": (
+        "crates/icecore/src/commands/copy.rs", "if exists { lost::containers(target, self.dry_run) }", "if exists && false { lost::containers(target, self.dry_run) }",
+        test("icecore", "a_copy_that_lost_containers_is_told")),
+    "who looks behind a lost page ends as after damage": (
+        "crates/icecore/src/commands/ls/lost.rs", "    context.out.note(IS_INCOMPLETE);\n    Code::Damage\n", "    context.out.note(IS_INCOMPLETE);\n    code\n",
+        test("icecore", "whoever_looks_into_a_snapshot_behind_a_lost_page")),
+    "a dump behind a lost page ends as after damage": (
+        "crates/icecore/src/commands/dump.rs", "let code = if lost.is_empty() { code } else { Code::Damage };", "let code = if true || lost.is_empty() { code } else { Code::Damage };",
+        test("icecore", "whoever_looks_into_a_snapshot_behind_a_lost_page")),
+    "one name of a stream is one source": (
+        "crates/icecore/src/commands/backup/source.rs", "escape::escape(&stream::called(name))", "escape::escape(name.as_bytes())",
+        test("icecore", "one_name_of_a_stream_is_one_source")),
+    "a bad name of a stream is told before anything is opened": (
+        "crates/icecore/src/commands/backup/stream.rs", "    if is_clean_path(&clean_path(name.as_bytes())) {", "    if true || is_clean_path(&clean_path(name.as_bytes())) {",
+        test("icecore", "one_name_of_a_stream_is_one_source")),
+    "who writes to a read-only mount is told which": (
+        "crates/icecore/src/failure.rs", "read_only::advice(&self.message, location)\n", "read_only::advice(\"\", location)\n",
+        test("icecore", "who_writes_to_a_read_only_mount")),
+    "a mount point is where the mount begins": (
+        "crates/icecore/src/read_only.rs", "take_while(|above| mount_id(above) == Some(own));", "take_while(|above| true || mount_id(above) == Some(own));",
+        test("icecore", "a_mount_is_found_for_what_is_there")),
     "a check of a part looks for all containers": (
         "crates/server/src/upkeep.rs", "            presence::add_missing(&domain.repository, &mut found)?;\n", "",
         test("server", "a_check_of_a_part_names")),
