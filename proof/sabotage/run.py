@@ -462,7 +462,7 @@ SABOTAGES = {
     "what lost its config is no place without a repository": (
         "crates/icecore/src/failure.rs", "!is_bucket && lost_config::is_at(location) {", "!is_bucket && false && lost_config::is_at(location) {",
         test("icecore", "a_place_that_lost_its_config_gets_it")),
-    "a copy that lost its config is not made anew": (
+    "a copy that lost its config is not created again": (
         "crates/icecore/src/commands/copy.rs", "        if opened.as_ref().is_ok_and(|there| lost_config::is_in(&**there)) {", "        if opened.as_ref().is_ok_and(|there| false && lost_config::is_in(&**there)) {",
         test("icecore", "a_place_that_lost_its_config_gets_it")),
     "none is created beside what lost its config": (
