@@ -54,6 +54,11 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes the names beside `path` durable.
+pub(crate) fn sync_parent_of(path: &Path) -> Result<()> {
+    sync_parent(path).map_err(file(path))
+}
+
 fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }

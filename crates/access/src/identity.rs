@@ -3,11 +3,13 @@
 //! ```text
 //! ca.pem      certificate of the server's certificate authority
 //! node.pem    this node's certificate and its secret key, in one file: they change together
-//! slot.key    opens this node's key slot; not where only nodes know keys
 //! agent.toml  all else; written last: without it nothing here counts
 //! ```
+//!
+//! What opens this node's key slot is beside them: see [`crate::secrets`].
 
 use crate::files::{self, read};
+use crate::secrets::{self, MANAGED};
 use crate::{Error, Result, Url};
 use api::Name;
 use api::domains::Settings;
@@ -20,7 +22,6 @@ use zeroize::Zeroizing;
 
 pub(crate) const CA: &str = "ca.pem";
 pub(crate) const NODE: &str = "node.pem";
-pub(crate) const SLOT: &str = "slot.key";
 pub(crate) const AGENT: &str = "agent.toml";
 
 /// The file `agent.toml`.
@@ -73,7 +74,10 @@ impl Identity {
         let (ca_pem, node_pem) = (text(CA)?.to_string(), text(NODE)?);
         let slot_secret = match agent.keys {
             KeyMode::Client => None,
-            KeyMode::Managed => Some(secret(folder, &text(SLOT)?)?),
+            KeyMode::Managed => {
+                let (name, text) = secrets::managed(folder)?.ok_or_else(|| missing(MANAGED))?;
+                Some(secret(folder, name, &text)?)
+            }
         };
         let facts = pki::client::certificate_of(&node_pem).and_then(|der| pki::inspect(&der));
         let certificate = facts.map_err(|error| damaged(folder, NODE, error))?;
@@ -135,14 +139,14 @@ pub(crate) fn keep(
     key_pem: &str,
     slot_secret: &str,
 ) -> Result<()> {
+    secrets::make_way(folder, told)?;
     files::remove(&folder.join(AGENT))?;
     files::write(&folder.join(CA), &told.ca_certificate)?;
     let node = Zeroizing::new(format!("{}{key_pem}", told.certificate));
     files::write(&folder.join(NODE), &node)?;
-    match told.keys {
-        KeyMode::Managed => files::write(&folder.join(SLOT), slot_secret)?,
-        // What opens its slot was made here and is nowhere else: it stays, whoever enrolls again.
-        KeyMode::Client => {}
+    // Beside `slot.key`, which was made here and is nowhere else: that stays, whoever enrolls again.
+    if told.keys == KeyMode::Managed {
+        files::write(&folder.join(MANAGED), slot_secret)?;
     }
     let agent = Agent {
         server: server.to_string(),
@@ -157,8 +161,8 @@ pub(crate) fn keep(
     write_agent(folder, &agent)
 }
 
-fn secret(folder: &Path, text: &str) -> Result<Zeroizing<[u8; 32]>> {
-    let bad = || damaged(folder, SLOT, "it holds no key");
+fn secret(folder: &Path, name: &str, text: &str) -> Result<Zeroizing<[u8; 32]>> {
+    let bad = || damaged(folder, name, "it holds no key");
     let bytes = data_encoding::HEXLOWER.decode(text.trim().as_bytes()).map_err(|_| bad())?;
     let bytes = Zeroizing::new(bytes);
     Ok(Zeroizing::new(bytes.as_slice().try_into().map_err(|_| bad())?))

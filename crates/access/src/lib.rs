@@ -16,6 +16,7 @@ pub mod identity;
 pub mod live_identity;
 pub mod reloading_certificate;
 pub mod renew;
+pub mod secrets;
 pub mod storage_server;
 mod url;
 

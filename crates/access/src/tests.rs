@@ -64,7 +64,7 @@ fn what_is_kept_is_read_back() {
 /// Each file in turn cannot be written: a folder stands in its way.
 #[test]
 fn an_identity_that_is_half_written_is_none() {
-    for name in ["ca.pem", "node.pem", "slot.key", "agent.toml"] {
+    for name in ["ca.pem", "node.pem", "managed.key", "agent.toml"] {
         let folder = tempfile::tempdir().unwrap();
         keep(folder.path(), &answer("old")).unwrap();
         let hurdle = folder.path().join(format!("{name}.part"));
@@ -80,7 +80,7 @@ fn an_identity_that_is_half_written_is_none() {
 
 #[test]
 fn files_that_do_not_hold_what_they_should_are_named() {
-    for name in ["node.pem", "slot.key", "agent.toml"] {
+    for name in ["node.pem", "managed.key", "agent.toml"] {
         let folder = tempfile::tempdir().unwrap();
         keep(folder.path(), &answer("web")).unwrap();
         std::fs::write(folder.path().join(name), "nonsense").unwrap();
@@ -117,4 +117,69 @@ fn a_ca_that_the_token_does_not_name_is_refused() {
     let mut broken = own.told;
     broken.certificate = "none".into();
     assert!(enroll::check(&server(), &own.token, &broken).is_err());
+}
+
+/// Enrolls in a domain whose keys only nodes know.
+fn keep_own(folder: &Path, domain: &str, repository: Option<&str>) {
+    let mut answer = answer(domain);
+    answer.told.keys = KeyMode::Client;
+    answer.told.repository = repository.map(str::to_owned);
+    keep(folder, &answer).unwrap();
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.contains(".key")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_older_version_had_both_secrets_in_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, slot) = (folder.path(), folder.path().join("slot.key"));
+    keep(path, &answer("web")).unwrap();
+    std::fs::rename(path.join("managed.key"), &slot).unwrap();
+    assert_eq!(*Identity::load(path).unwrap().slot_secret.unwrap(), [7; 32], "it is read there");
+    keep_own(path, "own", None);
+    let aside = format!("slot.key.{}", "00".repeat(16));
+    assert_eq!(names(path), [aside.as_str()], "the server has seen it");
+    // Of a domain whose keys only nodes know, it goes on.
+    std::fs::write(&slot, "own").unwrap();
+    keep_own(path, "own", None);
+    keep(path, &answer("web")).unwrap();
+    keep_own(path, "other", None);
+    assert_eq!(names(path), ["managed.key", "slot.key", &aside]);
+    assert_eq!(std::fs::read_to_string(&slot).unwrap(), "own");
+}
+
+#[test]
+fn a_secret_of_unknown_origin_seals_nothing_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("slot.key"), "put here by hand").unwrap();
+    keep_own(path, "own", Some("ab"));
+    assert_eq!(names(path), ["slot.key"], "it may be what opens the repository");
+    // Twice: what was set aside is not written over.
+    for count in 1..=2 {
+        std::fs::write(path.join("agent.toml"), "nonsense").unwrap();
+        std::fs::write(path.join("slot.key"), "whose").unwrap();
+        keep_own(path, "own", None);
+        assert_eq!(names(path), ["slot.key.unknown", "slot.key.unknown.2"][..count]);
+    }
+}
+
+/// The server says which repository a domain has: that is no path.
+#[test]
+fn what_is_set_aside_stays_in_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    keep_own(path, "own", Some("../../x"));
+    std::fs::write(path.join("recovery.key"), "of own").unwrap();
+    keep_own(path, "own", None);
+    assert_eq!(names(path), ["recovery.key"], "the same domain");
+    keep_own(path, "own", Some("../x"));
+    keep_own(path, "own", Some("ab"));
+    assert_eq!(names(path), ["recovery.key.own"]);
 }

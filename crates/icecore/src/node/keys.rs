@@ -1,6 +1,7 @@
 //! Keys of client-held domains: made here, never sent to the server.
 
 use crate::failure::{Failure, Result};
+use access::secrets::{RECOVERY, SLOT};
 use api::domains::{Dedup, Settings};
 use crypto::{KdfParams, KeyMaterial, NewSlot, Role, SlotInfo, SlotSecret};
 use ids::KeyEpoch;
@@ -10,17 +11,12 @@ use std::path::{Path, PathBuf};
 use store::{Config, Keys};
 use zeroize::Zeroizing;
 
-/// The file that holds what opens this node's slot.
-const OWN: &str = "slot.key";
-/// The file that holds the recovery key until a person has put it away.
-const RECOVERY: &str = "recovery.key";
-
 /// The settings and key slots of a new repository.
 type New = (Config, Keys);
 
 /// What opens this node's slot; made the first time.
 pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
-    let path = folder.join(OWN);
+    let path = folder.join(SLOT);
     if let Some(text) = access::files::read(&path)? {
         return unhex(&text).ok_or_else(|| {
             Failure::new(crate::codes::Code::Damage, format!("{} contains no key", path.display()))

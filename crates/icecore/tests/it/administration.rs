@@ -166,7 +166,7 @@ fn secrets_are_for_their_owner_only() {
     ] {
         is_private(&machine.path("data").join(name));
     }
-    ["node.pem", "slot.key", "agent.toml"]
+    ["node.pem", "managed.key", "agent.toml"]
         .iter()
         .for_each(|name| is_private(&machine.path("agent").join(name)));
 }

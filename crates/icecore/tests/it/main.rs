@@ -49,6 +49,7 @@ mod object_storage;
 mod odd_mounts;
 mod older_catalog;
 mod output;
+mod own_keys;
 mod parity;
 mod passwords;
 mod placing;
