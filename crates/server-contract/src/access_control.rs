@@ -192,6 +192,12 @@ pub trait AccessControl: Send + Sync {
         Err(Refusal::new(format!("the node '{}' may not forget snapshots", node.name), ""))
     }
 
+    /// Whether a domain still lies where `access` says: who opened it may have been silent for long since.
+    ///
+    /// # Errors
+    /// While that changes, or nobody can say.
+    fn still_lies_there(&self, access: &Access) -> Result<bool, Refusal>;
+
     /// Host and port of the storage server of `domain`; `None` when the domain lies here.
     fn storage_server_of(&self, _domain: &str) -> Result<Option<(String, u16)>, Refusal> {
         Ok(None)

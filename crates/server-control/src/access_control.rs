@@ -51,6 +51,11 @@ impl AccessControl for Control {
         self.forget_permissions.check(node, asked).map_err(|error| refusal(error, "forgetting"))
     }
 
+    fn still_lies_there(&self, access: &Access) -> Result<bool, Refusal> {
+        let lies = self.permissions.lies_at(&access.domain, &access.path);
+        lies.map_err(|error| refusal(error, "the location of a domain"))
+    }
+
     fn storage_server_of(&self, domain: &str) -> Result<Option<(String, u16)>, Refusal> {
         self.permissions
             .storage_server_of(domain)

@@ -12,7 +12,7 @@ use catalog::Catalog;
 use catalog::domains::Domain;
 use ids::KeyId;
 use server_contract::access_control::{Access, Node, Refusal, Signer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Who may do what.
@@ -84,6 +84,16 @@ impl Permissions {
         Ok((folder, read_only))
     }
 
+    /// Whether the folder of `domain` is `path`.
+    ///
+    /// # Errors
+    /// As for [`Permissions::access_of`]; [`crate::Error::Refused`] while it is being moved.
+    pub(crate) fn lies_at(&self, domain: &str, path: &Path) -> Result<bool> {
+        let known = self.catalog.domain(&parse_name(domain)?)?;
+        let Some(known) = known else { return Ok(false) };
+        Ok(known.storage.is_none() && self.place(&known)?.0 == path)
+    }
+
     /// By which grant `node` may read `domain`; `None` when the domain is its own.
     pub(crate) fn may_read(&self, node: &Name, domain: &Name) -> Result<Option<Grant>> {
         let own = self.catalog.node(node)?;
@@ -146,5 +156,24 @@ impl Permissions {
         }
         let message = format!("the domain '{domain}' does not lie on this storage server");
         Err(refused(message, "To see where it lies: icecore server domains"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Control;
+    use crate::scheduler::tests::enroll;
+
+    #[test]
+    fn a_domain_lies_where_its_catalog_says_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = Control::open(folder.path(), &[]).unwrap();
+        enroll(&control.catalog, "web");
+        let web = control.catalog.domain(&"web".parse().unwrap()).unwrap().unwrap();
+        let (path, _) = control.permissions.place(&web).unwrap();
+        let lies = |path: &Path| control.permissions.lies_at("web", path).unwrap();
+        assert!(lies(&path) && !lies(Path::new("/elsewhere")) && !lies(Path::new("")));
+        assert!(!control.permissions.lies_at("gone", &path).unwrap());
     }
 }

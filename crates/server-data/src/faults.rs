@@ -115,7 +115,7 @@ pub(super) fn certificate_ended(node: &str) -> Packet {
 
 /// The reply for a domain that is being moved, and the last packet for who uses it.
 pub(super) fn moving(domain: &str) -> Packet {
-    let text = format!("the domain '{domain}' is being moved to another pool");
+    let text = format!("the domain '{domain}' is being moved to another place");
     fault(Code::Busy, &text, "The client retries automatically.", &[])
 }
 

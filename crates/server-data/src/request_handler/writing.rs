@@ -26,6 +26,9 @@ impl RequestHandler {
             return Err(faults::not_allowed("this node may not back up to this domain"));
         }
         is_writable(access)?;
+        if !self.lies_here(access)? {
+            return Ok(self.comes_again(&access.domain));
+        }
         let node = self.handle.node.clone();
         let Some(permit) = self.shared.sessions.permit(&node.name) else {
             // As the end of the connection: who comes back asks again by itself.
@@ -45,6 +48,12 @@ impl RequestHandler {
         let token = token().map_err(|refusal| faults::of_refusal(&refusal))?;
         let job = self.shared.access_control.job_begins(&node, &access.domain, "backup", what);
         let (access, domain) = (access.clone(), domain.clone());
+        // Whoever gives the domain another place looks for jobs first: either he has seen this one, or it sees that.
+        if !self.lies_here(&access).unwrap_or(false) {
+            let why = format!("the domain '{}' got another place at this moment", access.domain);
+            self.shared.access_control.job_ends(job, &JobEnd::Failed(why), "");
+            return Ok(self.comes_again(&access.domain));
+        }
         let session = Session::new(token, node, access, domain, engine, job, permit);
         let begun_secs = self.shared.receipts.as_deref().map_or(0, Receipts::now_secs);
         let session = session.begun_at(begun_secs).of_source(source, self.handle.address);
@@ -52,6 +61,18 @@ impl RequestHandler {
         self.attach_stream(session.clone(), 0)?;
         self.enter(&session)?;
         Ok(Some(Packet::Begun { session: token.0, secret: token.1, is_empty }))
+    }
+
+    /// Whether the domain still lies where it was opened.
+    fn lies_here(&self, access: &Access) -> Result<bool, Packet> {
+        let lies = self.shared.access_control.still_lies_there(access);
+        lies.map_err(|refusal| faults::of_refusal(&refusal))
+    }
+
+    /// The node comes back by itself, and is told the place.
+    fn comes_again(&self, domain: &str) -> Option<Packet> {
+        self.handle.end_with(faults::moving(domain));
+        None
     }
 
     /// No backup begins in a domain whose quota is used up. While that cannot be known, its node comes back until it

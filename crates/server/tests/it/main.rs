@@ -23,6 +23,7 @@ mod hostile;
 mod hostile_client;
 mod lying_nodes;
 mod owners;
+mod placing;
 mod quotas;
 mod receipts;
 mod renewing;
