@@ -183,6 +183,16 @@ impl Jobs {
         self.running.has_any_of(node)
     }
 
+    /// A job of a policy whose session is on a storage server, and was there before this server was started.
+    pub(crate) fn take_over(&self, job: Job) {
+        let command = self.started.command_of(job.id);
+        self.running.add(job);
+        if let Some(command) = command {
+            self.started.forget(command, false);
+        }
+        self.have_changed();
+    }
+
     /// Resumes a lost job.
     pub(crate) fn resume(&self, job: Job) {
         let id = job.id;

@@ -508,6 +508,38 @@ fn a_backup_outlives_the_control_server() {
     site.restores("web", &[]);
 }
 
+/// The job was listed as running, and nothing knew of its session: no cancelling, no report, no end.
+#[test]
+fn a_backup_of_a_policy_outlives_the_control_server_and_is_known_again() {
+    let mut site = Site::new();
+    site.enroll("web", &[]);
+    site.machine.write("much", &random(16 << 20));
+    let folder = site.machine.path("").to_str().unwrap().trim_end_matches('/').to_owned();
+    let allow = site.machine.path("web/allow.toml");
+    std::fs::write(&allow, format!("backup_below = [\"{folder}\"]\n")).unwrap();
+    std::fs::set_permissions(&allow, PermissionsExt::from_mode(0o600)).unwrap();
+    let slow = "options = { limit-read = { value = \"1M\", force = true } }";
+    let policy =
+        format!("[policy.slow]\nnodes = [\"web\"]\npaths = [\"{folder}/source\"]\n{slow}\n");
+    let file = site.machine.path("site.toml");
+    std::fs::write(&file, policy).unwrap();
+    site.govern(&["apply", file.to_str().unwrap(), "--yes"]).ends(0);
+    let mut agent = site.node_command("web", &["agent"]);
+    let _agent = Running(agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    site.govern(&["start", "slow"]).ends(0);
+    let runs = |site: &Site| {
+        let sessions = site.govern(&["sessions", "--json"]).ends(0).lines();
+        sessions.iter().any(|job| job["progress"]["bytes_read"].as_u64() > Some(0))
+    };
+    site.wait_for("the session", runs);
+    site.server.as_mut().unwrap().kill();
+    site.start_server();
+    site.wait_for("the session again", runs);
+    let id = site.last_job()["id"].to_string();
+    site.govern(&["cancel", &id]).ends(0);
+    site.wait_for("the end", |site| site.last_job()["state"] == "cancelled");
+}
+
 #[test]
 fn who_comes_while_the_control_server_is_away_waits_for_it() {
     let mut site = Site::new();

@@ -4,7 +4,7 @@
 use super::requests::StorageServerRequests;
 use super::table::StorageServerState;
 use crate::enroll::checked_version;
-use crate::{Result, now_secs};
+use crate::{Error, Result, now_secs};
 use api::Name;
 use api::jobs::{Job, JobState};
 use api::storage_servers::{
@@ -61,7 +61,7 @@ impl StorageServerRequests {
         let (mut reply, mut nodes) = (HeartbeatReply::default(), FxHashMap::default());
         for asked in &heartbeat.nodes {
             reply.limits.push(self.limits.of(asked.node.as_str(), asked.address));
-            match self.still_known(state, asked) {
+            match self.still_known(state, asked)? {
                 Some(node) => {
                     self.activity.seen(&node.name, asked.address, now_secs());
                     nodes.insert(asked.serial.clone(), node);
@@ -70,10 +70,7 @@ impl StorageServerRequests {
             }
         }
         state.nodes = nodes;
-        let before = std::mem::take(&mut state.jobs);
-        for job in &heartbeat.jobs {
-            reply.jobs.push(self.update_job(storage, state, before.get(&job.number).copied(), job));
-        }
+        reply.jobs = self.update_jobs(storage, state, heartbeat)?;
         let may_not = |reader: &&GrantedReader| !self.may_read_on(storage, reader);
         reply.withdrawn = heartbeat.readers.iter().filter(may_not).cloned().collect();
         Ok(reply)
@@ -110,11 +107,19 @@ impl StorageServerRequests {
     }
 
     /// A node that may stay connected. An error of the catalog disconnects nobody.
-    fn still_known(&self, state: &StorageServerState, asked: &NodeConnection) -> Option<Node> {
+    fn still_known(
+        &self,
+        state: &StorageServerState,
+        asked: &NodeConnection,
+    ) -> Result<Option<Node>> {
         let known = state.nodes.get(&asked.serial);
-        match known.filter(|node| node.name == asked.node.as_str()) {
-            Some(node) => (!node.is_revoked()).then(|| node.clone()),
-            None => self.admission.known_node(&asked.serial, &asked.node, Some(asked.address)).ok(),
+        if let Some(node) = known.filter(|node| node.name == asked.node.as_str()) {
+            return Ok((!node.is_revoked()).then(|| node.clone()));
+        }
+        match self.admission.known_node(&asked.serial, &asked.node, Some(asked.address)) {
+            Ok(node) => Ok(Some(node)),
+            Err(Error::Catalog(error)) if error.is_of_database() => Err(error.into()),
+            Err(_) => Ok(None),
         }
     }
 
@@ -124,17 +129,31 @@ impl StorageServerRequests {
             && self.permissions.is_granted(&reader.node, &reader.domain)
     }
 
-    fn update_job(
+    /// If the catalog fails, those that were taken by then stay known: their numbers were not told.
+    fn update_jobs(
         &self,
         storage: &Name,
         state: &mut StorageServerState,
-        known: Option<JobNo>,
-        job: &StorageJob,
-    ) -> JobReply {
-        let Some(id) = known.or_else(|| self.take_job(storage, job)) else {
-            return JobReply::default();
-        };
-        state.jobs.insert(job.number, id);
+        heartbeat: &Heartbeat,
+    ) -> Result<Vec<JobReply>> {
+        let (mut jobs, mut replies) = (FxHashMap::default(), Vec::new());
+        for job in &heartbeat.jobs {
+            let known = state.jobs.get(&job.number).copied();
+            let id = match known.map_or_else(|| self.take_job(storage, job), |id| Ok(Some(id))) {
+                Ok(id) => id,
+                Err(error) => {
+                    state.jobs.extend(jobs);
+                    return Err(error);
+                }
+            };
+            jobs.extend(id.map(|id| (job.number, id)));
+            replies.push(id.map_or_else(JobReply::default, |id| self.update_job(id, job)));
+        }
+        state.jobs = jobs;
+        Ok(replies)
+    }
+
+    fn update_job(&self, id: JobNo, job: &StorageJob) -> JobReply {
         let cancelled = self.jobs.is_cancelled(id);
         self.jobs.is_at(id, &status(job));
         if let Some(end) = &job.end {
@@ -143,36 +162,39 @@ impl StorageServerRequests {
         JobReply { job: Some(id), cancelled }
     }
 
-    /// A job that is new, or was lost.
-    fn take_job(&self, storage: &Name, job: &StorageJob) -> Option<JobNo> {
-        // Jobs of domains that do not lie there are none of its business.
-        if !self.permissions.lies_on(storage, &job.domain).unwrap_or(false) {
-            return None;
+    /// A job that is new, or of which this server has no session any more; `None` for one that is none of the business
+    /// of `storage`, since its domain does not lie there.
+    fn take_job(&self, storage: &Name, job: &StorageJob) -> Result<Option<JobNo>> {
+        if !self.permissions.lies_on(storage, &job.domain)? {
+            return Ok(None);
         }
-        match job.job.and_then(|id| self.known_job(id, job)) {
-            Some(known) => {
-                let id = known.id;
-                // Others run; or they ended, and the answer was lost.
-                if known.state == JobState::Lost {
-                    self.jobs.resume(known);
-                }
-                Some(id)
-            }
-            None => {
-                let (node, domain) = (job.node.as_str(), job.domain.as_str());
-                Some(self.jobs.begin(node, domain, &job.kind, &job.what))
-            }
+        let known = job.job.map(|id| self.known_job(id, job)).transpose()?.flatten();
+        let Some(known) = known else {
+            let (node, domain) = (job.node.as_str(), job.domain.as_str());
+            return Ok(Some(self.jobs.begin(node, domain, &job.kind, &job.what)));
+        };
+        let id = known.id;
+        match known.state {
+            JobState::Lost => self.jobs.resume(known),
+            // The server has started it, and was started anew while it ran.
+            JobState::Running if !self.jobs.has_session(id) => self.jobs.take_over(known),
+            // It runs; or it ended, and the answer was lost.
+            _ => {}
         }
+        Ok(Some(id))
     }
 
     /// The job with this number, if it is the reported one.
-    fn known_job(&self, id: JobNo, reported: &StorageJob) -> Option<Job> {
+    fn known_job(&self, id: JobNo, reported: &StorageJob) -> Result<Option<Job>> {
         let is_told = |known: &Job| {
             known.kind == reported.kind
                 && known.node == reported.node.as_str()
                 && known.domain == reported.domain.as_str()
         };
-        self.jobs.job(id).ok().filter(is_told)
+        match self.jobs.job(id) {
+            Err(Error::Catalog(error)) if error.is_of_database() => Err(error.into()),
+            job => Ok(job.ok().filter(is_told)),
+        }
     }
 }
 
