@@ -49,7 +49,11 @@ impl ServerMessages {
                     said.limits = Some(([up, down], reason));
                 }
             }
-            Packet::Command { command, json } if said.commands.len() < COMMANDS_MAX => {
+            // All that are open are sent again with each new one: copies must not take the room of others.
+            Packet::Command { command, json }
+                if said.commands.len() < COMMANDS_MAX
+                    && said.commands.iter().all(|(number, _)| *number != command) =>
+            {
                 said.commands.push_back((command, json));
             }
             Packet::Cancel { reason } => {
@@ -99,6 +103,18 @@ mod tests {
     #[test]
     fn the_lower_limit_holds_and_none_is_no_limit() {
         assert_eq!([lower(0, 0), lower(0, 5), lower(5, 0), lower(7, 5)], [0, 5, 5, 5]);
+    }
+
+    #[test]
+    fn a_command_that_is_sent_again_and_again_takes_the_room_of_no_other() {
+        let server_messages = ServerMessages::new([0, 0]);
+        let command = |command| Packet::Command { command, json: b"{}".to_vec() };
+        (0..200).for_each(|_| server_messages.take(command(1)).unwrap());
+        server_messages.take(command(2)).unwrap();
+        let next = || server_messages.next_command(Duration::ZERO).map(|(number, _)| number);
+        assert_eq!([next(), next(), next()], [Some(1), Some(2), None]);
+        server_messages.take(command(1)).unwrap();
+        assert_eq!(next(), Some(1), "it is told again what was answered before");
     }
 
     #[test]

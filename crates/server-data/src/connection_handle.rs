@@ -166,11 +166,10 @@ impl ConnectionHandle {
         *self.purpose.lock() == Some(Purpose::Agent)
     }
 
-    /// Sends `message` between two frames. A `Fault` is the last one.
-    pub(super) fn tell(&self, message: Packet) {
-        // A client with so many messages waiting does not read; it is disconnected once it was silent for
-        // long enough.
-        let _ = self.messages.try_send(message);
+    /// Sends `message` between two frames. A `Fault` is the last one. `false` if so many wait that it is dropped: such
+    /// a client does not read, and is disconnected once it was silent for long enough.
+    pub(super) fn tell(&self, message: Packet) -> bool {
+        self.messages.try_send(message).is_ok()
     }
 
     /// Limits as the packet that tells them, for whoever has just opened a domain. None is told, too: the client may

@@ -97,7 +97,9 @@ impl Hub {
     /// Admits no connection any more, and tells all that the server stops.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        self.all().iter().for_each(|handle| handle.tell(faults::shutting_down()));
+        for handle in self.all() {
+            handle.tell(faults::shutting_down());
+        }
     }
 
     /// Ends all connections, whatever their state.
@@ -165,10 +167,14 @@ impl Hub {
         if self.commands_seen.swap(given, Ordering::Relaxed) == given {
             return;
         }
+        let mut are_told = true;
         for agent in all.iter().filter(|handle| handle.is_agent()) {
             let commands = access_control.commands(&agent.node);
-            let packets = commands.iter().filter_map(super::request_handler::command_packet);
-            packets.for_each(|packet| agent.tell(packet));
+            let mut packets = commands.iter().filter_map(super::request_handler::command_packet);
+            are_told &= packets.all(|packet| agent.tell(packet));
+        }
+        if !are_told {
+            self.commands_seen.store(u64::MAX, Ordering::Relaxed); // again with the next tick
         }
     }
 
