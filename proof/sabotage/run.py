@@ -489,6 +489,21 @@ SABOTAGES = {
     "a mount point is where the mount begins": (
         "crates/icecore/src/read_only.rs", "take_while(|above| mount_id(above) == Some(own));", "take_while(|above| true || mount_id(above) == Some(own));",
         test("icecore", "a_mount_is_found_for_what_is_there")),
+    "a backup begins only where the domain lies": (
+        "crates/server-data/src/request_handler/writing.rs", "        if !self.lies_here(access)? {\n", "        if false {\n",
+        test("server", "whether_a_domain_still_lies_there")),
+    "a domain lies at one path": (
+        "crates/server-control/src/permissions.rs", "self.place(&known)?.0 == path)", "!self.place(&known)?.0.as_os_str().is_empty())",
+        test("server-control", "a_domain_lies_where_its_catalog_says")),
+    "a job of a policy is known again after a restart": (
+        "crates/server-control/src/storage_servers/heartbeat.rs", "if !self.jobs.has_session(id) => self.jobs.take_over(known),", "if !self.jobs.has_session(id) => {}",
+        test("icecore", "a_backup_of_a_policy_outlives_the_control_server")),
+    "a command that is sent again takes no room": (
+        "crates/remote/src/server_messages.rs", "all(|(number, _)| *number != command) =>", "all(|(number, _)| *number != command || true) =>",
+        test("remote", "a_command_that_is_sent_again_and_again")),
+    "a clock in doubt makes nothing old": (
+        "crates/server-control/src/housekeeping.rs", "Ok(Reading { secs, doubt: None }) => self.delete_by_time(secs),", "Ok(Reading { secs, .. }) => self.delete_by_time(secs),",
+        test("server-control", "nothing_is_old_by_a_clock_in_doubt")),
     "a check of a part looks for all containers": (
         "crates/server/src/upkeep.rs", "            presence::add_missing(&domain.repository, &mut found)?;\n", "",
         test("server", "a_check_of_a_part_names")),

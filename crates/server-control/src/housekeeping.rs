@@ -2,12 +2,14 @@
 
 use crate::admission::Admission;
 use crate::issued_keys::IssuedKeys;
+use crate::machine_clock::MachineClock;
 use crate::node_activity::NodeActivity;
 use crate::open::Parts;
 use crate::server_identity::ServerIdentity;
 use crate::storage_servers::StorageServerTable;
 use crate::{SERVER, by, now_secs};
 use catalog::Catalog;
+use clock::Reading;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -55,6 +57,7 @@ pub(crate) struct Housekeeping {
     activity: Arc<NodeActivity>,
     admission: Arc<Admission>,
     issued: Arc<IssuedKeys>,
+    clock: Arc<MachineClock>,
     storage_servers: Arc<StorageServerTable>,
     deleting: Deleting,
     /// When it was looked for keys that came back.
@@ -72,6 +75,7 @@ impl Housekeeping {
             activity: parts.activity.clone(),
             admission: parts.admission.clone(),
             issued: parts.issued.clone(),
+            clock: parts.clock.clone(),
             storage_servers: parts.table.clone(),
             wake: parts.wake.clone(),
             deleting: Deleting::default(),
@@ -95,10 +99,11 @@ impl Housekeeping {
         }
         self.issued.remove_stale();
         self.remove_keys_again();
-        if let Err(error) = self.catalog.give_up_commands(by(SERVER), now_secs - COMMAND_SECS) {
-            tracing::error!(%error, "cannot expire old commands");
+        match self.clock.read() {
+            Ok(Reading { secs, doubt: None }) => self.delete_by_time(secs),
+            Ok(_) => tracing::debug!("the clock is in doubt: nothing is old"),
+            Err(error) => tracing::error!(%error, "cannot read the clock"),
         }
-        self.delete_old_jobs(now_secs);
         self.storage_servers.lose_silent();
         self.activity.write_to(&self.catalog);
         self.admission.tidy();
@@ -120,6 +125,13 @@ impl Housekeeping {
         self.deleting.kept_secs.store(secs, Ordering::Relaxed);
     }
 
+    fn delete_by_time(&self, now_secs: i64) {
+        if let Err(error) = self.catalog.give_up_commands(by(SERVER), now_secs - COMMAND_SECS) {
+            tracing::error!(%error, "cannot expire old commands");
+        }
+        self.delete_old_jobs(now_secs);
+    }
+
     fn delete_old_jobs(&self, now_secs: i64) {
         if !self.deleting.is_due(now_secs) {
             return;
@@ -132,5 +144,43 @@ impl Housekeeping {
             }
             Err(error) => tracing::error!(%error, "cannot delete old jobs"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Control;
+    use api::jobs::{JobState, Progress};
+    use catalog::jobs::{Ending, NewJob};
+
+    /// A job that ended 500 days ago.
+    fn with_old_job(control: &Control) -> u64 {
+        let begun = now_secs() - 500 * DAY_SECS;
+        let new = NewJob { node: "web", domain: "web", kind: "backup", what: "/", begun };
+        let id = control.catalog.begin_job(new).unwrap();
+        let (state, progress) = (JobState::Complete, &Progress::default());
+        let (snapshot, error, cause, cancelled, report) = (None, None, None, false, "");
+        let ended = begun + 60;
+        let ending = Ending { ended, state, progress, snapshot, error, cause, cancelled, report };
+        control.catalog.end_job(id, ending).unwrap();
+        id
+    }
+
+    #[test]
+    fn nothing_is_old_by_a_clock_in_doubt() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = Control::open(folder.path(), &[]).unwrap();
+        let job = with_old_job(&control);
+        let year_ago = clock::Tick { wall_secs: now_secs() - 365 * DAY_SECS, boot: 1, up_secs: 5 };
+        let stored = serde_json::to_string(&clock::Clock::start(year_ago, None)).unwrap();
+        control.catalog.set_clock(&stored).unwrap();
+        drop(control);
+        let control = Control::open(folder.path(), &[]).unwrap();
+        control.housekeeping();
+        assert!(control.catalog.job(job).is_ok(), "the clock may be a year ahead");
+        control.housekeeping.clock.confirm(crate::by("admin")).unwrap();
+        control.housekeeping();
+        assert!(control.catalog.job(job).is_err(), "it is right: the job is old");
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::domain_keys::DomainKeys;
 use crate::domain_locks::DomainLocks;
-use crate::{Result, SERVER, by, now_secs};
+use crate::machine_clock::MachineClock;
+use crate::{Result, SERVER, by};
 use api::Name;
 use catalog::Catalog;
 use catalog::domains::Domain;
@@ -17,6 +18,7 @@ pub(crate) struct IssuedKeys {
     catalog: Arc<Catalog>,
     keys: Arc<DomainKeys>,
     locks: Arc<DomainLocks>,
+    clock: Arc<MachineClock>,
 }
 
 impl IssuedKeys {
@@ -25,8 +27,16 @@ impl IssuedKeys {
         catalog: Arc<Catalog>,
         keys: Arc<DomainKeys>,
         locks: Arc<DomainLocks>,
+        clock: Arc<MachineClock>,
     ) -> Self {
-        Self { catalog, keys, locks }
+        Self { catalog, keys, locks, clock }
+    }
+
+    /// Keys of grants that were withdrawn, or have ended. While the clock is in doubt none has ended: nobody reads by
+    /// one, but a key that is removed is gone for good.
+    fn stale(&self) -> catalog::Result<Vec<GrantedKey>> {
+        let now = self.clock.read()?;
+        self.catalog.stale_keys(now.doubt.map_or(now.secs, |_| 0))
     }
 
     /// Removes keys of grants, all of one domain. The caller holds its lock.
@@ -50,7 +60,7 @@ impl IssuedKeys {
     /// Removes the keys of expired grants and of former nodes. A failure is retried by the next housekeeping.
     pub(crate) fn remove_stale(&self) {
         self.remove_old(|_| true);
-        let stale = self.catalog.stale_keys(now_secs()).unwrap_or_else(|error| {
+        let stale = self.stale().unwrap_or_else(|error| {
             tracing::error!(%error, "cannot list the keys of expired grants");
             Vec::new()
         });
@@ -102,7 +112,7 @@ impl IssuedKeys {
         }
         let of_it = |keys: Vec<GrantedKey>| keys.into_iter().filter(|it| it.domain == domain.name);
         let removed: Vec<_> = of_it(self.catalog.removed_keys()?).collect();
-        let due = [self.catalog.old_keys()?, self.catalog.stale_keys(now_secs())?].concat();
+        let due = [self.catalog.old_keys()?, self.stale()?].concat();
         let due: Vec<_> = of_it(due).collect();
         let ids: Vec<_> = removed.iter().chain(&due).filter_map(id_of).collect();
         let live = self.keys.live_of(domain, &ids)?;

@@ -110,12 +110,12 @@ impl Parts {
             mark.clone(),
             master,
         ));
-        let issued = Arc::new(IssuedKeys::new(of_catalog(), keys.clone(), locks.clone()));
+        let clock = Arc::new(MachineClock::new(catalog.clone()).doubted_by(mark.clone()));
+        let issued =
+            Arc::new(IssuedKeys::new(of_catalog(), keys.clone(), locks.clone(), clock.clone()));
         let of_nodes = (activity.clone(), refusals.clone());
         let admission = Admission::new(of_catalog(), mark.revocations(), of_nodes, wake.clone());
         let jobs = Arc::new(Jobs::new(of_catalog()));
-        let clock = MachineClock::new(catalog.clone()).doubted_by(mark.clone());
-        let clock = Arc::new(clock);
         let forget_permissions = ForgetPermissions {
             catalog: of_catalog(),
             mark: mark.clone(),

@@ -168,6 +168,6 @@ fn too_old(storage: &Name) -> String {
 
 fn silent(storage: &Name) -> String {
     format!(
-        "nothing is heard of the storage server '{storage}': icecore server storage. The next move goes on with what was copied"
+        "nothing is heard of the storage server '{storage}': icecore server storage-servers. The next move goes on with what was copied"
     )
 }
