@@ -94,6 +94,11 @@ impl Identity {
         Ok(Arc::new(pki::client::client_config(&self.ca_pem, identity, alpn)?))
     }
 
+    /// The server's certificate authority, PEM: another one is another server.
+    pub fn certificate_authority(&self) -> &str {
+        &self.ca_pem
+    }
+
     /// The node's certificate and key.
     pub(crate) fn node_pem(&self) -> &str {
         &self.node_pem

@@ -68,20 +68,20 @@ fn commands_that_go_too_far_are_refused_and_the_agent_goes_on() {
     let commands = commands(&path("outside"));
     let (count, done) = (commands.len(), Arc::new(Mutex::new(Vec::<Done>::new())));
     let heard = done.clone();
+    let packets = commands.into_iter().zip(1..);
+    let packets: Vec<_> =
+        packets.map(|(json, command)| Packet::Command { command, json }).collect();
     let fake = Fake::start(None, move |asked: Asked<'_>| match asked.packet {
         Packet::Open { .. } => {
-            let commands = commands.iter().enumerate();
-            let commands = commands
-                .map(|(at, json)| Packet::Command { command: at as u64 + 1, json: json.clone() });
-            // Each of them twice: one that comes again is not done again, and its end is told again.
-            let commands: Vec<_> = commands.collect();
-            let all = asked.honest.into_iter().chain(commands.clone()).chain(commands);
-            Reply::Say(all.collect())
+            Reply::Say(asked.honest.into_iter().chain(packets.clone()).collect())
         }
         Packet::CommandDone { command, is_complete, report } => {
             let words = String::from_utf8_lossy(report).into_owned();
-            heard.lock().push((*command, *is_complete, words));
-            asked.honestly()
+            let mut heard = heard.lock();
+            heard.push((*command, *is_complete, words));
+            // Each of them twice: one that comes again is not done again, and its end is told again.
+            let again = (heard.len() == count).then(|| packets.clone()).into_iter().flatten();
+            Reply::Say(asked.honest.into_iter().chain(again).collect())
         }
         _ => asked.honestly(),
     });
@@ -112,6 +112,45 @@ fn commands_that_go_too_far_are_refused_and_the_agent_goes_on() {
     let left = std::fs::read_dir(path("outside")).unwrap().count();
     assert_eq!((left, std::fs::read_dir(path("allowed")).unwrap().count()), (0, 0));
     assert!(!folder.join("evil").exists());
+}
+
+/// Another server counts anew, and one whose catalog came back from a copy gives its last numbers again.
+#[test]
+fn a_number_that_comes_again_with_another_command_is_not_answered_from_memory() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().canonicalize().unwrap();
+    let command = |target: &str, made: &str| {
+        let task = json!({"kind": "restore", "node": "web", "snapshot": "latest", "paths": [], "target": target});
+        let json = json!({"id": 7, "task": task, "made": made, "state": "pending"});
+        Packet::Command { command: 7, json: serde_json::to_vec(&json).unwrap() }
+    };
+    let (first, later) = ("2026-11-20T14:00:00Z", "2026-11-21T14:00:00Z");
+    let commands = [command("/one", first), command("/two", first), command("/two", later)];
+    let done = Arc::new(Mutex::new(Vec::<String>::new()));
+    let heard = done.clone();
+    let fake = Fake::start(None, move |asked: Asked<'_>| match asked.packet {
+        Packet::Open { .. } => {
+            Reply::Say(asked.honest.into_iter().chain(commands.first().cloned()).collect())
+        }
+        Packet::CommandDone { report, .. } => {
+            let mut heard = heard.lock();
+            heard.push(String::from_utf8_lossy(report).into_owned());
+            let next = commands.get(heard.len()).cloned();
+            Reply::Say(asked.honest.into_iter().chain(next).collect())
+        }
+        _ => asked.honestly(),
+    });
+    fake.enroll(&folder.join("agent"));
+    let _agent = start(&folder.join("agent").to_string_lossy(), &folder.to_string_lossy());
+    let begun = Instant::now();
+    while done.lock().len() < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", done.lock());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let done = done.lock();
+    for (words, target) in done.iter().zip(["/one", "/two", "/two"]) {
+        assert!(words.contains(&format!("restore to {target}:")), "{done:?}");
+    }
 }
 
 fn start(agent: &str, home: &str) -> Agent {

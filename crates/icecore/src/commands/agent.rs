@@ -1,6 +1,7 @@
 //! `icecore agent`.
 
 mod daemon;
+mod done;
 mod node_commands;
 mod recovery;
 

@@ -1,6 +1,7 @@
 //! The agent: stays connected to the server and starts jobs when the server requests them. It listens nowhere, and
 //! runs nothing but this program, with arguments that it puts together itself.
 
+use super::done::Done;
 use super::node_commands::{self, Outcome};
 use crate::alone;
 use crate::codes::Code;
@@ -11,8 +12,6 @@ use crate::node::policy::Received;
 use crate::node::renewal::Renewal;
 use api::commands::NodeCommand;
 use remote::{Purpose, Remote};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,11 +25,6 @@ const ASK_AFTER: Duration = Duration::from_secs(5 * 60);
 /// First and longest pause before the server is called again.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Commands remembered, so that one that comes twice is done once, and its end is told until the server knows it.
-const DONE_MAX: usize = 4096;
-
-/// Commands that were done, and how they ended.
-type Done = BTreeMap<u64, Outcome>;
 
 /// Waits for commands until it is told to stop.
 pub(super) fn run(context: &Context) -> Result<Code> {
@@ -40,7 +34,7 @@ pub(super) fn run(context: &Context) -> Result<Code> {
         context.out.note(&warning);
     }
     context.listen_for_signals();
-    let (mut done, mut pause) = (Done::new(), PAUSE_FIRST);
+    let (mut done, mut pause) = (Done::default(), PAUSE_FIRST);
     while !context.is_cancelled() {
         match connected(context, &mut done) {
             Ok(()) => pause = PAUSE_FIRST,
@@ -69,6 +63,7 @@ fn hold(folder: &Path) -> Result<File> {
 fn connected(context: &Context, done: &mut Done) -> Result<()> {
     // Read again: this machine may have enrolled again.
     let node = context.enrolled()?;
+    done.come_to(&node.identity);
     let target = node.endpoint(&context.caller(), Purpose::Agent)?;
     let failed = |error| context.failure(pipeline::Error::Repository(error));
     let connection = Remote::connect_control(&target, Purpose::Agent).map_err(failed)?;
@@ -85,19 +80,17 @@ fn connected(context: &Context, done: &mut Done) -> Result<()> {
         let Some((number, json)) = connection.next_command(LOOK_AFTER).map_err(failed)? else {
             continue;
         };
-        let Outcome { is_complete, text } = match done.entry(number) {
+        let Outcome { is_complete, text } = match done.outcome(number, &json) {
             // The server asks again what it was not told: the connection may have been lost meanwhile.
-            Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(new) => {
+            Some(known) => known,
+            None => {
                 let outcome = carry_out(context, &json);
                 context.out.line(&format!("command {number}: {}", outcome.text))?;
                 context.out.flush()?;
-                new.insert(outcome).clone()
+                done.note(number, &json, outcome.clone());
+                outcome
             }
         };
-        while done.len() > DONE_MAX {
-            done.pop_first();
-        }
         connection.command_done(number, is_complete, &text).map_err(failed)?;
     }
     Ok(())
