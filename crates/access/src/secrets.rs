@@ -4,8 +4,9 @@
 //! managed.key         opens this node's slot in a managed domain; the server saw it when this machine enrolled
 //! slot.key            opens this node's slot where only nodes know keys; made here, and no server has seen it
 //! recovery.key        the recovery key of such a domain, until a person has put it away
+//! next-recovery.key   the same before the domain is there
 //! slot.key.NAME       set aside: of the repository or domain NAME, or `unknown`
-//! recovery.key.NAME   the same
+//! recovery.key.NAME   the same; before-REPOSITORY where only that is known
 //! ```
 //!
 //! Before, both secrets were in `slot.key`, one after the other: what a server had seen then sealed a domain that it

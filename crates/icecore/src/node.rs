@@ -2,6 +2,7 @@
 
 pub(crate) mod allow;
 pub(crate) mod cache;
+mod first_open;
 pub(crate) mod job;
 mod key_lists;
 pub(crate) mod keys;
@@ -23,6 +24,7 @@ use access::{Client, Identity, blocking};
 use api::domains::Privacy;
 use api::enroll::{KeyMode, Role};
 use crypto::SlotSecret;
+use first_open::FirstOpen;
 use memory::Memory;
 use pipeline::UnlockedRepository;
 use remote::{Endpoint, Purpose, Remote};
@@ -142,15 +144,20 @@ impl Node {
     pub(crate) fn open(&self, caller: &Caller<'_>, purpose: Purpose) -> Result<Opened> {
         let endpoint = self.endpoint(caller, purpose)?;
         let failed = |error| Failure::from(error).at_server();
-        let secret = match self.domain(caller) {
-            Some(domain) => self.secret_of(&domain, caller)?,
-            None => Own::Key(self.own_secret()?),
+        let (first, secret) = match self.domain(caller) {
+            Some(domain) => (None, self.secret_of(&domain, caller)?),
+            // In this order: the secret is made in a first open as well.
+            None => {
+                (FirstOpen::take(self, caller, endpoint.patience)?, Own::Key(self.own_secret()?))
+            }
         };
-        let remote = match &secret {
-            // One that was made before is never made again: the server may have lost it, or say so.
-            Own::Key(secret) if self.may_make_repository() => {
+        let remote = match (&secret, &first) {
+            (Own::Key(secret), Some(first)) => {
                 let settings = self.identity.agent.settings;
-                let make = || keys::make(&self.folder, secret, self.role(), settings);
+                let make = || {
+                    first.has_made.set(true);
+                    keys::make(&self.folder, secret, self.role(), settings)
+                };
                 Remote::connect_or_init(&endpoint, purpose, make)
             }
             _ => Remote::connect(&endpoint, purpose),
@@ -173,6 +180,10 @@ impl Node {
         };
         let is_typed = matches!(secret, Own::Typed(_));
         let repository = repository.map_err(|error| of_typed(failed(error), is_typed))?;
+        if let Some(first) = &first {
+            let made = repository.store.config().repository.to_string();
+            first.settle(self, &remote, &made)?;
+        }
         if self.domain(caller).is_none() {
             self.check_repository(&repository)?;
         }
@@ -186,9 +197,14 @@ impl Node {
     fn check_repository(&self, repository: &UnlockedRepository) -> Result<()> {
         self.check_settings(repository)?;
         let shown = repository.store.config().repository.to_string();
-        match &self.identity.agent.repository {
+        let known = match &self.identity.agent.repository {
+            Some(known) => Some(known.clone()),
+            // Another process of this machine may have made it, and noted it, since this one began.
+            None => access::identity::agent(&self.folder)?.and_then(|agent| agent.repository),
+        };
+        match known {
             None => Ok(access::identity::note_repository(&self.folder, &shown)?),
-            Some(known) if *known == shown => Ok(()),
+            Some(known) if known == shown => Ok(()),
             Some(known) => Err(Failure::new(
                 Code::Damage,
                 format!("the server presents repository {shown}, but the repository of this machine is {known}"),

@@ -1,5 +1,6 @@
 //! Keys of client-held domains: made here, never sent to the server.
 
+use crate::codes::Code;
 use crate::failure::{Failure, Result};
 use access::secrets::{RECOVERY, SLOT};
 use api::domains::{Dedup, Settings};
@@ -11,6 +12,10 @@ use std::path::{Path, PathBuf};
 use store::{Config, Keys};
 use zeroize::Zeroizing;
 
+/// Holds the recovery key of a repository that is not there yet, or whose making nobody confirmed: it may open one, so
+/// it is used until one is, and never written over.
+const NEXT_RECOVERY: &str = "next-recovery.key";
+
 /// The settings and key slots of a new repository.
 type New = (Config, Keys);
 
@@ -19,7 +24,7 @@ pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
     let path = folder.join(SLOT);
     if let Some(text) = access::files::read(&path)? {
         return unhex(&text).ok_or_else(|| {
-            Failure::new(crate::codes::Code::Damage, format!("{} contains no key", path.display()))
+            Failure::new(Code::Damage, format!("{} contains no key", path.display()))
                 .hint("Enroll again, with the recovery key at hand: icecore agent enroll")
         });
     }
@@ -29,8 +34,8 @@ pub(super) fn own(folder: &Path) -> Result<Zeroizing<[u8; 32]>> {
     Ok(secret)
 }
 
-/// The settings and slots of a new repository: this node's, and one for a recovery key that is
-/// written beside it.
+/// The settings and slots of a new repository: this node's, and one for a recovery key, which gets its name once the
+/// server has the repository.
 pub(super) fn make(
     folder: &Path,
     own: &[u8; 32],
@@ -64,11 +69,11 @@ pub(crate) fn remove_recovery(folder: &Path) -> Result<()> {
 fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> Result<New> {
     let environment = Environment::default();
     let material = pipeline::unlocked::new_material(&environment, options)?;
-    let mut recovery = Zeroizing::new([0; 32]);
-    environment.fill_random(&mut *recovery)?;
-    let text = Zeroizing::new(crypto::recovery_to_text(&recovery));
     // Before there is anything that it opens: a repository without it could be lost with this machine.
-    access::files::write(&folder.join(RECOVERY), &text)?;
+    let recovery = match next_recovery(folder)? {
+        Some(recovery) => recovery,
+        None => new_recovery(folder, &environment)?,
+    };
     let slots = vec![
         slot(&material, role, own, "this node", &environment)?,
         slot(&material, Role::Full, &recovery, "recovery key", &environment)?,
@@ -76,6 +81,38 @@ fn prepared(folder: &Path, own: &[u8; 32], role: Role, options: InitOptions) -> 
     let now_secs = environment.now_secs();
     let config = pipeline::unlocked::new_config(&material, options, now_secs);
     Ok((config, pipeline::unlocked::new_keys(&material, slots, &environment)?))
+}
+
+/// The recovery key that has no name yet.
+pub(super) fn next_recovery(folder: &Path) -> Result<Option<Zeroizing<[u8; 32]>>> {
+    let path = folder.join(NEXT_RECOVERY);
+    let Some(text) = access::files::read(&path)? else { return Ok(None) };
+    let key = crypto::recovery_from_text(&text).map_err(|error| {
+        let shown = path.display();
+        Failure::new(Code::Damage, format!("{shown} contains no recovery key: {error}"))
+            .hint(format!("Put it right from a copy, or to make another key: rm {shown}"))
+    })?;
+    Ok(Some(Zeroizing::new(key)))
+}
+
+fn new_recovery(folder: &Path, environment: &Environment) -> Result<Zeroizing<[u8; 32]>> {
+    let mut recovery = Zeroizing::new([0; 32]);
+    environment.fill_random(&mut *recovery)?;
+    let text = Zeroizing::new(crypto::recovery_to_text(&recovery));
+    access::files::write(&folder.join(NEXT_RECOVERY), &text)?;
+    Ok(recovery)
+}
+
+/// It opens `repository`: it is the recovery key from now on. One that was there is kept, as what it opens is unknown.
+pub(super) fn name_recovery(folder: &Path, repository: &str) -> Result<()> {
+    let next = folder.join(NEXT_RECOVERY);
+    let Some(text) = access::files::read(&next)? else { return Ok(()) };
+    let there = access::files::read(&folder.join(RECOVERY))?;
+    if there.is_some_and(|there| *there != *text) {
+        access::secrets::set_aside(folder, RECOVERY, &format!("before-{repository}"))?;
+    }
+    access::files::write(&folder.join(RECOVERY), &text)?;
+    Ok(access::files::remove(&next)?)
 }
 
 fn slot(
