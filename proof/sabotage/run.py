@@ -504,6 +504,48 @@ SABOTAGES = {
     "a clock in doubt makes nothing old": (
         "crates/server-control/src/housekeeping.rs", "Ok(Reading { secs, doubt: None }) => self.delete_by_time(secs),", "Ok(Reading { secs, .. }) => self.delete_by_time(secs),",
         test("server-control", "nothing_is_old_by_a_clock_in_doubt")),
+    "what a server has seen is in a file of its own": (
+        "crates/access/src/identity.rs", "        files::write(&folder.join(MANAGED), slot_secret)?;", "        files::write(&folder.join(secrets::SLOT), slot_secret)?;",
+        test("icecore", "what_a_server_has_seen_opens_no_domain")),
+    "what an earlier version kept in slot.key of a managed domain seals nothing": (
+        "crates/access/src/secrets.rs", "        Some(KeyMode::Managed) => true,", "        Some(KeyMode::Managed) => false,",
+        test("access", "an_older_version_had_both_secrets")),
+    "a node's own secret goes on when it enrolls again": (
+        "crates/access/src/secrets.rs", "        Some(KeyMode::Client) => false,", "        Some(KeyMode::Client) => true,",
+        test("access", "an_older_version_had_both_secrets")),
+    "a secret of unknown origin is set aside": (
+        "crates/access/src/secrets.rs", "        None => told.keys == KeyMode::Managed || told.repository.is_none(),", "        None => false,",
+        test("access", "a_secret_of_unknown_origin")),
+    "what is set aside goes over nothing": (
+        "crates/access/src/secrets.rs", "renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE)", "renameat_with(CWD, &from, CWD, &to, RenameFlags::empty())",
+        test("access", "a_secret_of_unknown_origin")),
+    "the server's word for a repository is no path": (
+        "crates/access/src/secrets.rs", "    agent.repository.as_deref().filter(is_id).unwrap_or(agent.domain.as_str())", "    agent.repository.as_deref().filter(|id| true || is_id(id)).unwrap_or(agent.domain.as_str())",
+        test("access", "what_is_set_aside_stays_in_the_folder")),
+    "the recovery key of another domain is set aside": (
+        "crates/access/src/secrets.rs", "        Some(was) if is_other(was, told) =>", "        Some(was) if false && is_other(was, told) =>",
+        test("icecore", "the_recovery_key_of_another_domain")),
+    "a command is known by what it asks for": (
+        "crates/icecore/src/commands/agent/done.rs", ".filter(|end| end.asked == asked(json))", ".filter(|end| true || end.asked == asked(json))",
+        test("icecore", "a_number_that_names_another_command")),
+    "commands of another server are forgotten": (
+        "crates/icecore/src/commands/agent/done.rs", "        if self.of.as_ref() != Some(&of) {", "        if false && self.of.as_ref() != Some(&of) {",
+        test("icecore", "a_number_that_names_another_command")),
+    "one process makes the repository of a domain": (
+        "crates/icecore/src/node/first_open.rs", "                Err(_) => std::thread::sleep(LOOK_EVERY),", "                Err(_) => break File::open(&path).map_err(|error| Failure::file(&path, &error))?,",
+        test("icecore", "processes_that_open_a_domain_first_at_once")),
+    "what another process noted meanwhile is believed": (
+        "crates/icecore/src/node.rs", "            None => access::identity::agent(&self.folder)?.and_then(|agent| agent.repository),", "            None => None,",
+        test("icecore", "processes_that_open_a_domain_first_at_once")),
+    "a recovery key has no name before the repository is there": (
+        "crates/icecore/src/node/keys.rs", 'const NEXT_RECOVERY: &str = "next-recovery.key";', 'const NEXT_RECOVERY: &str = "recovery.key";',
+        test("icecore", "a_recovery_key_gets_its_name")),
+    "a recovery key whose confirmation was lost gets its name": (
+        "crates/icecore/src/node/first_open.rs", "            Ok(_) => keys::name_recovery(&node.folder, repository),", "            Ok(_) => Ok(()),",
+        test("icecore", "a_recovery_key_gets_its_name")),
+    "a recovery key that gets its name goes over no other": (
+        "crates/icecore/src/node/keys.rs", "    if there.is_some_and(|there| *there != *text) {", "    if there.is_some_and(|there| false && *there != *text) {",
+        test("icecore", "a_recovery_key_gets_its_name")),
     "a check of a part looks for all containers": (
         "crates/server/src/upkeep.rs", "            presence::add_missing(&domain.repository, &mut found)?;\n", "",
         test("server", "a_check_of_a_part_names")),
