@@ -540,7 +540,7 @@ SABOTAGES = {
     "a recovery key has no name before the repository is there": (
         "crates/icecore/src/node/keys.rs", 'const NEXT_RECOVERY: &str = "next-recovery.key";', 'const NEXT_RECOVERY: &str = "recovery.key";',
         test("icecore", "a_recovery_key_gets_its_name")),
-    "a recovery key whose confirmation was lost gets its name": (
+    "a recovery key whose acknowledgment was lost gets its name": (
         "crates/icecore/src/node/first_open.rs", "            Ok(_) => keys::name_recovery(&node.folder, repository),", "            Ok(_) => Ok(()),",
         test("icecore", "a_recovery_key_gets_its_name")),
     "a recovery key that gets its name goes over no other": (
