@@ -428,7 +428,7 @@ class Golden(unittest.TestCase):
         server.send_signal(signal.SIGTERM)
         server.wait(60)
         [folder] = (data / "pool" / "domains").iterdir()
-        repository = self.read((agent / "slot.key").read_bytes(), folder)
+        repository = self.read((agent / "managed.key").read_bytes(), folder)
         listed = list(repository.snapshots())
         for (manifest, body), expected in zip(listed, (first, second), strict=True):
             self.assertEqual(body["node"], "web")

@@ -148,7 +148,7 @@ impl Server {
     /// The repository of `domain` as it lies on the disk here, opened with the key of the node
     /// in `folder`. For when the server does not run.
     pub(crate) fn repository_of(&self, domain: &str, folder: &Path) -> Result<Client, String> {
-        let key = std::fs::read_to_string(folder.join("slot.key"));
+        let key = std::fs::read_to_string(folder.join("managed.key"));
         let key = key.map_err(failed("read the key of a node"))?;
         let key = data_encoding::HEXLOWER.decode(key.trim().as_bytes());
         let key: [u8; 32] = key.ok().and_then(|it| it.try_into().ok()).ok_or("no key")?;

@@ -128,7 +128,7 @@ impl Member {
         };
         write("ca.pem", &self.told.ca_certificate)?;
         write("node.pem", &format!("{}{}", self.told.certificate, self.key_pem))?;
-        write("slot.key", &HEXLOWER.encode(&self.slot_secret))?;
+        write("managed.key", &HEXLOWER.encode(&self.slot_secret))?;
         let name = &self.name;
         let lines = [
             format!("server = \"https://127.0.0.1:{port}\""),
