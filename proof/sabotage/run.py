@@ -534,9 +534,6 @@ SABOTAGES = {
     "one process makes the repository of a domain": (
         "crates/icecore/src/node/first_open.rs", "                Err(_) => std::thread::sleep(LOOK_EVERY),", "                Err(_) => break File::open(&path).map_err(|error| Failure::file(&path, &error))?,",
         test("icecore", "processes_that_open_a_domain_first_at_once")),
-    "what another process noted meanwhile is believed": (
-        "crates/icecore/src/node.rs", "            None => access::identity::agent(&self.folder)?.and_then(|agent| agent.repository),", "            None => None,",
-        test("icecore", "processes_that_open_a_domain_first_at_once")),
     "a recovery key has no name before the repository is there": (
         "crates/icecore/src/node/keys.rs", 'const NEXT_RECOVERY: &str = "next-recovery.key";', 'const NEXT_RECOVERY: &str = "recovery.key";',
         test("icecore", "a_recovery_key_gets_its_name")),
