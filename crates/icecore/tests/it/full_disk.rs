@@ -1,6 +1,6 @@
 //! A file system that really is full. Needs root, to mount one; is skipped without, and said so.
 
-use crate::administration::{agent, govern, start, started, token};
+use crate::administration::{Running, agent, govern, start, started, token};
 use crate::machine::{Machine, ended, random};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -244,17 +244,24 @@ fn a_full_repository_is_made_smaller_bit_by_bit() {
     drop(disk);
 }
 
+/// A server with the node `web`, whose own files lie on a small file system and its pool elsewhere.
+pub(crate) fn with_small_data(machine: &Machine) -> Option<(Small, Running)> {
+    let (data, pool) = (machine.path("data"), machine.path("pool"));
+    let disk = Small::mount(data.clone(), "24m")?;
+    std::fs::create_dir(&pool).unwrap();
+    let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
+    let server = started(command.arg(&data).arg("--pool").arg(&pool));
+    let [url, secret] = token(machine, &["web"]);
+    agent(machine, "agent", &["enroll", &url, &secret]).ends(0);
+    Some((disk, server))
+}
+
 /// The pool has room. Nobody said which disk was full, and the advice was to forget snapshots.
 #[test]
 fn a_full_disk_of_the_servers_own_files_is_named_and_an_alarm() {
     let machine = Machine::bare();
-    let (data, pool) = (machine.path("data"), machine.path("pool"));
-    let Some(_disk) = Small::mount(data.clone(), "24m") else { return };
-    std::fs::create_dir(&pool).unwrap();
-    let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
-    let _server = started(command.arg(&data).arg("--pool").arg(&pool));
-    let [url, secret] = token(&machine, &["web"]);
-    agent(&machine, "agent", &["enroll", &url, &secret]).ends(0);
+    let Some((_disk, _server)) = with_small_data(&machine) else { return };
+    let data = machine.path("data");
     let source = machine.source();
     let backup = || {
         let mut command = machine.command(["backup", source.to_str().unwrap(), "--agent-dir"]);

@@ -1,7 +1,7 @@
 //! Jobs that end while the catalog takes nothing: the disk of its directory really is full.
 
-use crate::administration::{agent, govern, started, token};
-use crate::full_disk::Small;
+use crate::administration::govern;
+use crate::full_disk::with_small_data;
 use crate::machine::{Machine, random};
 use std::fs::File;
 use std::io::Write;
@@ -11,13 +11,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn a_job_that_ends_while_the_catalogs_disk_is_full_ends_once_there_is_room() {
     let machine = Machine::bare();
-    let (data, pool) = (machine.path("data"), machine.path("pool"));
-    let Some(_disk) = Small::mount(data.clone(), "24m") else { return };
-    std::fs::create_dir(&pool).unwrap();
-    let mut command = machine.command(["server", "--listen", "127.0.0.1:0", "--data"]);
-    let _server = started(command.arg(&data).arg("--pool").arg(&pool));
-    let [url, secret] = token(&machine, &["web"]);
-    agent(&machine, "agent", &["enroll", &url, &secret]).ends(0);
+    let Some((_disk, _server)) = with_small_data(&machine) else { return };
     let mut command = machine.command(["backup", "--stdin", "name", "--agent-dir"]);
     command.arg(machine.path("agent")).env_remove("ICECORE_REPO").env_remove("ICECORE_PASSWORD");
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -28,7 +22,7 @@ fn a_job_that_ends_while_the_catalogs_disk_is_full_ends_once_there_is_room() {
     };
     backup.stdin.as_mut().unwrap().write_all(&random(4 << 20)).unwrap();
     wait_until("the job", || running() == 1);
-    let filler = data.join("filler");
+    let filler = machine.path("data/filler");
     let mut file = File::create(&filler).unwrap();
     while file.write(&[1; 4096]).is_ok_and(|written| written == 4096) {}
     drop(backup.stdin.take());
