@@ -201,8 +201,8 @@ SHARED ?= 300
 shared: build ## run two machines on GlusterFS and on MooseFS, whose servers freeze and die (SHARED=300 seconds each)
 	.ci/shared $(SHARED) $(ICECORE)
 
-prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss; resumes if stopped
-	cargo proof all --seconds $(TIME) --at-once $(AT_ONCE) --binary $(ICECORE)
+prove: build ## run every rig for a part of the time (TIME=7200), and the longer checks; one table, fails on any loss; resumes if stopped (ONLY=limits,power)
+	cargo proof all --seconds $(TIME) --at-once $(AT_ONCE) --binary $(ICECORE) $(if $(ONLY),--only "$(ONLY)")
 
 price: build ## measure what verifying, checksums, syncs and parity cost, into bench/results
 	ICECORE_BIN="$(abspath $(ICECORE))" python3 bench/price.py

@@ -1,5 +1,6 @@
 //! Runs all rigs, each for a part of the time, and prints one table of the results. A run that was stopped resumes
-//! with the parts that had not ended. `--nightly` adds what takes hours more.
+//! with the parts that had not ended. `--nightly` adds what takes hours more; `--only` runs some parts alone, so that
+//! the hours can be spread.
 
 mod lanes;
 mod parts;
@@ -95,27 +96,50 @@ struct AllAsked {
     at_once: u64,
     binary: String,
     is_nightly: bool,
+    /// How the names of the parts begin that shall run; empty: all.
+    only: Vec<String>,
+}
+
+impl AllAsked {
+    fn names(&self, part: &Part) -> bool {
+        self.only.is_empty() || self.only.iter().any(|begin| part.name.starts_with(begin))
+    }
 }
 
 fn asked(arguments: &[String]) -> Result<AllAsked, String> {
     let is_nightly = arguments.iter().any(|word| word == "--nightly");
     let rest: Vec<String> = arguments.iter().filter(|word| *word != "--nightly").cloned().collect();
-    let asked = Asked::parse(&rest, &["--at-once"])?;
+    let asked = Asked::parse(&rest, &["--at-once", "--only"])?;
+    let only = asked.text("--only").unwrap_or_default();
+    let only = only.split(',').map(str::trim).filter(|begin| !begin.is_empty());
     Ok(AllAsked {
         seconds: asked.number("--seconds")?.unwrap_or(SECONDS),
         at_once: asked.number("--at-once")?.unwrap_or(AT_ONCE),
         binary: asked.binary().to_string_lossy().into_owned(),
         is_nightly,
+        only: only.map(str::to_owned).collect(),
     })
 }
 
 fn run(asked: &AllAsked) -> ExitCode {
     let more = if asked.is_nightly { &NIGHTLY[..] } else { &[] };
-    let parts: Vec<&Part> = PARTS.iter().chain(more).collect();
+    let parts: Vec<&Part> = PARTS.iter().chain(more).filter(|part| asked.names(part)).collect();
+    if parts.is_empty() {
+        eprintln!("all: no part begins like --only {}", asked.only.join(","));
+        return ExitCode::from(2);
+    }
     let run = |part: &Part| outcome(part, (asked.seconds * part.share / 100).max(1), &asked.binary);
     let name = if asked.is_nightly { "nightly" } else { "prove" };
+    let is_whole = asked.only.is_empty();
     let outcomes = Record::open(name, asked.seconds)
-        .and_then(|record| lanes::run_all(&parts, record, asked.at_once, run));
+        .and_then(|record| lanes::run_all(&parts, record, asked.at_once, run))
+        .and_then(|(outcomes, record)| {
+            if is_whole {
+                let kept = record.finish(&table(&outcomes))?;
+                println!("\n== the table is kept in {}", kept.display());
+            }
+            Ok(outcomes)
+        });
     match outcomes {
         Ok(outcomes) => ended(&outcomes),
         Err(error) => {
@@ -240,6 +264,21 @@ mod tests {
         assert!(table.contains("fine; SKIPPED: no mkfs.xfs"));
         assert_eq!(all.each_ref().map(|one| one.passes(false)), [true, false, false]);
         assert_eq!(all.each_ref().map(|one| one.passes(true)), [true, true, false]);
+    }
+
+    #[test]
+    fn the_parts_of_a_word_run_alone_and_without_one_all_do() {
+        let named = |words: &[&str]| -> Vec<&str> {
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            let asked = asked(&words).unwrap();
+            PARTS.iter().filter(|part| asked.names(part)).map(|part| part.name).collect()
+        };
+        assert_eq!(named(&[]).len(), PARTS.len());
+        assert_eq!(
+            named(&["--only", "limits, shut"]),
+            ["shut down, ext4", "shut down, xfs", "limits"]
+        );
+        assert!(named(&["--only", "nothing"]).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::parts::{Part, What};
 use super::record::Record;
-use super::{Outcome, minutes, table};
+use super::{Outcome, minutes};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
 
@@ -17,14 +17,14 @@ struct Lanes<'a, Run> {
     run: Run,
 }
 
-/// Runs what the run that was stopped has not done, `at_once` parts at the same time; keeps the table beside its record.
-/// The outcomes are in the order of `parts`.
+/// Runs what the run that was stopped has not done, `at_once` parts at the same time. The outcomes are in the order of
+/// `parts`.
 pub(super) fn run_all<Run: Fn(&Part) -> Outcome + Sync>(
     parts: &[&Part],
     record: Record,
     at_once: u64,
     run: Run,
-) -> Result<Vec<Outcome>, String> {
+) -> Result<(Vec<Outcome>, Record), String> {
     let lanes = Lanes {
         parts,
         outcomes: parts.iter().map(|part| before(&record, part)).collect(),
@@ -40,9 +40,7 @@ pub(super) fn run_all<Run: Fn(&Part) -> Outcome + Sync>(
     })?;
     let outcomes: Vec<_> = lanes.outcomes.into_iter().filter_map(OnceLock::into_inner).collect();
     let record = lanes.record.into_inner().map_err(|error| error.to_string())?;
-    let kept = record.finish(&table(&outcomes))?;
-    println!("\n== the table is kept in {}", kept.display());
-    Ok(outcomes)
+    Ok((outcomes, record))
 }
 
 /// How `part` ended in the run that was stopped, if it did.
@@ -132,7 +130,7 @@ mod tests {
             running.fetch_sub(1, Ordering::SeqCst);
             outcome(part)
         };
-        let outcomes = run_all(&parts, record_in(&folder), 2, run).unwrap();
+        let outcomes = run_all(&parts, record_in(&folder), 2, run).unwrap().0;
         assert_eq!(names(&outcomes), ["a", "b", "c", "d", "e"]);
     }
 
@@ -173,7 +171,7 @@ mod tests {
             ran.lock().unwrap().push(part.name);
             outcome(part)
         };
-        let outcomes = run_all(&parts, record_in(&folder), 1, run).unwrap();
+        let outcomes = run_all(&parts, record_in(&folder), 1, run).unwrap().0;
         assert_eq!(*ran.lock().unwrap(), ["a", "c", "e"]);
         assert_eq!(names(&outcomes), ["a", "b", "c", "d", "e"]);
     }
