@@ -190,7 +190,7 @@ impl BackupReport {
             (
                 stages.commit_secs,
                 "making the snapshot durable",
-                "a repository disk with faster syncs",
+                "a repository disk with faster syncs, or a server or bucket that answers faster",
             ),
             (
                 stages.reply_wait_secs,

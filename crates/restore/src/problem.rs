@@ -110,7 +110,7 @@ pub enum RestoreCause {
     /// A link, or another object that is not a folder, in the path of a target that another party
     /// chose.
     #[error(
-        "a name in the path is a symbolic link or not a folder; write the real path of the folder"
+        "a name in the path is a symbolic link or not a directory; write the real path of the directory"
     )]
     NotAFolder,
     /// A folder below which others may request restores, and in which others could create links.

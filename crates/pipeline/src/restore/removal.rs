@@ -83,7 +83,7 @@ fn unnamed_file() -> Result<File> {
 pub(super) fn refuse(snapshot: &Snapshot, target: &Path) -> Result<()> {
     if is_root(target) {
         return Err(Error::Usage(
-            "restore --delete never removes anything in '/'; restore one folder of the snapshot instead, as in SNAP:/etc --target /etc --delete".into(),
+            "restore --delete never removes anything in '/'; restore one directory of the snapshot instead, as in SNAP:/etc --target /etc --delete".into(),
         ));
     }
     if is_in_repository(target) {

@@ -67,7 +67,7 @@ impl Checker<'_> {
         self.are_declared("groups", &group.groups, Kind::Group);
         if let Some(at) = self.cycles.get(self.name) {
             let message = format!("the group '{}' contains itself", self.name);
-            let fix = "remove this group, or the way back from it";
+            let fix = "remove this group, or the reference that leads back to it";
             self.note(&["groups", &at.to_string()], message, fix);
         }
     }
