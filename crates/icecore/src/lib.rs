@@ -19,6 +19,7 @@ mod escape;
 mod failure;
 mod filter;
 mod hooks;
+mod lines;
 mod location;
 mod lost_config;
 mod node;

@@ -3,12 +3,14 @@
 
 use crate::codes::Code;
 use crate::context::Context;
+use crate::lines::{self, Lines};
 use crate::node::allow::{self, ALLOW, Allow};
 use crate::node::policy::JobOptions;
 use crate::node::streams;
 use api::commands::{NewBackup, NewRestore, NodeCommand, Task};
 use serde_json::Value;
 use std::ffi::OsString;
+use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -164,28 +166,20 @@ fn innermost<'a>(path: &Path, folders: &'a [PathBuf]) -> Option<&'a Path> {
 }
 
 fn start(context: &Context, arguments: &[OsString]) -> Outcome {
-    let failed = |error: std::io::Error| Outcome::refused(format!("cannot start the job: {error}"));
+    let failed = |error: io::Error| Outcome::refused(format!("cannot start the job: {error}"));
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(error) => return failed(error),
     };
-    let output = Command::new(program)
-        .args(arguments)
-        .env("ICECORE_AGENT_DIR", context.agent_folder())
-        .env_remove("ICECORE_REPO")
-        .env_remove("ICECORE_PROFILE")
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output();
-    match output {
-        Ok(output) => {
-            let code = output.status.code();
-            let text = match output.status.signal() {
-                Some(signal) => killed(signal),
-                None => last_words(&output.stdout),
-            };
+    let mut command = Command::new(program);
+    command.args(arguments).env("ICECORE_AGENT_DIR", context.agent_folder());
+    command.env_remove("ICECORE_REPO").env_remove("ICECORE_PROFILE");
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    match lines::run(command, last_words) {
+        Ok((status, words)) => {
+            let text = status.signal().map_or(words, killed);
             // 3: done, but some objects could not be read or written.
-            Outcome { is_complete: matches!(code, Some(0 | 3)), text }
+            Outcome { is_complete: matches!(status.code(), Some(0 | 3)), text }
         }
         Err(error) => failed(error),
     }
@@ -199,22 +193,22 @@ fn killed(signal: i32) -> String {
     )
 }
 
-/// The summary or error of a job, and how its hooks ended, without what is too long to tell.
-fn last_words(stdout: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stdout);
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let (mut last, mut hooks) = (Value::Null, Vec::new());
-    for line in lines {
+/// The summary or error of a job, and how its hooks ended, without what is too long to tell. Nothing else is kept.
+fn last_words(output: impl Read) -> io::Result<String> {
+    let (mut lines, mut last, mut hooks) = (Lines::of(output), Value::Null, String::new());
+    while let Some(line) = lines.next()? {
+        let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
         match line["message_type"].as_str() {
-            Some("hook") => hooks.push(hook_words(&line)),
+            Some("hook") if hooks.len() < WORDS_MAX => hooks += &format!(", {}", hook_words(&line)),
+            Some("hook") => {}
             _ => last = line,
         }
     }
     let words = ["message", "snapshot_id", "name"];
     let said = words.iter().filter_map(|word| Some(format!("{word} {}", last.get(word)?)));
-    let mut said = said.chain(hooks).collect::<Vec<_>>().join(", ");
-    said.truncate(said.floor_char_boundary(WORDS_MAX));
-    said
+    let said = said.collect::<Vec<_>>().join(", ") + &hooks;
+    let said = said.trim_start_matches(", ");
+    Ok(said[..said.floor_char_boundary(WORDS_MAX)].to_owned())
 }
 
 fn hook_words(line: &Value) -> String {
@@ -236,6 +230,20 @@ mod tests {
             paths: vec!["--delete".into()],
             target: target.into(),
         }
+    }
+
+    #[test]
+    fn of_what_a_job_prints_its_hooks_and_its_end_are_told() {
+        let problem = r#"{"message_type":"problem","path":"/dead","reason":"no answer"}"#;
+        let hook = r#"{"message_type":"hook","name":"dump","stage":"pre","status":"done","output":"a\nb"}"#;
+        let end = r#"{"message_type":"summary","name":"partial","snapshot_id":"ab"}"#;
+        let printed = [problem, "no JSON", hook, problem, end, ""].join("\n");
+        let told = r#"snapshot_id "ab", name "partial", hook dump (pre): done; a; b"#;
+        assert_eq!(last_words(printed.as_bytes()).unwrap(), told);
+        assert_eq!(last_words(hook.as_bytes()).unwrap(), "hook dump (pre): done; a; b");
+        assert_eq!(last_words(&b""[..]).unwrap(), "");
+        let printed = format!("{}{end}", format!("{hook}\n").repeat(1000));
+        assert_eq!(last_words(printed.as_bytes()).unwrap().len(), WORDS_MAX);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::client_options::table;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::lines;
 use schedule::Level;
 use site::{ChangeDetection, Compression, OptionValue};
 use std::ffi::OsString;
@@ -23,20 +24,14 @@ pub(super) fn back_up(context: &Context, source: &PolicySource, level: Level) ->
         Failure::new(Code::Failed, format!("cannot start the backup of {}: {error}", source.policy))
     };
     let program = std::env::current_exe().map_err(failed)?;
-    let output = Command::new(program)
-        .args(ours(context)?)
-        .arg("backup")
-        .args(words(source, level))
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(failed)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let said: serde_json::Value = serde_json::from_str(last).unwrap_or_default();
+    let mut command = Command::new(program);
+    command.args(ours(context)?).arg("backup").args(words(source, level));
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let (status, last) = lines::run(command, lines::last).map_err(failed)?;
+    let said: serde_json::Value = serde_json::from_slice(&last).unwrap_or_default();
     let text = |key: &str| said.get(key).and_then(|value| value.as_str()).map(str::to_owned);
     // Killed by a signal: no code.
-    let number = output.status.code().and_then(|code| u8::try_from(code).ok());
+    let number = status.code().and_then(|code| u8::try_from(code).ok());
     let code = Code::ALL.into_iter().find(|code| Some(code.number()) == number);
     let code = code.unwrap_or(Code::Failed);
     Ok(Ended { code, snapshot: text("snapshot_id"), message: text("message") })
