@@ -17,12 +17,17 @@ pub(crate) fn make_folder(folder: &Path) -> Result<()> {
 
 /// The text of a file; `None` if it does not exist.
 pub fn read(path: &Path) -> Result<Option<Zeroizing<String>>> {
+    read_within(path, BYTES_MAX)
+}
+
+/// The same for a file that may have up to `bytes_max`.
+pub fn read_within(path: &Path, bytes_max: u64) -> Result<Option<Zeroizing<String>>> {
     let opened = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(file(path))?,
     };
     let mut text = Zeroizing::new(String::new());
-    opened.take(BYTES_MAX).read_to_string(&mut text).map_err(file(path))?;
+    opened.take(bytes_max).read_to_string(&mut text).map_err(file(path))?;
     Ok(Some(text))
 }
 

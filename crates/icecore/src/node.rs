@@ -189,7 +189,7 @@ impl Node {
         }
         key_lists::remember(&self.folder, &repository, caller.out)?;
         receipt_keys::believe(&self.folder, &remote, caller.out)?;
-        let doubts = Memory::load(&self.folder, &repository).doubts(&repository)?;
+        let doubts = Memory::load(&self.folder, &repository)?.doubts(&repository)?;
         Ok(Opened { repository, remote, doubts })
     }
 

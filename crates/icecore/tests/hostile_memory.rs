@@ -91,11 +91,30 @@ impl Lab {
     }
 
     fn run(&self, agent: &str, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_icecore"));
-        command.args(words).arg("--agent-dir").arg(self.path(agent));
-        let ran = command.env_clear().env("HOME", self.path("home")).output().unwrap();
+        let ran = self.ran(agent, words);
         assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
         ran
+    }
+
+    /// A command that ends with "damage"; what it says.
+    fn refuses(&self, words: &[&str]) -> String {
+        let ran = self.ran("agent", words);
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(14), "{words:?}: {said}");
+        said
+    }
+
+    fn ran(&self, agent: &str, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_icecore"));
+        command.args(words).arg("--agent-dir").arg(self.path(agent));
+        command.env_clear().env("HOME", self.path("home")).output().unwrap()
+    }
+
+    /// Where the node notes what it made.
+    fn seen(&self) -> PathBuf {
+        let files = std::fs::read_dir(self.path("agent")).unwrap().map(|file| file.unwrap());
+        let mut files = files.filter(|it| it.file_name().to_string_lossy().starts_with("seen-"));
+        files.next().unwrap().path()
     }
 
     fn backs_up(&self, agent: &str) -> String {
@@ -249,10 +268,29 @@ fn a_node_remembers_its_servers_keys_for_receipts_and_believes_no_others() {
     std::fs::remove_file(file).unwrap();
     assert_eq!(tells(&[next, strange]), "");
     std::fs::write(file, "damaged").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_icecore"));
-    command.args(["snapshots", "--agent-dir"]).arg(lab.path("agent"));
-    let refused = command.env_clear().env("HOME", lab.path("home")).output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(14), "{said}");
+    let said = lab.refuses(&["snapshots"]);
     assert!(said.contains(&format!("rm {file}")), "{said}");
+}
+
+#[test]
+fn a_node_that_cannot_read_what_it_made_trusts_nobody_and_forgets_nothing() {
+    let lab = Lab::new();
+    let _copy = lab.copy_serves("agent");
+    let newest = lab.snapshots("repository").pop().unwrap();
+    let file = lab.seen();
+    let source = lab.path("source");
+    let what_was_seen = std::fs::read(&file).unwrap();
+    for damaged in [&b""[..], b"{", b"[]", b"\xff\xfe", &what_was_seen[..what_was_seen.len() / 2]] {
+        std::fs::write(&file, damaged).unwrap();
+        for words in [&["snapshots"][..], &["backup", source.to_str().unwrap()]] {
+            let said = lab.refuses(words);
+            assert!(said.contains(&format!("rm {}", file.display())), "{damaged:?}: {said}");
+            assert_eq!(std::fs::read(&file).unwrap(), damaged, "{words:?}");
+        }
+    }
+    std::fs::write(&file, what_was_seen).unwrap();
+    assert!(lab.notes().contains(&newest.name.id.to_string()[..8]), "it knows what it made");
+    // The advice, followed to the letter.
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(lab.notes(), "");
 }

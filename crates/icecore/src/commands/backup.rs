@@ -213,8 +213,9 @@ impl Backup {
             return;
         }
         let source = source_id(repository, &options.node, &options.paths);
-        let mut memory = Memory::load(&context.agent_folder(), repository);
-        if let Err(failure) = memory.note(&source, done) {
+        let noted = Memory::load(&context.agent_folder(), repository)
+            .and_then(|mut memory| memory.note(&source, done));
+        if let Err(failure) = noted {
             context.out.note(&format!(
                 "cannot note the new snapshot on this machine: {}",
                 failure.message

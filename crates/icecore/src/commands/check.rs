@@ -176,7 +176,7 @@ fn advice_from_afar(report: &CheckReport, domain: &str) -> Option<String> {
 /// that it is none from before what this machine remembers.
 fn remembered(context: &Context, repository: &pipeline::UnlockedRepository) -> Result<Code> {
     let node = context.enrolled()?;
-    let memory = crate::node::memory::Memory::load(&node.folder, repository);
+    let memory = crate::node::memory::Memory::load(&node.folder, repository)?;
     let damages: Vec<_> = context.doubts().into_iter().map(doubt).collect();
     damages.iter().try_for_each(|damage| tell(context, damage))?;
     let left_out =

@@ -2,15 +2,20 @@
 //! that shows an older state, or another one, is noticed; it may have been an administrator who
 //! forgot snapshots, so this is reported and not refused.
 
-use crate::failure::Result;
+use crate::codes::Code;
+use crate::failure::{Failure, Result};
 use ids::ObjectId;
 use pipeline::UnlockedRepository;
 use pipeline::backup::BackupOutcome;
 use pipeline::manifest::ManifestReader;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use store::StoredSnapshot;
+
+/// Enough for the last snapshots of a hundred thousand sources.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// The last snapshot of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,14 +34,22 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What is remembered of the repository of `repository`. A file that cannot be read remembers
-    /// nothing.
-    pub(crate) fn load(folder: &Path, repository: &UnlockedRepository) -> Self {
+    /// What is remembered of the repository of `repository`.
+    ///
+    /// # Errors
+    /// When the file does not say it. What was made before would be forgotten, and a server that goes back believed.
+    pub(crate) fn load(folder: &Path, repository: &UnlockedRepository) -> Result<Self> {
         let name = format!("seen-{}.json", repository.store.config().repository);
         let path = folder.join(name);
-        let text = access::files::read(&path).ok().flatten();
-        let last = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Self { path, last }
+        let last = match access::files::read_within(&path, BYTES_MAX) {
+            Ok(Some(text)) => serde_json::from_str(&text).map_err(|_| damaged(&path))?,
+            Ok(None) => BTreeMap::new(),
+            Err(access::Error::File { source, .. }) if source.kind() == ErrorKind::InvalidData => {
+                return Err(damaged(&path));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { path, last })
     }
 
     /// What the server shows that is older or other than what is remembered, in words.
@@ -63,6 +76,17 @@ impl Memory {
         let text = serde_json::to_string(&self.last).unwrap_or_default();
         Ok(access::files::write(&self.path, &text)?)
     }
+}
+
+fn damaged(path: &Path) -> Failure {
+    let shown = path.display();
+    Failure::new(
+        Code::Damage,
+        format!("{shown} is damaged: it does not say which snapshots this machine made"),
+    )
+    .hint(format!(
+        "To see which ones the server has: icecore server snapshots DOMAIN. To trust what it presents now: rm {shown}"
+    ))
 }
 
 fn doubt(
