@@ -258,6 +258,18 @@ impl Catalog {
         })
     }
 
+    /// A running job waits again. Returns whether it ran still.
+    ///
+    /// # Errors
+    /// [`crate::Error::Database`].
+    pub fn requeue_upkeep_job(&self, id: u64) -> Result<bool> {
+        self.change(|change| {
+            let update = "UPDATE jobs SET state = 'queued'
+                 WHERE id = $1 AND state = 'running' AND id IN (SELECT job FROM upkeep_jobs)";
+            Ok(change.execute(update, values![id])? > 0)
+        })
+    }
+
     /// What the last job of each task did to each domain; of copies, that of each upkeep.
     ///
     /// # Errors

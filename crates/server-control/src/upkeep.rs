@@ -154,7 +154,7 @@ impl Upkeep {
     fn start_jobs(self: &Arc<Self>, now_secs: i64) -> Result<()> {
         let (mut waits, domains) = (BTreeMap::new(), self.domains()?);
         for open in self.catalog.open_upkeep_jobs()? {
-            if open.job.state != JobState::Queued {
+            if open.job.state != JobState::Queued && !self.lets_wait_again(&open)? {
                 continue;
             }
             let (id, domain) = (open.job.id, open.wanted.domain.clone());
@@ -169,6 +169,18 @@ impl Upkeep {
         }
         self.jobs.upkeep_waits_for(waits);
         Ok(())
+    }
+
+    /// A job that runs in the catalog and has no thread waits again: there was no thread for it, or the catalog stored
+    /// its start and the answer was lost. Returns whether it does.
+    fn lets_wait_again(&self, open: &OpenUpkeepJob) -> Result<bool> {
+        let domain = &open.wanted.domain;
+        let has_thread = match open.wanted.to {
+            Some(_) => self.moving.lock().as_ref() == Some(domain),
+            None => self.busy.lock().contains_key(domain),
+        };
+        // One that has ended since it was read stays so.
+        Ok(!has_thread && self.catalog.requeue_upkeep_job(open.job.id)?)
     }
 
     /// Why a job of a domain that lies there cannot start now.
@@ -204,10 +216,10 @@ impl Upkeep {
         now_secs: i64,
     ) -> Result<()> {
         let Some(worker) = self.worker.read().clone() else { return Ok(()) };
-        if !self.catalog.start_upkeep_job(now_secs, open.job.id)? {
+        let (id, wanted) = (open.job.id, open.wanted.clone());
+        if !self.catalog.start_upkeep_job(now_secs, id)? {
             return Ok(());
         }
-        let wanted = open.wanted.clone();
         self.begins(&wanted, storage);
         self.jobs.upkeep_runs(open.job.clone());
         let this = self.clone();
@@ -217,7 +229,8 @@ impl Upkeep {
         };
         let thread = std::thread::Builder::new().name("upkeep".to_owned()).spawn(run);
         thread.map(drop).map_err(|source| {
-            // The job waits again after the next start of the server.
+            // The job waits again at the next look.
+            self.jobs.upkeep_is_over(id);
             self.ends(&wanted);
             server_contract::Error::File { path: "a thread for upkeep".into(), source }.into()
         })

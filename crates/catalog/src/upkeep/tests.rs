@@ -95,6 +95,19 @@ fn a_job_that_ran_when_the_server_stopped_waits_again(on: On) {
     assert_eq!(catalog.open_upkeep_jobs().unwrap()[0].job.state, JobState::Queued);
 }
 
+fn a_job_that_has_ended_does_not_wait_again(on: On) {
+    let (_folder, catalog) = on.catalog();
+    let id = catalog.queue_upkeep(BY, &[wanted("check", None)]).unwrap()[0].unwrap();
+    assert!(!catalog.requeue_upkeep_job(id).unwrap(), "it waits still");
+    catalog.start_upkeep_job(300, id).unwrap();
+    assert!(catalog.requeue_upkeep_job(id).unwrap());
+    assert!(catalog.start_upkeep_job(400, id).unwrap(), "it begins again");
+    let progress = Progress::default();
+    catalog.end_upkeep_job(id, ended(JobState::Complete, &progress), &came(id, 7, None)).unwrap();
+    assert!(!catalog.requeue_upkeep_job(id).unwrap());
+    assert_eq!(catalog.job(id).unwrap().state, JobState::Complete);
+}
+
 fn how_far_a_job_is_outlives_the_server(on: On) {
     let (_folder, catalog) = on.catalog();
     let check = wanted("check", None);
@@ -138,6 +151,7 @@ on_both![
     each_upkeep_has_jobs_and_copies_of_its_own,
     a_move_says_where_to_and_how,
     a_job_that_ran_when_the_server_stopped_waits_again,
+    a_job_that_has_ended_does_not_wait_again,
     how_far_a_job_is_outlives_the_server,
     what_came_of_a_job_is_recorded_and_once,
 ];

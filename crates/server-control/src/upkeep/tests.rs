@@ -1,5 +1,7 @@
 //! What is due when, and what a job leaves behind.
 
+mod running;
+
 use super::due::lines;
 use serde_json::json;
 use site::{Kind, Site};
