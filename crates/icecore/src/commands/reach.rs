@@ -129,15 +129,34 @@ impl From<server_contract::Error> for Failure {
             File { path, source } => Self::file(&path, &source),
             InUse { .. } => Self::new(Code::InUse, error.to_string())
                 .hint("Only one server can use a directory. Stop the other one first."),
-            Pool { ref data, .. } => Self::new(Code::Unreachable, error.to_string()).hint(format!(
-                "Mount its file system, then start again. If this is the right pool: icecore pool accept {}",
-                crate::failure::quoted(&data.display().to_string())
-            )),
+            Pool { ref path, ref why, ref data } => {
+                let hint = hint_of_pool(path, why, data);
+                Self::new(Code::Unreachable, error.to_string()).hint(hint)
+            }
             FirstPool { .. } => Self::usage(error.to_string()).hint(
                 "Nothing was changed. Name the right pool with --pool, or leave out --pool. To add a further pool to a running server: icecore server pool add NAME PLACE",
             ),
             NoRandom => Self::new(Code::Failed, error.to_string()),
         }
+    }
+}
+
+/// What helps where a pool of the server in `data` cannot be used. Only one that is there can be accepted.
+fn hint_of_pool(path: &Path, why: &str, data: &Path) -> String {
+    let accept = crate::failure::quoted(&data.display().to_string());
+    let accept = format!("icecore pool accept {accept}");
+    let is_first = path == data.join("pool");
+    let is_linked = path.symlink_metadata().is_ok();
+    if why.contains("another server has taken it over") {
+        format!(
+            "A server that uses it now would lose it. If none does, as after older files of this one were restored: {accept}"
+        )
+    } else if is_first && !is_linked {
+        "If it lies elsewhere, name that place: icecore server --pool PLACE. If it lay in this directory, bring it back first".to_owned()
+    } else if is_first && !path.is_dir() {
+        "Mount its file system, then start again.".to_owned()
+    } else {
+        format!("Mount its file system, then start again. If this is the right pool: {accept}")
     }
 }
 

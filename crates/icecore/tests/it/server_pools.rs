@@ -78,6 +78,32 @@ fn the_first_pool_lies_in_the_directory_that_the_first_start_names() {
     }
 }
 
+/// Seen: the advice was to accept a pool that is not there, and who did was told to accept it.
+#[test]
+fn who_restored_the_files_of_a_server_is_told_to_name_its_first_pool() {
+    let mut site = Site::alone(Vec::new());
+    let disk = site.folder("disk");
+    fs::create_dir(&disk).unwrap();
+    let named: &'static [&'static str] = vec!["--pool", String::leak(disk.clone())].leak();
+    site.flags = named;
+    site.start_server();
+    site.enroll_in("web", &[]);
+    backup(&site, "web").ends(0);
+    site.server = None;
+    // The link was not among the files.
+    fs::remove_file(site.folder("data/pool")).unwrap();
+    site.flags = &[];
+    let refused = ended(&mut site.server_command("data")).ends(16);
+    let accepted = site.here(&["pool", "accept", &site.folder("data")]).ends(16);
+    for said in [refused.stderr, accepted.stderr] {
+        assert!(said.contains("icecore server --pool PLACE"), "{said}");
+        assert!(!said.contains("icecore pool accept"), "{said}");
+    }
+    site.flags = named;
+    restart(&mut site);
+    backup(&site, "web").ends(0);
+}
+
 #[test]
 fn a_domain_lies_in_the_pool_that_its_token_names_and_nowhere_else() {
     let mut site = Site::new();
