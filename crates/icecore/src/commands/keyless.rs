@@ -6,7 +6,7 @@ use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result, quoted};
 use crate::wait::Wait;
-use crate::{escape, units};
+use crate::{escape, lost_config, units};
 use pipeline::keyless;
 use repository::Repository;
 use repository::reclaim::ReclaimOptions;
@@ -132,8 +132,35 @@ fn failed(context: &Context, error: pipeline::Error, folder: &Path) -> Failure {
 }
 
 fn opened(folder: &Path) -> Result<Repository> {
-    let location = folder.display().to_string();
     let storage = repositories::storage(folder)
-        .map_err(|error| Failure::from(store::Error::from(error)).at(&location))?;
-    Repository::open(storage).map_err(|error| Failure::from(error).at(&location))
+        .map_err(|error| not_opened(store::Error::from(error).into(), folder))?;
+    Repository::open(storage).map_err(|error| not_opened(error.into(), folder))
+}
+
+/// The repository of the domain in `folder` cannot be opened. Where there is none, nobody is told to make one: it would
+/// hide what was lost, and no node takes it for its own.
+pub(super) fn not_opened(failure: Failure, folder: &Path) -> Failure {
+    let location = folder.display().to_string();
+    let is_lost = failure.code == Code::NoRepository && !lost_config::is_at(&location);
+    let bucket = server_contract::pool::is_in_bucket(folder)
+        .and_then(|is| is.then(|| server_contract::pool::place_of(folder)).transpose());
+    match bucket {
+        _ if !is_lost => failure.at(&location),
+        Ok(Some(bucket)) => {
+            let name = folder.file_name().unwrap_or_default().display();
+            let location = format!("{bucket}/domains/{name}");
+            let hint = gone_from_bucket(&quoted(&location));
+            Failure::from(store::Error::NoRepository { location }).hint(hint)
+        }
+        _ => failure.hint(format!(
+            "Before the first backup of its nodes there is none. Later: is its file system mounted? If the repository is lost, bring it back from a copy: icecore copy --repo COPY --to {}",
+            quoted(&location)
+        )),
+    }
+}
+
+fn gone_from_bucket(location: &str) -> String {
+    format!(
+        "Before the first backup of its nodes there is none. If its objects were deleted, and the bucket keeps versions: icecore object-lock recover --before TIME --repo {location} && icecore rebuild --repo {location}. From a copy: icecore copy --repo COPY --to {location}"
+    )
 }

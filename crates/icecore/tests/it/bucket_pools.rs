@@ -129,6 +129,12 @@ fn a_domain_whose_objects_are_gone_from_the_bucket_is_an_alarm() {
         faults.len() == 1 && faults[0].as_str().unwrap().contains("'web' is not in"),
         "{faults:?}"
     );
+    // A new repository would hide that; and not the directory of notes is what is missing.
+    let recover = format!("icecore object-lock recover --before TIME --repo {address}/domains/web");
+    for word in ["check", "reclaim"] {
+        let said = site.govern(&[word, "web"]).ends(10).stderr;
+        assert!(said.contains(&recover) && !said.contains("icecore init"), "{word}: {said}");
+    }
 }
 
 #[test]
@@ -287,6 +293,7 @@ fn the_first_pool_of_a_server_lies_in_a_bucket_and_is_taken_over_by_another_mach
     site.server = None;
     let refused = ended(&mut site.server_command("data")).ends(16);
     assert!(refused.stderr.contains("another server has taken it over"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("Mount"), "a bucket is not mounted: {}", refused.stderr);
     restart(&mut new);
     assert_eq!(faults(&new), "null");
     finds_its_snapshots_with(&site, &new);

@@ -55,16 +55,16 @@ impl ForgetIn {
         let open = || {
             let opened = server_control::offline::open_to_forget(&reach.data(), &self.domain);
             let (folder, secret) = opened.map_err(|error| self.unopened(error))?;
-            let location = folder.display().to_string();
             let storage = repositories::storage(&folder)
-                .map_err(|error| Failure::from(store::Error::from(error)).at(&location))?;
+                .map_err(|error| keyless::not_opened(store::Error::from(error).into(), &folder))?;
             let kept = server_control::offline::kept_snapshots(
                 &reach.data(),
                 &self.domain,
                 storage.clone(),
             )?;
             let opened = UnlockedRepository::open(storage, SlotSecret::Recovery(*secret));
-            Ok((opened.map_err(|error| Failure::from(error).at(&location))?, kept))
+            let opened = opened.map_err(|error| keyless::not_opened(error.into(), &folder))?;
+            Ok((opened, kept))
         };
         let reclaim = format!(": icecore server reclaim {} (or use --prune)", self.domain);
         self.forget.run_in(context, open, &reclaim)
