@@ -145,8 +145,9 @@ fn left_out(report: &CheckReport, domain: &str) -> String {
     let gaps = match report.gaps {
         0 => String::new(),
         gaps => format!(
-            "; {} that others refer to are not listed: the server also knows whether somebody forgot them",
-            units::many(gaps, "snapshot")
+            "; {} that others refer to {} not listed: the server also knows whether somebody forgot them",
+            units::many(gaps, "snapshot"),
+            if gaps == 1 { "is" } else { "are" }
         ),
     };
     format!(

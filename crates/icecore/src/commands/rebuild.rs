@@ -48,7 +48,8 @@ impl Rebuild {
         ];
         if report.snapshots_restored > 0 {
             let found = units::many(report.snapshots_restored, "snapshot");
-            lines.push(format!("  {found} had been lost and are listed again"));
+            let are = if report.snapshots_restored == 1 { "is" } else { "are" };
+            lines.push(format!("  {found} had been lost and {are} listed again"));
         }
         if report.forged > 0 {
             let forged = units::many(report.forged, "snapshot");
