@@ -1,6 +1,7 @@
 //! Jobs: running ones are in memory, with their rates; the catalog has their starts and ends.
 
 use crate::{Result, now_secs, random};
+use api::commands::command_of;
 use api::job_log::LogLevel;
 use api::jobs::{Job, JobCause, JobFilter, JobState, Progress};
 use catalog::Catalog;
@@ -43,14 +44,26 @@ pub(crate) struct Jobs {
     /// Domains in which jobs have ended: they may have new snapshots.
     ended_in: Mutex<BTreeSet<String>>,
     unwritten: UnwrittenEnds,
+    /// Jobs whose session is over, while their end is being written.
+    ending: Mutex<BTreeSet<JobNo>>,
 }
 
 impl Jobs {
     /// Those of `catalog`; none runs.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
         let (running, started, waits, upkeep_waits, changes) = Default::default();
-        let (ended_in, unwritten) = Default::default();
-        Self { catalog, running, started, waits, upkeep_waits, changes, ended_in, unwritten }
+        let (ended_in, unwritten, ending) = Default::default();
+        Self {
+            catalog,
+            running,
+            started,
+            waits,
+            upkeep_waits,
+            changes,
+            ended_in,
+            unwritten,
+            ending,
+        }
     }
 
     /// Rises when jobs may have ended, or were entered.
@@ -106,7 +119,8 @@ impl Jobs {
             let domain = domain.to_owned();
             self.running.add(Job { domain, state: JobState::Running, ..job.clone() });
         };
-        if let Some(job) = self.started.take(node, kind, what, run) {
+        let started = self.started.take(node, kind, what, run);
+        if let Some(job) = started.or_else(|| self.take_stored(node, kind, what, run)) {
             let id = job.id;
             self.note(&[NewEntry {
                 job: id,
@@ -123,6 +137,40 @@ impl Jobs {
             self.running.cancel(id);
         }
         id
+    }
+
+    /// The job that the server has started, if only the catalog knows that: the answer to its start was lost. Without it
+    /// the snapshot would be that of no policy, and have no lock.
+    fn take_stored(
+        &self,
+        node: &str,
+        kind: &str,
+        what: &str,
+        run: impl FnOnce(&Job),
+    ) -> Option<Job> {
+        let command = command_of(what).filter(|_| kind == "backup" && !self.started.is_over(what));
+        let (job, _) = command.and_then(|command| {
+            let found = self.stored(|job, its| job.node == node && its == command);
+            let failed = |error: &_| tracing::error!(%error, node, "cannot look for a job");
+            found.inspect_err(failed).ok().flatten()
+        })?;
+        run(&job);
+        Some(job)
+    }
+
+    /// A started job in the catalog that has no session and has not ended, with its command.
+    fn stored(&self, is_it: impl Fn(&Job, u64) -> bool) -> Result<Option<(Job, u64)>> {
+        let running = self.catalog.open_runs()?.into_iter().filter_map(|run| {
+            let is_running = run.job.state == JobState::Running;
+            Some((run.job, run.command?)).filter(|_| is_running)
+        });
+        let mut found = running.filter(|(job, command)| is_it(job, *command));
+        Ok(found.find(|(job, _)| !self.has_session(job.id) && !self.is_ending(job.id)))
+    }
+
+    /// Whether the job has ended, and perhaps the catalog does not know that yet.
+    fn is_ending(&self, id: JobNo) -> bool {
+        self.ending.lock().contains(&id) || self.unwritten.has(id)
     }
 
     fn enter(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
@@ -208,6 +256,12 @@ impl Jobs {
 
     /// Records the end of a job, if it runs.
     pub(crate) fn end(&self, id: JobNo, end: &JobEnd, report: &str) {
+        self.ending.lock().insert(id);
+        self.end_running(id, end, report);
+        self.ending.lock().remove(&id);
+    }
+
+    fn end_running(&self, id: JobNo, end: &JobEnd, report: &str) {
         let Some(Live { job, given_up, is_suspended, .. }) = self.running.take(id) else {
             return;
         };

@@ -43,7 +43,7 @@ impl Jobs {
             return Ok(());
         }
         let job = self.catalog.job(id)?;
-        let Some(command) = self.started.command_of(id) else {
+        let Some(command) = self.command_of(id)? else {
             let state = if job.state == JobState::Suspended {
                 "is suspended already"
             } else {
@@ -98,6 +98,14 @@ impl Jobs {
         Err(Error::Usage(format!("job {id} does not wait")))
     }
 
+    /// The command of a job that was started and has no session.
+    fn command_of(&self, id: JobNo) -> Result<Option<u64>> {
+        match self.started.command_of(id) {
+            Some(command) => Ok(Some(command)),
+            None => Ok(self.stored(|job, _| job.id == id)?.map(|(_, command)| command)),
+        }
+    }
+
     fn cancel_without_session(&self, who: &str, id: JobNo) -> Result<()> {
         let how = (JobState::Cancelled, JobCause::Cancelled);
         if self.catalog.end_queued(by(who), id, how, CANCELLED)? {
@@ -105,7 +113,7 @@ impl Jobs {
             return Ok(());
         }
         self.catalog.job(id)?;
-        let Some(command) = self.started.command_of(id) else {
+        let Some(command) = self.command_of(id)? else {
             return Err(Error::Usage(format!("job {id} has ended already")));
         };
         self.catalog.audit_note(by(who), "job.cancel", &id.to_string(), "")?;

@@ -28,6 +28,11 @@ impl UnwrittenEnds {
         self.0.lock().insert(id, Owned::of(ending));
     }
 
+    /// Whether the job has ended, and the catalog does not know it.
+    pub(super) fn has(&self, id: JobNo) -> bool {
+        self.0.lock().contains_key(&id)
+    }
+
     /// The job runs again.
     pub(super) fn forget(&self, id: JobNo) {
         self.0.lock().remove(&id);

@@ -96,7 +96,12 @@ impl Scheduler {
                 let why = "its node was revoked or removed";
                 self.catalog.end_queued(server(now_secs), job, how, why)?;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                // It may have begun for all that: its node is told, and the next look finds it or starts it.
+                self.commands.was_given();
+                self.jobs.have_changed();
+                return Err(error.into());
+            }
         }
         self.jobs.have_changed();
         Ok(())

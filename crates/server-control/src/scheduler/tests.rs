@@ -181,6 +181,31 @@ fn a_suspended_job_waits_beside_nobody_and_goes_on_when_it_is_resumed() {
     assert_eq!(rig.control().jobs.job(job).unwrap().state, JobState::Complete);
 }
 
+/// The catalog stores that a job begins, and the answer is lost: nobody else knows of it.
+#[test]
+fn a_job_whose_start_was_stored_without_an_answer_is_that_of_its_session() {
+    let mut rig = hourly("always");
+    rig.control().agents.disconnected("web");
+    rig.after(0).after(3600);
+    let job = rig.last().id;
+    let jobs = rig.control().jobs.clone();
+    let started = |rig: &Rig| rig.control().catalog.start_run(crate::by("test"), job).unwrap();
+    let what = what_of(started(&rig).unwrap());
+    assert_ne!(jobs.begin("db", "db", "backup", &what), job, "it is another node's");
+    assert_ne!(jobs.begin("web", "web", "restore", &what), job, "it is a backup");
+    assert_eq!(jobs.begin("web", "web", "backup", &what), job);
+    assert_ne!(jobs.begin("web", "web", "backup", &what), job, "it has its session");
+    jobs.suspend("admin", job).unwrap();
+    jobs.end(job, &JobEnd::Failed("ended".into()), "");
+    jobs.resume_suspended("admin", job).unwrap();
+    let command = started(&rig).unwrap();
+    jobs.cancel("admin", job).unwrap();
+    assert_eq!(jobs.job(job).unwrap().state, JobState::Cancelled, "without a session");
+    assert!(jobs.cancel("admin", job).is_err());
+    let late = jobs.begin("web", "web", "backup", &what_of(command));
+    assert!(late != job && jobs.is_cancelled(late), "its command is over");
+}
+
 /// It had no session when the administrator looked, and has one when its end is to be written.
 #[test]
 fn a_session_that_begins_while_its_job_is_ended_decides_how_it_ends() {
