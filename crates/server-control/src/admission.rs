@@ -53,6 +53,15 @@ impl RevocationFlags {
         }
     }
 
+    /// Closes the sessions with certificates that `is_revoked`.
+    fn revoke_all(&self, is_revoked: impl Fn(&str) -> bool) {
+        for (_, live) in self.flags.lock().iter().filter(|(serial, _)| is_revoked(serial)) {
+            if let Some(flag) = live.revoked.upgrade() {
+                flag.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Drops flags without a session.
     fn tidy(&self) {
         self.flags.lock().retain(|_, live| live.revoked.strong_count() > 0);
@@ -84,11 +93,13 @@ impl Admission {
     }
 
     /// The list of revoked certificates takes over what the catalog has revoked: of machines that were replaced or
-    /// stopped. A failure is logged, and the next housekeeping makes up for it.
+    /// stopped. Their sessions are closed: whoever stored that may not have had the answer of the catalog. A failure is
+    /// logged, and the next housekeeping makes up for it.
     pub(crate) fn list_revoked(&self) {
         if let Err(error) = self.revoked.catch_up() {
             tracing::error!(%error, "cannot write the list of revoked certificates");
         }
+        self.revocations.revoke_all(|serial| self.is_listed(serial).unwrap_or(false));
     }
 
     /// Whether a certificate was revoked, whatever the catalog says of it.

@@ -85,7 +85,11 @@ impl Enrollment {
             self.refusals.refused("an enrollment token", error, Some(from));
         };
         match look().inspect_err(refused)? {
-            TokenUse::Answered(answer) => Ok(*answer),
+            TokenUse::Answered(answer) => {
+                // The answer of the catalog to the first request may have been lost.
+                self.admission.list_revoked();
+                Ok(*answer)
+            }
             // Once more when it is its turn: the same request may have come twice.
             TokenUse::Good(terms) => {
                 let enrolled = self.locks.with(&terms.domain, || match look()? {

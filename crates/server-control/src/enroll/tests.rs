@@ -149,6 +149,34 @@ fn who_tries_many_tokens_has_to_wait() {
     control.enroll(elsewhere, &good).unwrap();
 }
 
+/// The catalog stores an enrollment, and its answer is lost: nobody has closed the sessions of the machine that had the
+/// name before.
+#[test]
+fn sessions_of_certificates_that_only_the_catalog_has_revoked_are_closed() {
+    let (_folder, control) = control();
+    let enroll = |request: &EnrollRequest| {
+        let told = control.enroll(FROM, request).unwrap();
+        let certificate = pki::client::certificate_of(&told.certificate).unwrap();
+        pki::inspect(&certificate).unwrap().serial
+    };
+    let new_request = || {
+        let made = control.make_token("admin", &new_token("web")).unwrap();
+        request(&made.token)
+    };
+    let (first, second) = (new_request(), new_request());
+    let (old, new) = (enroll(&first), enroll(&second));
+    let session = |serial: &str| control.admission.revocation_flag(serial, "web");
+    let (of_old, of_new) = (session(&old), session(&new));
+    assert!(!of_old.load(Ordering::Relaxed));
+    assert_eq!(enroll(&second), new, "the same request again");
+    assert!(of_old.load(Ordering::Relaxed) && !of_new.load(Ordering::Relaxed));
+    drop((of_old, of_new));
+    let (of_old, of_new) = (session(&old), session(&new));
+    control.housekeeping();
+    assert!(of_old.load(Ordering::Relaxed), "also when it does not come again");
+    assert!(!of_new.load(Ordering::Relaxed));
+}
+
 #[test]
 fn a_revocation_meets_a_session_that_was_let_in_before() {
     let (_folder, control) = control();
