@@ -235,4 +235,4 @@ pub(crate) fn checked_version(version: &str) -> Result<&str> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

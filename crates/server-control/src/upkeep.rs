@@ -224,8 +224,8 @@ impl Upkeep {
         self.jobs.upkeep_runs(open.job.clone());
         let this = self.clone();
         let run = move || {
+            let _ends = EndsAnyway(&this, &open);
             run::run(&this, &*worker, &open);
-            this.ends(&open.wanted);
         };
         let thread = std::thread::Builder::new().name("upkeep".to_owned()).spawn(run);
         thread.map(drop).map_err(|source| {
@@ -332,6 +332,17 @@ impl Upkeep {
             (row.state, row.alarm) = (Some(last.state), last.alarm);
         }
         Ok(UpkeepStatus { domains: rows.into_values().collect() })
+    }
+}
+
+/// The domain is free for the next job, whatever happens to the thread of this one.
+struct EndsAnyway<'a>(&'a Upkeep, &'a OpenUpkeepJob);
+
+impl Drop for EndsAnyway<'_> {
+    fn drop(&mut self) {
+        let Self(upkeep, open) = self;
+        upkeep.jobs.upkeep_is_over(open.job.id);
+        upkeep.ends(&open.wanted);
     }
 }
 

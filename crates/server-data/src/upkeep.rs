@@ -88,7 +88,10 @@ impl UpkeepJobs {
         job.was_asked(asked.goes_on);
         tracing::info!(job = asked.job, folder = %asked.folder.display(), ?work, "upkeep");
         let (folder, begun) = (asked.folder.to_owned(), job.clone());
-        let run = move || begun.ended(carried_out(&*worker, (&folder, None), &work, &*begun));
+        let run = move || {
+            let ends = EndsAnyway(&begun);
+            ends.0.ended(carried_out(&*worker, (&folder, None), &work, &*begun));
+        };
         let thread = std::thread::Builder::new().name("upkeep".to_owned()).spawn(run);
         let failed = |error| faults::upkeep_busy(&format!("no thread for upkeep: {error}"));
         thread.map(|_| job).map_err(failed)
@@ -185,6 +188,17 @@ impl Watch for UpkeepJob {
     }
 }
 
+/// Whoever waits for a job learns of its end, whatever happens to its thread; and its domain is free for the next one.
+struct EndsAnyway<'a>(&'a UpkeepJob);
+
+impl Drop for EndsAnyway<'_> {
+    fn drop(&mut self) {
+        if !self.0.has_ended() {
+            self.0.ended(UpkeepEnd::Failed("the job panicked: see the log".to_owned()));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,7 +210,10 @@ mod tests {
 
     const REQUEST: &[u8] = br#"{"task":"reclaim","max_waste_percent":5.0,"bytes_per_sec":null}"#;
 
-    /// Works until it is told to end, and counts how often it began.
+    const CHECK: &[u8] =
+        br#"{"task":"check","sample_percent":null,"position":0,"bytes_per_sec":null,"copies":[]}"#;
+
+    /// Reclaims until it is told to end, and counts how often it began; it panics when it is to check.
     #[derive(Default)]
     struct Endless(AtomicUsize);
 
@@ -232,7 +249,7 @@ mod tests {
             _: &CheckRequest,
             _: &dyn Watch,
         ) -> Result<CheckReport, UpkeepError> {
-            Err(UpkeepError::Failed("nobody asks for it".to_owned()))
+            panic!("a bug")
         }
 
         fn check_copy(
@@ -255,8 +272,18 @@ mod tests {
         }
 
         fn ask(&self, folder: &str, job: JobNo, goes_on: bool) -> Result<UpkeepProgress, Packet> {
+            self.ask_for(REQUEST, folder, job, goes_on)
+        }
+
+        fn ask_for(
+            &self,
+            request: &[u8],
+            folder: &str,
+            job: JobNo,
+            goes_on: bool,
+        ) -> Result<UpkeepProgress, Packet> {
             let asked = Asked { folder: Path::new(folder), read_only: None, job, goes_on };
-            let Packet::UpkeepStatus { status } = self.0.ask(&asked, REQUEST)? else { panic!() };
+            let Packet::UpkeepStatus { status } = self.0.ask(&asked, request)? else { panic!() };
             Ok(serde_json::from_slice(&status).unwrap())
         }
 
@@ -316,6 +343,16 @@ mod tests {
         comes_true("second job", || rig.begun() > 1);
         rig.ended(1, false);
         assert_eq!(rig.begun(), 2);
+    }
+
+    #[test]
+    fn a_job_that_panics_has_ended_and_the_next_one_of_its_domain_begins() {
+        let rig = Rig::new();
+        let end = || rig.ask_for(CHECK, "web", 1, true).unwrap().end;
+        comes_true("the end of a job", || end().is_some());
+        assert!(matches!(end(), Some(UpkeepEnd::Failed(why)) if why.contains("panicked")));
+        assert_eq!(rig.ask("web", 2, true).unwrap().end, None);
+        rig.ended(2, false);
     }
 
     #[test]

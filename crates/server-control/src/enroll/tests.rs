@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Does what it is told; the `fail_at`-th time it fails, before or after the work.
 struct Failing {
@@ -54,11 +54,11 @@ impl Repositories for Failing {
     }
 }
 
-fn new_token(node: &str) -> NewToken {
+pub(crate) fn new_token(node: &str) -> NewToken {
     NewToken::of(node.parse().unwrap())
 }
 
-fn request(token: &str) -> EnrollRequest {
+pub(crate) fn request(token: &str) -> EnrollRequest {
     EnrollRequest {
         secret: Token::parse(token).unwrap().secret_text(),
         request: NodeKey::generate().unwrap().request_pem,
@@ -68,7 +68,7 @@ fn request(token: &str) -> EnrollRequest {
     }
 }
 
-fn control() -> (tempfile::TempDir, Arc<Control>) {
+pub(crate) fn control() -> (tempfile::TempDir, Arc<Control>) {
     let folder = tempfile::tempdir().unwrap();
     let control = Control::open(folder.path(), &[]).unwrap();
     (folder, control)

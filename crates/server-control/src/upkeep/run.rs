@@ -15,6 +15,7 @@ use clock::Reading;
 use repository::watch::Watch;
 use server_contract::upkeep::{DomainUpkeep as Worker, OwnSecret, carried_out};
 use site::UpkeepTask;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -26,14 +27,7 @@ pub(super) fn run(upkeep: &Upkeep, worker: &dyn Worker, open: &OpenUpkeepJob) {
     let (id, wanted) = (open.job.id, &open.wanted);
     tracing::info!(job = id, task = wanted.task, domain = wanted.domain, "upkeep");
     let watch = JobWatch::new(upkeep, open);
-    let came = match &wanted.to {
-        Some(to) => moving::run(upkeep, open, to, &watch),
-        None => before(upkeep, open).map(|before| {
-            let came = work(upkeep, worker, open, (&before, &watch));
-            came.unwrap_or_else(|error| Came::of_error(&error).after(&before, &watch))
-        }),
-    };
-    let came = came.unwrap_or_else(|error| Came::of_error(&error));
+    let came = carry_out(upkeep, worker, open, &watch);
     watch.tell();
     let (progress, cancelled) = upkeep.jobs.upkeep_is_over(id).unwrap_or_default();
     // A domain that was moved by then is.
@@ -41,6 +35,32 @@ pub(super) fn run(upkeep: &Upkeep, worker: &dyn Worker, open: &OpenUpkeepJob) {
     let came = if cancelled && !is_moved { came.cancelled() } else { came };
     write_end(upkeep, open, &came, (&progress, cancelled));
     upkeep.jobs.have_changed();
+}
+
+fn carry_out(
+    upkeep: &Upkeep,
+    worker: &dyn Worker,
+    open: &OpenUpkeepJob,
+    watch: &JobWatch<'_>,
+) -> Came {
+    if let Some(to) = &open.wanted.to {
+        return unless_panics(|| moving::run(upkeep, open, to, watch))
+            .unwrap_or_else(|failed| failed);
+    }
+    match before(upkeep, open) {
+        Ok(before) => unless_panics(|| work(upkeep, worker, open, (&before, watch)))
+            .unwrap_or_else(|failed| failed.after(&before, watch)),
+        Err(error) => Came::of_error(&error),
+    }
+}
+
+/// What came of the work, or of its failure. A panic fails its job and nothing more: the end is written, and the next
+/// job of the domain begins.
+fn unless_panics(work: impl FnOnce() -> Result<Came>) -> std::result::Result<Came, Came> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(came) => came.map_err(|error| Came::of_error(&error)),
+        Err(_) => Err(Came::failed("the job panicked: see the log of the server".to_owned())),
+    }
 }
 
 /// Until the catalog takes it: else the job would run for ever, and nothing of its task begin in the domain.

@@ -1,6 +1,7 @@
 //! Jobs and their threads.
 
 use crate::Control;
+use crate::enroll::tests::{FROM, control, new_token, request};
 use crate::scheduler::tests::enroll;
 use api::jobs::{Job, JobFilter, JobState};
 use api::upkeep::{CheckReport, CopyReport, ReclaimReport, StartUpkeep};
@@ -11,10 +12,14 @@ use server_contract::upkeep::{
 };
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nobody asks it for more than to reclaim, which it does in no time.
-struct Quick;
+/// Nobody asks it for more than to reclaim, which it does in no time, or panics.
+#[derive(Default)]
+struct Quick {
+    panics: AtomicBool,
+}
 
 impl DomainUpkeep for Quick {
     fn reclaim(
@@ -23,6 +28,7 @@ impl DomainUpkeep for Quick {
         _: &ReclaimRequest<'_>,
         _: &dyn Watch,
     ) -> Result<ReclaimReport, UpkeepError> {
+        assert!(!self.panics.load(Ordering::Relaxed), "a bug");
         Ok(ReclaimReport::default())
     }
 
@@ -99,9 +105,25 @@ fn a_job_whose_start_was_stored_without_an_answer_begins_at_the_next_look() {
     let folder = tempfile::tempdir().unwrap();
     let control = Control::open(folder.path(), &[]).unwrap();
     enroll(&control.catalog, "web");
-    control.upkeep.work_with(Arc::new(Quick), Arc::new(Quick));
+    control.upkeep.work_with(Arc::<Quick>::default(), Arc::<Quick>::default());
     let job = reclaim(&control);
     assert!(control.catalog.start_upkeep_job(crate::now_secs(), job).unwrap());
     assert_eq!(ended(&control, job), JobState::Complete);
     assert_eq!(ended(&control, reclaim(&control)), JobState::Complete, "the next one, too");
+}
+
+#[test]
+fn a_job_that_panics_fails_and_the_next_one_of_its_domain_begins() {
+    let (_folder, control) = control();
+    let made = control.make_token("admin", &new_token("web")).unwrap();
+    control.enroll(FROM, &request(&made.token)).unwrap();
+    let worker = Arc::new(Quick { panics: true.into() });
+    control.upkeep.work_with(worker.clone(), worker.clone());
+    let first = reclaim(&control);
+    assert_eq!(ended(&control, first), JobState::Failed);
+    let said = control.jobs.job(first).unwrap().error.unwrap();
+    assert_eq!(said, "the job panicked: see the log of the server");
+    worker.panics.store(false, Ordering::Relaxed);
+    assert_eq!(ended(&control, reclaim(&control)), JobState::Complete);
+    assert!(control.jobs.sessions().jobs.is_empty());
 }
