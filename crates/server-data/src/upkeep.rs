@@ -14,6 +14,7 @@ use repository::watch::Watch;
 use rustc_hash::FxHashMap;
 use server_contract::access_control::{JobNo, Refusal};
 use server_contract::upkeep::{DomainUpkeep, carried_out, permitted};
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +65,8 @@ impl UpkeepJobs {
         let mut all = self.all.lock();
         all.retain(|_, job| !job.is_stale());
         if let Some(known) = all.get(asked.folder) {
-            if known.number == asked.job && !(known.was_left() && asked.goes_on) {
+            let is_it = known.number == asked.job && is_same(&known.work, &work);
+            if is_it && !(known.was_left() && asked.goes_on) {
                 return Ok(known.clone());
             }
             if !known.has_ended() {
@@ -84,7 +86,7 @@ impl UpkeepJobs {
     fn begin(&self, asked: &Asked<'_>, work: UpkeepWork) -> Result<Arc<UpkeepJob>, Packet> {
         let none = || faults::not_allowed("this server does no upkeep for others");
         let worker = self.worker.read().clone().ok_or_else(none)?;
-        let job = Arc::new(UpkeepJob::new(asked.job));
+        let job = Arc::new(UpkeepJob::new(asked.job, work.clone()));
         job.was_asked(asked.goes_on);
         tracing::info!(job = asked.job, folder = %asked.folder.display(), ?work, "upkeep");
         let (folder, begun) = (asked.folder.to_owned(), job.clone());
@@ -98,9 +100,21 @@ impl UpkeepJobs {
     }
 }
 
+/// Whether this is work of one job: a control server whose catalog was restored may give its number again. From where
+/// to read and what to forget changes with the time.
+fn is_same(one: &UpkeepWork, other: &UpkeepWork) -> bool {
+    use UpkeepWork::{CheckCopy, Copy};
+    match (one, other) {
+        (Copy { to, .. }, Copy { to: other, .. }) => to == other,
+        (CheckCopy { to, .. }, CheckCopy { to: other, .. }) => to == other,
+        _ => discriminant(one) == discriminant(other),
+    }
+}
+
 /// A job, which its thread and those who ask for it share.
 struct UpkeepJob {
     number: JobNo,
+    work: UpkeepWork,
     state: Mutex<State>,
 }
 
@@ -115,11 +129,12 @@ struct State {
 }
 
 impl UpkeepJob {
-    fn new(number: JobNo) -> Self {
+    fn new(number: JobNo, work: UpkeepWork) -> Self {
         let (progress, asked_at) = (UpkeepProgress::default(), Instant::now());
         let (is_wanted, was_left, ended_at) = (true, false, None);
         Self {
             number,
+            work,
             state: Mutex::new(State { progress, asked_at, is_wanted, was_left, ended_at }),
         }
     }
@@ -237,10 +252,10 @@ mod tests {
         fn copy(
             &self,
             _: &Path,
-            _: &CopyRequest<'_>,
+            request: &CopyRequest<'_>,
             _: &dyn Watch,
         ) -> Result<CopyReport, UpkeepError> {
-            Err(UpkeepError::Failed("nobody asks for it".to_owned()))
+            Err(UpkeepError::Failed(format!("no copy at {}", request.to.display())))
         }
 
         fn check(
@@ -330,6 +345,34 @@ mod tests {
         assert_eq!(rig.begun(), 1);
         assert_eq!(rig.ask("web", 2, true).unwrap().end, None, "the next one begins");
         rig.ended(2, false);
+    }
+
+    /// The catalog of the control server was brought back from an older copy, and gives its numbers once more.
+    #[test]
+    fn another_job_of_the_same_number_is_begun() {
+        let rig = Rig::new();
+        rig.ask("web", 1, true).unwrap();
+        let done = UpkeepEnd::Reclaimed(ReclaimReport::default());
+        assert_eq!(rig.ended(1, false), done);
+        let copy = |to: &str| {
+            let request =
+                format!(r#"{{"task":"copy","to":"{to}","domain":"web","bytes_per_sec":null}}"#);
+            let end = || rig.ask_for(request.as_bytes(), "web", 1, true).unwrap().end;
+            comes_true("the end of a job", || end().is_some());
+            assert_eq!(end(), Some(UpkeepEnd::Failed(format!("no copy at {to}"))));
+        };
+        copy("/mnt/one");
+        copy("/mnt/two");
+        let check = |position: u64| {
+            let request = String::from_utf8_lossy(CHECK);
+            let request = request.replace("\"position\":0", &format!("\"position\":{position}"));
+            rig.ask_for(request.as_bytes(), "web", 2, true).unwrap();
+        };
+        check(0);
+        comes_true("the end of a job", || rig.0.all.lock()[Path::new("web")].has_ended());
+        let first = rig.0.all.lock()[Path::new("web")].clone();
+        check(9);
+        assert!(Arc::ptr_eq(&first, &rig.0.all.lock()[Path::new("web")]), "it is the same one");
     }
 
     #[test]
