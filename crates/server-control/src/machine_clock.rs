@@ -24,6 +24,8 @@ struct State {
     stored_secs: Option<i64>,
     boot: u128,
     is_doubted: bool,
+    /// Whether what was stored cannot be read: nobody knows how late it was, until somebody says so.
+    is_lost: bool,
 }
 
 impl MachineClock {
@@ -46,10 +48,16 @@ impl MachineClock {
             None => self.stored(tick)?,
         };
         let known = state.insert(known);
-        let reading = known.clock.read(tick);
+        let reading = known.read(tick);
         self.told(known, tick, reading);
         self.store_if_due(known, tick)?;
         self.doubted(reading)
+    }
+
+    /// Why nothing is known of the time before this start.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let is_lost = self.state.lock().as_ref().is_some_and(|known| known.is_lost);
+        is_lost.then(|| "the time that was stored in the catalog cannot be read".to_owned())
     }
 
     fn doubted(&self, reading: Reading) -> catalog::Result<Reading> {
@@ -69,15 +77,23 @@ impl MachineClock {
         let reading = known.clock.confirm(tick);
         let text = serde_json::to_string(&known.clock).unwrap_or_default();
         self.catalog.confirm_clock(by, &text)?;
+        known.is_lost = false;
         *state = Some(known);
         self.doubted(reading)
     }
 
     fn stored(&self, tick: Tick) -> catalog::Result<State> {
         let stored = self.catalog.clock()?;
-        let clock = stored.and_then(|text| serde_json::from_str(&text).ok());
+        let read = stored.as_deref().map(serde_json::from_str::<Clock>).transpose();
+        let (clock, is_lost) = match read {
+            Ok(clock) => (clock, false),
+            Err(error) => {
+                tracing::error!(%error, "the time that was stored in the catalog cannot be read: nothing is deleted until somebody confirms the clock: icecore server clock confirm");
+                (None, true)
+            }
+        };
         let clock = clock.unwrap_or_else(|| Clock::start(tick, None));
-        Ok(State { clock, stored_secs: None, boot: tick.boot, is_doubted: false })
+        Ok(State { clock, stored_secs: None, boot: tick.boot, is_doubted: false, is_lost })
     }
 
     fn told(&self, known: &mut State, _: Tick, reading: Reading) {
@@ -89,6 +105,10 @@ impl MachineClock {
     }
 
     fn store_if_due(&self, known: &mut State, tick: Tick) -> catalog::Result<()> {
+        // What cannot be read stays, so that the next start is in doubt, too.
+        if known.is_lost {
+            return Ok(());
+        }
         let is_fresh = known.stored_secs.is_some_and(|at| tick.up_secs - at < STORED_SECS);
         if is_fresh && known.boot == tick.boot {
             return Ok(());
@@ -98,6 +118,15 @@ impl MachineClock {
         }
         (known.stored_secs, known.boot) = (Some(tick.up_secs), tick.boot);
         Ok(())
+    }
+}
+
+impl State {
+    /// Of what was stored nothing is known but that it was before: the whole time since 1970 is in doubt.
+    fn read(&mut self, tick: Tick) -> Reading {
+        let reading = self.clock.read(tick);
+        let lost = self.is_lost.then_some(Doubt::Fast(reading.secs));
+        Reading { doubt: lost.or(reading.doubt), ..reading }
     }
 }
 
@@ -125,6 +154,24 @@ mod tests {
         catalog.set_clock(&clock).unwrap();
         let second = MachineClock::new(catalog).read().unwrap();
         assert!(second.secs >= first.secs + 500, "not before what was given out");
+    }
+
+    /// A program of another version may have stored it: to begin anew would believe any clock.
+    #[test]
+    fn a_stored_time_that_cannot_be_read_is_in_doubt_until_somebody_confirms_the_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = catalog::Location::file(folder.path().join("catalog.sqlite"));
+        let catalog = Arc::new(Catalog::open(&location).unwrap());
+        catalog.set_clock("{").unwrap();
+        for _ in 0..2 {
+            let clock = MachineClock::new(catalog.clone());
+            assert!(clock.read().unwrap().doubt.is_some());
+            assert!(clock.read().unwrap().doubt.is_some() && clock.fault().is_some());
+        }
+        let clock = MachineClock::new(catalog.clone());
+        assert_eq!(clock.confirm(crate::by("admin")).unwrap().doubt, None);
+        assert!(clock.read().unwrap().doubt.is_none() && clock.fault().is_none());
+        assert_eq!(MachineClock::new(catalog).read().unwrap().doubt, None, "also after a restart");
     }
 
     /// The machine was off for longer than is believed, or its clock is wrong: somebody has to say which.
