@@ -10,7 +10,7 @@ use catalog::Catalog;
 use catalog::domains::Domain;
 use catalog::grants::GrantedKey;
 use ids::KeyId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The issued keys.
@@ -49,21 +49,18 @@ impl IssuedKeys {
 
     /// Removes the keys of former nodes that `which` selects. A failure is retried by the next housekeeping.
     pub(crate) fn remove_old(&self, which: impl Fn(&Name) -> bool) {
-        let mut old = self.catalog.old_keys().unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot list the keys of removed nodes");
-            Vec::new()
-        });
-        old.retain(|old| which(&old.node));
+        let old = || {
+            let mut old = self.catalog.old_keys()?;
+            old.retain(|old| which(&old.node));
+            Ok(old)
+        };
         self.remove_in_turn(old, |key| self.catalog.remove_old_key(by(SERVER), key));
     }
 
     /// Removes the keys of expired grants and of former nodes. A failure is retried by the next housekeeping.
     pub(crate) fn remove_stale(&self) {
         self.remove_old(|_| true);
-        let stale = self.stale().unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot list the keys of expired grants");
-            Vec::new()
-        });
+        let stale = || self.stale();
         self.remove_in_turn(stale, |key| self.catalog.remove_granted_key(by(SERVER), key));
     }
 
@@ -127,21 +124,27 @@ impl IssuedKeys {
         Ok(self.catalog.note_removed_again(by(SERVER), &back)?)
     }
 
-    /// Removes `keys`, all of a domain together and under its lock, and calls `note` for each removed one.
+    /// Removes the keys that `list` names, all of a domain together and under its lock, and calls `note` for each
+    /// removed one. The list is read again under the lock: while another domain had its turn, a grant may have been
+    /// prolonged, and its key be in use again.
     fn remove_in_turn(
         &self,
-        keys: Vec<GrantedKey>,
+        list: impl Fn() -> catalog::Result<Vec<GrantedKey>>,
         note: impl Fn(&GrantedKey) -> catalog::Result<()>,
     ) {
-        let mut domains: BTreeMap<String, Vec<GrantedKey>> = BTreeMap::new();
-        for key in keys {
-            domains.entry(key.domain.to_string()).or_default().push(key);
-        }
-        for (domain, keys) in domains {
-            let Some(name) = keys.first().map(|key| key.domain.clone()) else { continue };
-            let removed = self.locks.with(&name, || self.remove_together(keys, &note));
+        let listed = list().unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot list the keys of former nodes and grants");
+            Vec::new()
+        });
+        let domains: BTreeSet<_> = listed.into_iter().map(|key| key.domain).collect();
+        for domain in domains {
+            let removed = self.locks.with(&domain, || {
+                let mut keys = list()?;
+                keys.retain(|key| key.domain == domain);
+                self.remove_together(keys, &note)
+            });
             if let Err(error) = removed {
-                tracing::warn!(%error, domain, "cannot remove keys now; trying again later");
+                tracing::warn!(%error, %domain, "cannot remove keys now; trying again later");
             }
         }
     }
@@ -164,3 +167,6 @@ impl IssuedKeys {
 fn id_of(key: &GrantedKey) -> Option<KeyId> {
     KeyId::from_hex(&key.key)
 }
+
+#[cfg(test)]
+mod tests;
