@@ -264,12 +264,13 @@ pub fn run(
     shared.write_marker()?;
     let tree = Tree { pages: &pages, snapshot, selection: &selection };
     tree.restore(&shared)?;
-    let root = selection.root.as_ref().map(|root| shared.whole(root));
+    let root = shared.unless_ended(Ok(selection.root.as_ref().map(|root| shared.whole(root))))?;
     opened.sync_as(root.as_deref()).map_err(|problem| target_error(target, &problem))?;
     shared.report_degraded();
     shared.report_idle(&selection);
     if options.verify && !options.dry_run {
-        verify::run(&shared, &mut tree.entries()?)?;
+        let verified = verify::run(&shared, &mut tree.entries()?);
+        shared.unless_ended(verified)?;
     }
     opened.close_as(root.as_deref()).map_err(|problem| target_error(target, &problem))?;
     for left in opened.still_unfinished().iter().take(UNFINISHED_TOLD_MAX) {
@@ -295,7 +296,7 @@ impl Tree<'_> {
     fn restore(&self, shared: &RestoreContext<'_>) -> Result<()> {
         self.write(shared, None)?;
         let mut removals = Removals::default();
-        finish::run(shared, self.selection, &mut self.entries()?, FinishPass::All, &mut removals)?;
+        self.finish(shared, FinishPass::All, &mut removals)?;
         if shared.options.delete {
             let has_removed = removal::run(shared, self.selection, removals)?;
             self.restore_late(shared, has_removed)?;
@@ -316,12 +317,22 @@ impl Tree<'_> {
             return Ok(());
         }
         self.write(shared, Some(&free_of_directories(shared, &paths)))?;
-        let (part, mut none) = (FinishPass::Late(&paths), Removals::default());
-        finish::run(shared, self.selection, &mut self.entries()?, part, &mut none)?;
+        self.finish(shared, FinishPass::Late(&paths), &mut Removals::default())?;
         // Nothing comes for those any more that wait now.
         let waiting = std::mem::take(&mut *shared.in_the_way.lock());
         waiting.iter().for_each(|path| shared.failed(path, STILL_IN_THE_WAY));
         Ok(())
+    }
+
+    /// Second pass: further names, and the attributes of directories.
+    fn finish(
+        &self,
+        shared: &RestoreContext<'_>,
+        part: FinishPass<'_>,
+        removals: &mut Removals,
+    ) -> Result<()> {
+        let done = finish::run(shared, self.selection, &mut self.entries()?, part, removals);
+        shared.unless_ended(done)
     }
 
     /// First pass: everything except further names and the attributes of directories; or `only`
@@ -339,7 +350,7 @@ impl Tree<'_> {
                 done = done.and(worker.join().unwrap_or(Err(Error::WorkerPanicked)));
             }
             // An error that ends one thread ends all of them.
-            shared.fatal.lock().take().map_or(done.and(planned), Err)
+            shared.unless_ended(done.and(planned))
         })
     }
 }

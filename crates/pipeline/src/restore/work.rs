@@ -1,6 +1,6 @@
 //! The workers of a restore: each opens a record once and writes everything that it holds.
 
-use super::budget::Share;
+use super::budget::{LeftTasks, Share};
 use super::entries::Selection;
 use super::file::FileJob;
 use super::open_records::OpenRecords;
@@ -93,9 +93,16 @@ pub(super) struct ChunkUse {
     pub(super) offset: u64,
 }
 
-/// Works until the queue is closed.
+/// Works until the queue is closed, or the restore must stop.
 pub(super) fn run(shared: &RestoreContext<'_>, tasks: &Receiver<Task>) -> Result<()> {
-    let mut scratch = Scratch::new()?;
+    let _left = LeftTasks { tasks, is_over: &shared.is_over };
+    let mut scratch = match Scratch::new() {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            shared.end(error);
+            return Ok(());
+        }
+    };
     for task in tasks {
         shared.check()?;
         match task {
@@ -375,6 +382,11 @@ impl RestoreContext<'_> {
     pub(super) fn end(&self, error: Error) {
         self.fatal.lock().get_or_insert(error);
         self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// `done`, unless an error ended the restore meanwhile: some steps go on behind it, and end well.
+    pub(super) fn unless_ended<T>(&self, done: Result<T>) -> Result<T> {
+        self.fatal.lock().take().map_or(done, Err)
     }
 
     /// Returns an error if the restore must stop.

@@ -2,16 +2,20 @@
 //! come back.
 
 use crate::testkit::build::{noise, set_xattr};
+use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::forge::{Forge, entry, file};
-use crate::testkit::{TestFolder, assert_clean, reclaimed, restore_with, snapshot};
+use crate::testkit::state::{Tree, differences};
+use crate::testkit::{NAME, PASSWORD, TestFolder, assert_clean, reclaimed, restore_with, snapshot};
 use crate::volume::Volume;
 use format::entry::{Attributes, Entry, Kind, Segment, Xattr};
 use ids::ObjectId;
+use pipeline::UnlockedRepository;
 use pipeline::browse::content::ContentReader;
 use pipeline::browse::map::stored_size;
 use pipeline::pages::PageReader;
-use pipeline::restore;
+use pipeline::restore::{self, RestoreOptions};
 use std::sync::Arc;
+use store::SnapshotRef;
 
 const LARGE: usize = 60_000;
 const MANY: usize = 140;
@@ -59,6 +63,73 @@ fn a_file_with_megabytes_of_attributes_comes_back_with_its_neighbors() {
     reclaimed(&repository);
     assert_clean(&repository);
     folder.assert_restores(&repository, third.snapshot, &before);
+}
+
+/// Attributes of directories are fetched behind the contents of files. A storage that cannot be reached by then ends the
+/// restore, too: once it ended well, without them.
+#[test]
+fn a_storage_that_goes_away_at_any_point_of_a_restore_costs_no_attribute_in_silence() {
+    let outside = TestFolder::on_disk();
+    let Some((_volume, folder)) = on_xfs(&outside) else { return };
+    // Together more than a record has room for, so that each directory's are fetched by themselves.
+    for (directory, from) in [("d", 0), ("", 50)] {
+        for at in from..from + 40 {
+            let value = noise(at, LARGE);
+            set_xattr(&folder.source().join(directory), &format!("user.a{at}"), &value);
+        }
+    }
+    let (repository, before) = (folder.init(), folder.state());
+    let first = folder.backup(&repository).snapshot;
+    let away = Away { folder: &folder, first, before: &before };
+    away.at_each_point(b"", &RestoreOptions { delete: true, ..Default::default() });
+    away.at_each_point(b"", &RestoreOptions { verify: true, ..Default::default() });
+    away.at_each_point(NAME.as_bytes(), &RestoreOptions::default());
+}
+
+/// Restores of a snapshot whose storage goes away once.
+struct Away<'a> {
+    folder: &'a TestFolder,
+    first: SnapshotRef,
+    before: &'a Tree,
+}
+
+impl Away<'_> {
+    fn at_each_point(&self, subpath: &[u8], options: &RestoreOptions) {
+        for at in 0.. {
+            let plan = Plan::failing(Fault::Away, at);
+            self.restore(&plan, subpath, options, at);
+            if !plan.fired() {
+                break;
+            }
+        }
+    }
+
+    fn restore(&self, plan: &Arc<Plan>, subpath: &[u8], options: &RestoreOptions, at: u64) {
+        let temp = tempfile::tempdir_in(self.folder.temp.path()).unwrap();
+        // A target that the restore makes gets the attributes of what it is.
+        let target = temp.path().join("target");
+        let tree = if subpath.is_empty() { target.join(NAME) } else { target.clone() };
+        let further = tree.join("further");
+        if options.delete {
+            std::fs::create_dir_all(&tree).unwrap();
+            std::fs::write(&further, b"").unwrap();
+        }
+        let storage = FaultyStorage::new(&self.folder.repository(), plan);
+        let restored = UnlockedRepository::open(storage, PASSWORD).and_then(|repository| {
+            restore_with(&repository, self.first, subpath, &target, options)
+        });
+        match restored {
+            Ok(_) => {
+                let lines = differences(self.before, &Tree::of(&tree));
+                assert!(lines.is_empty(), "operation {at}: {lines:?}");
+            }
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("Stale"), "operation {at}: {error}");
+                assert_eq!(further.exists(), options.delete, "operation {at}: it removed");
+            }
+        }
+    }
 }
 
 /// What a file has beyond the limit is told by its path; the rest of it and its neighbors stay.
