@@ -16,6 +16,7 @@ use repository::check::{
 use repository::container::read::ContainerReader;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::f64::consts::SQRT_2;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What the containers hold besides objects, and their damage.
@@ -122,12 +123,15 @@ fn containers(repository: &UnlockedRepository) -> Result<BTreeMap<ContainerNo, b
 }
 
 /// Chooses the containers to read completely: all, or an even sample that moves with the day, so
-/// that daily checks of a tenth cover everything.
+/// that the ten daily checks of a tenth cover everything. Each round begins elsewhere, by
+/// a number that is no fraction: else a check of half of them every second day would always read the same half.
 pub(super) fn choose(numbers: &[ContainerNo], percent: Option<f64>, now_secs: i64) -> Vec<bool> {
     let Some(percent) = percent else { return vec![false; numbers.len()] };
     let share = (percent / 100.0).clamp(0.0, 1.0);
     let day = (now_secs / 86_400) as f64;
-    let offset = (day * share).fract();
+    // A whole number of rounds may come out as a little less.
+    let rounds = day * share + 1e-9;
+    let offset = (rounds + rounds.floor() * SQRT_2).fract();
     let at = |index: usize| {
         ((index as f64 + 1.0) * share + offset).floor() - (index as f64 * share + offset).floor()
     };
@@ -282,5 +286,39 @@ impl ContainerChecker<'_> {
             seen.wrong.insert((location, IdPrefix::new(&id)));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many checks at this distance read every one of 997 containers.
+    fn checks_of_all(percent: f64, days: i64) -> usize {
+        let numbers: Vec<_> = (1..=997).map(ContainerNo).collect();
+        let mut is_left = vec![true; numbers.len()];
+        let checks = 1..1000;
+        checks
+            .zip((0..).map(|number| (20_000 + number * days) * 86_400))
+            .find(|(_, now_secs)| {
+                let chosen = choose(&numbers, Some(percent), *now_secs);
+                let read = chosen.iter().filter(|is| **is).count() as f64 / 997.0;
+                assert!((read - percent / 100.0).abs() < 0.01, "{percent} %: {read}");
+                is_left.iter_mut().zip(chosen).for_each(|(left, is)| *left &= !is);
+                !is_left.contains(&true)
+            })
+            .map_or(usize::MAX, |(checks, _)| checks)
+    }
+
+    #[test]
+    fn shares_of_the_containers_come_to_all_at_every_distance() {
+        for percent in [50.0, 25.0, 20.0, 10.0, 5.0] {
+            let least = (100.0 / percent) as usize;
+            assert_eq!(checks_of_all(percent, 1), least, "{percent} % daily");
+            for days in [2, 4, 5, 7, 10, 14, 28, 30] {
+                let checks = checks_of_all(percent, days);
+                assert!(checks <= 5 * least, "{percent} % every {days} days: {checks} checks");
+            }
+        }
     }
 }
