@@ -12,11 +12,16 @@ use api::nodes::ForgetScope;
 use api::storage_servers::ForgetRequest;
 use catalog::Catalog;
 use ids::SnapshotId;
+use parking_lot::Mutex;
 use server_contract::access_control::{FORGET_MAX, ForgetQuery, Node};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Maximum number of snapshot ids in an entry of the audit log; it has the number of all.
 const AUDITED_MAX: usize = 64;
+/// What a node may forget is gone by then, or stays.
+const FORGOTTEN_WITHIN: Duration = Duration::from_secs(600);
 
 /// Which nodes may forget.
 pub(crate) struct ForgetPermissions {
@@ -25,6 +30,34 @@ pub(crate) struct ForgetPermissions {
     pub(crate) mark: Arc<CatalogMark>,
     pub(crate) repositories: Arc<dyn SnapshotStore>,
     pub(crate) clock: Arc<MachineClock>,
+    pub(crate) permitted: Arc<PermittedForgets>,
+}
+
+/// The snapshots that a node may be forgetting at this moment: the data plane does it behind the permission, on a
+/// storage server a while later. A hold that is declared meanwhile comes too late for them.
+#[derive(Default)]
+pub(crate) struct PermittedForgets(Mutex<BTreeMap<SnapshotId, Instant>>);
+
+impl PermittedForgets {
+    fn add(&self, ids: &[SnapshotId]) {
+        let mut all = self.0.lock();
+        all.retain(|_, since| since.elapsed() < FORGOTTEN_WITHIN);
+        all.extend(ids.iter().map(|id| (*id, Instant::now())));
+    }
+
+    fn remove(&self, ids: &[SnapshotId]) {
+        let mut all = self.0.lock();
+        for id in ids {
+            all.remove(id);
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> BTreeSet<SnapshotId> {
+        let all = self.0.lock();
+        let late = all.iter().filter(|(_, since)| since.elapsed() < FORGOTTEN_WITHIN);
+        late.map(|(id, _)| *id).collect()
+    }
 }
 
 impl ForgetPermissions {
@@ -98,7 +131,11 @@ impl ForgetPermissions {
             return Err(Error::Usage("the ids of snapshots are 32 hex digits".to_owned()));
         }
         let known: Vec<_> = named.iter().filter_map(|id| SnapshotId::from_hex(id)).collect();
-        self.refuse_kept(domain, &known, count.saturating_sub(named.len() as u64))?;
+        // First: whoever declares a hold after the site is read for this finds them.
+        self.permitted.add(&known);
+        let more = count.saturating_sub(named.len() as u64);
+        let kept = self.refuse_kept(domain, &known, more);
+        kept.inspect_err(|_| self.permitted.remove(&known))?;
         let detail = entry(*count, &named);
         let who = format!("node {name}");
         Ok(self.catalog.audit_note(by(&who), "snapshot.forget", domain.as_str(), &detail)?)

@@ -121,6 +121,7 @@ impl Parts {
             mark: mark.clone(),
             repositories: repositories.clone(),
             clock: clock.clone(),
+            permitted: Arc::default(),
         };
         Ok(Self {
             permissions: Arc::new(Permissions::new(of_catalog(), repositories.clone())),

@@ -10,11 +10,13 @@ mod stored;
 
 pub(crate) use stored::Stored;
 
+use crate::forget::PermittedForgets;
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::pools::Pools;
 use crate::retention::{Gate, SnapshotTable, effects};
 use crate::{Error, Result, by};
+use ::retention::Facts;
 use api::retention::SnapshotEffects;
 use api::sites::{
     ApplySite, Mistake, PutObject, RemoveObject, SiteChange, SiteFile, SiteObject, SiteObjects,
@@ -41,6 +43,7 @@ pub(crate) struct Sites {
     snapshots: Arc<SnapshotTable>,
     clock: Arc<MachineClock>,
     gate: Arc<Gate>,
+    forgets: Arc<PermittedForgets>,
 }
 
 /// A site that would come of a change, with the file that describes it, if there is one.
@@ -85,6 +88,7 @@ impl Sites {
             snapshots: parts.snapshots.clone(),
             clock: parts.clock.clone(),
             gate: parts.gate.clone(),
+            forgets: parts.forget_permissions.permitted.clone(),
         }
     }
 
@@ -206,7 +210,7 @@ impl Sites {
             let mut warnings = self.check(&stored.site, &wanted)?;
             warnings.extend(promises::unkept(&wanted.site, self.clock.read()?.secs));
             let plan = Plan::between(&stored.site, &wanted.site);
-            let snapshots = self.effects(&plan, &stored.site, &wanted.site)?;
+            let mut snapshots = self.effects(&plan, &stored.site, &wanted.site)?;
             let mut version = stored.version;
             if !dry_run && !plan.is_empty() {
                 let changes = changes::to_store(&plan, &wanted.site);
@@ -215,20 +219,35 @@ impl Sites {
                     Err(catalog::Error::ChangedSince { .. }) if attempts < ATTEMPTS => continue,
                     done => version = done?,
                 }
+                // A node may have been permitted to forget one of them before the change was stored. Who cannot be told
+                // what happens is told nothing.
+                if !self.forgets.all().is_empty() {
+                    let told = self.effects(&plan, &stored.site, &wanted.site);
+                    snapshots = told.unwrap_or_default();
+                }
             }
             let changes = changes::shown(plan);
             return Ok(SiteChange { version, dry_run, changes, warnings, snapshots });
         }
     }
 
-    /// What a change does to the snapshots that exist, as far as the catalog knows them.
+    /// What a change does to the snapshots that exist, as far as the catalog knows them, and that no node may be
+    /// forgetting at this moment.
     fn effects(&self, plan: &Plan, old: &Site, new: &Site) -> Result<Option<SnapshotEffects>> {
         let decides = |kind| matches!(kind, Kind::Retention | Kind::Policy | Kind::Hold);
         if !plan.changes.iter().any(|change| decides(change.kind)) {
             return Ok(None);
         }
-        let (domains, now) = (self.snapshots.all()?, self.clock.read()?);
-        let domains = domains.values().map(|facts| facts.as_slice());
+        let (domains, now, gone) = (self.snapshots.all()?, self.clock.read()?, self.forgets.all());
+        let left = |all: &'_ Arc<Vec<Facts>>| -> Arc<Vec<Facts>> {
+            let is_left = |one: &&Facts| !gone.contains(&one.id);
+            match all.iter().all(|one| is_left(&one)) {
+                true => all.clone(),
+                false => Arc::new(all.iter().filter(is_left).cloned().collect()),
+            }
+        };
+        let domains: Vec<_> = domains.values().map(left).collect();
+        let domains = domains.iter().map(|facts| facts.as_slice());
         effects((old, new), domains, now, &zone).map_err(|error| Error::Usage(error.to_string()))
     }
 

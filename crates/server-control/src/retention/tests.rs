@@ -4,9 +4,13 @@ mod model;
 mod rig;
 
 use super::*;
+use crate::forget::ForgetPermissions;
 use ::retention::Facts;
 use api::retention::{Expire, NamedSnapshots, SnapshotFilter, SnapshotState};
 use clock::{Doubt, Reading};
+use ids::SnapshotId;
+use parking_lot::Mutex;
+use repositories::SnapshotStore;
 use rig::{DAY, Fail, NOW, Rig};
 use serde_json::json;
 
@@ -277,6 +281,91 @@ fn a_change_of_the_site_tells_which_snapshots_go() {
     assert_eq!((effects.going(), effects.policies[0].policy.as_str()), (2, "policy"));
     assert_eq!(effects.snapshots[0].after, SnapshotState::Trash);
     assert!(rig.put_dry("unit", "slow", json!({"max_jobs": 1})).snapshots.is_none());
+}
+
+/// Something else happens once, when the names of a domain are listed: behind the look at the rules.
+struct Meanwhile {
+    store: Arc<rig::Store>,
+    happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl SnapshotStore for Meanwhile {
+    fn names(&self, domain: &Name) -> Result<Vec<repository::snapshots::SnapshotRef>> {
+        let happens = self.happens.lock().take();
+        happens.into_iter().for_each(|it| it());
+        self.store.names(domain)
+    }
+
+    fn facts(
+        &self,
+        domain: &Name,
+        names: &[repository::snapshots::SnapshotRef],
+    ) -> Result<Vec<Facts>> {
+        self.store.facts(domain, names)
+    }
+
+    fn expire(
+        &self,
+        domain: &Name,
+        ids: &[SnapshotId],
+        now: Reading,
+    ) -> Result<server_contract::Expired> {
+        self.store.expire(domain, ids, now)
+    }
+}
+
+/// The data plane forgets what a node was permitted to, and nobody tells an administrator that a hold keeps it.
+#[test]
+fn a_hold_that_is_declared_while_a_node_forgets_a_snapshot_is_not_said_to_keep_it() {
+    let rig = Rig::new(&[]);
+    crate::scheduler::tests::enroll(&rig.parts().catalog, "web");
+    rig.declare("keep_last = 1\ntrash = \"900 days\"");
+    [3, 2, 1].iter().for_each(|age| drop(rig.receive("web", NOW - age * DAY)));
+    assert_eq!(rig.expire(NOW).trashed.len(), 2);
+    let web: Name = "web".parse().unwrap();
+    let scope = api::nodes::ForgetScope::Domain;
+    rig.parts().catalog.allow_forget(crate::by("admin"), &web, scope).unwrap();
+    let (sites, (send, told)) = (Sites::new(rig.parts()), std::sync::mpsc::channel());
+    let held = move |sites: &Sites, name: &str| {
+        let body = json!({"reason": "court"});
+        let new = api::sites::PutObject { version: None, body, dry_run: false };
+        sites.put("admin", (site::Kind::Hold, name), &new).unwrap().snapshots.map(|it| it.snapshots)
+    };
+    let happens = move || send.send(held(&sites, "case-17")).unwrap();
+    let ForgetPermissions { catalog, mark, clock, permitted, .. } =
+        &*rig.parts().forget_permissions;
+    let (catalog, mark, clock) = (catalog.clone(), mark.clone(), clock.clone());
+    let happens = Mutex::new(Some(Box::new(happens) as Box<dyn FnOnce() + Send>));
+    let repositories = Arc::new(Meanwhile { store: rig.store.clone(), happens });
+    let permitted = permitted.clone();
+    let forgets = ForgetPermissions { catalog, mark, repositories, clock, permitted };
+    let ids = [0, 1].map(|at| rig.known_id("web", at));
+    let asked = |id: &String| api::storage_servers::ForgetRequest {
+        serial: String::new(),
+        node: web.clone(),
+        domain: web.clone(),
+        count: 1,
+        ids: vec![id.clone()],
+        are_own: false,
+    };
+    forgets.note(&asked(&ids[0])).unwrap();
+    let kept: Vec<_> = told.recv().unwrap().unwrap().into_iter().map(|one| one.id).collect();
+    assert!(!kept.contains(&ids[0]) && kept.contains(&ids[1]), "{kept:?}");
+    assert!(forgets.note(&asked(&ids[1])).is_err(), "the hold keeps it");
+    rig.remove("hold", "case-17");
+    let kept = held(&Sites::new(rig.parts()), "case-18").unwrap();
+    assert_eq!(kept.len(), 2, "what was refused is not being forgotten: {kept:?}");
+    rig.remove("hold", "case-18");
+    let late = std::thread::scope(|scope| {
+        let alone = rig.parts().gate.enter();
+        let late = scope.spawn(|| held(&Sites::new(rig.parts()), "case-19").unwrap());
+        // Long enough to come to the gate: by then it knows what it would tell.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        forgets.note(&asked(&ids[1])).unwrap();
+        drop(alone);
+        late.join().unwrap()
+    });
+    assert!(late.iter().all(|one| one.id != ids[1]), "permitted before it was stored: {late:?}");
 }
 
 #[test]

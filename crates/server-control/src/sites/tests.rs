@@ -190,10 +190,11 @@ fn an_object_of_another_version_of_the_program_is_named_and_not_lost() {
 #[test]
 fn changes_of_different_objects_at_once_are_all_made() {
     let server = server();
-    let Sites { catalog, pools, snapshots, clock, gate, .. } = &*server.control.sites;
+    let Sites { catalog, pools, snapshots, clock, gate, forgets, .. } = &*server.control.sites;
     let (catalog, pools, snapshots) = (catalog.clone(), pools.clone(), snapshots.clone());
     let (clock, gate, read) = (clock.clone(), gate.clone(), Mutex::default());
-    let other = Sites { catalog, pools, read, snapshots, clock, gate };
+    let forgets = forgets.clone();
+    let other = Sites { catalog, pools, read, snapshots, clock, gate, forgets };
     std::thread::scope(|scope| {
         for writer in 0..3 {
             let sites = if writer == 0 { &other } else { &*server.control.sites };
