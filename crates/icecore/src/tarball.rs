@@ -8,6 +8,7 @@ use format::xattrs::is_second_name_of_acl;
 use pipeline::browse::content::ContentReader;
 use pipeline::{Error, Result};
 use restore::acl::mode_without;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use tar::{EntryType, Header};
@@ -31,11 +32,34 @@ pub(crate) struct Tarball<'a, W: Write> {
     entries: u64,
     bytes: u64,
     skipped: u64,
+    /// What is damaged in objects of the archive.
+    gaps: Vec<Gap>,
+    more_gaps: u64,
+}
+
+/// Damage to an object: zeros are in place of it, or its extended attributes are missing.
+pub(crate) struct Gap {
+    pub(crate) path: Vec<u8>,
+    pub(crate) error: Error,
+}
+
+/// Gaps that are named; of further ones only the number is kept.
+const GAPS_MAX: usize = 1000;
+
+/// What an archive holds.
+pub(crate) struct Written {
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    /// Objects that were left out.
+    pub(crate) skipped: u64,
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) more_gaps: u64,
 }
 
 impl<'a, W: Write> Tarball<'a, W> {
     pub(crate) fn new(output: W, content: ContentReader<'a>) -> Self {
-        Self { output, content, names: HashMap::new(), entries: 0, bytes: 0, skipped: 0 }
+        let (entries, bytes, skipped, gaps, more_gaps) = Default::default();
+        Self { output, content, names: HashMap::new(), entries, bytes, skipped, gaps, more_gaps }
     }
 
     /// Adds an object.
@@ -48,11 +72,20 @@ impl<'a, W: Write> Tarball<'a, W> {
         let is_data = entry.kind() == Kind::File && first.is_none();
         let size = if is_data { entry.size } else { 0 };
         let link = first.as_deref().map_or(Link::of(entry), Link::Hard);
-        let (header, pax) = header(&*self.content.with_xattrs(entry)?, link, size);
+        let whole = match self.content.with_xattrs(entry) {
+            Ok(whole) => whole,
+            Err(error) => {
+                self.gap(entry, error)?;
+                Cow::Borrowed(entry)
+            }
+        };
+        let (header, pax) = header(&whole, link, size);
         self.pax(&pax)?;
         self.write(header.as_bytes())?;
         if is_data {
-            self.content.copy(entry, &mut self.output)?;
+            if let Some(error) = self.content.copy_with_gaps(entry, &mut self.output)? {
+                self.gap(entry, error)?;
+            }
             self.pad(entry.size)?;
         }
         self.entries += 1;
@@ -60,11 +93,24 @@ impl<'a, W: Write> Tarball<'a, W> {
         Ok(())
     }
 
-    /// Ends the archive; entries, bytes of files, and objects left out.
-    pub(crate) fn finish(mut self) -> Result<(u64, u64, u64)> {
+    /// Ends the archive.
+    pub(crate) fn finish(mut self) -> Result<Written> {
         self.write(&END)?;
         self.output.flush().map_err(unwritten)?;
-        Ok((self.entries, self.bytes, self.skipped))
+        let Self { entries, bytes, skipped, gaps, more_gaps, .. } = self;
+        Ok(Written { entries, bytes, skipped, gaps, more_gaps })
+    }
+
+    /// Damage costs its object alone; any other error would end every object.
+    fn gap(&mut self, entry: &Entry, error: Error) -> Result<()> {
+        if !error.is_damage() {
+            return Err(error);
+        }
+        match self.gaps.len() {
+            GAPS_MAX.. => self.more_gaps += 1,
+            _ => self.gaps.push(Gap { path: entry.path.clone(), error }),
+        }
+        Ok(())
     }
 
     /// The first name of the same object, if this is a further one. The link count of a directory means something else.

@@ -230,7 +230,7 @@ impl Error {
 
     /// Whether stored bytes are lost or damaged. Other errors (an unreachable storage, this
     /// machine, a cancellation) say nothing about them.
-    pub(crate) fn is_damage(&self) -> bool {
+    pub fn is_damage(&self) -> bool {
         match self {
             Self::Repository(error) => error.is_damage(),
             Self::Crypto(_) | Self::Seal(_) | Self::Format(_) => true,

@@ -1,6 +1,6 @@
 //! What goes in comes out, by every way out.
 
-use crate::machine::{Machine, ended};
+use crate::machine::{Machine, ended, random};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 
@@ -130,6 +130,38 @@ fn a_dump_is_an_archive_that_tar_unpacks() {
     assert_eq!(diff.code, 0, "{}", diff.text());
     let time = |path: std::path::PathBuf| std::fs::metadata(path).unwrap().modified().unwrap();
     assert_eq!(time(machine.source().join("hello.txt")), time(unpacked.join("hello.txt")));
+}
+
+#[test]
+fn a_damaged_file_of_a_dump_costs_no_other_one() {
+    let machine = Machine::new();
+    machine.write("a first", &random(5_000_000));
+    machine.backup();
+    let file = machine.container_over(1_000_000);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[1_000_000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    machine.write("last", b"behind it");
+    machine.backup();
+    let archive = machine.path("archive.tar");
+    let mut dump = machine.command(["dump", "latest", "--json"]);
+    let dump = ended(dump.stdout(std::fs::File::create(&archive).unwrap()));
+    assert_eq!(dump.code, 14, "{}", dump.text());
+    let summary = dump.stderr.lines().last().unwrap();
+    let summary: serde_json::Value = serde_json::from_str(summary).unwrap();
+    assert_eq!(summary["damaged"].as_array().unwrap().len(), 1, "{summary}");
+    assert!(summary["damaged"][0]["path"].as_str().unwrap().ends_with("/a first"), "{summary}");
+    let out = machine.path("out");
+    std::fs::create_dir(&out).unwrap();
+    let tar = ended(Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(&out));
+    assert_eq!((tar.code, tar.stderr.as_str()), (0, ""));
+    let unpacked = out.join(machine.source().strip_prefix("/").unwrap());
+    assert_eq!(std::fs::read(unpacked.join("last")).unwrap(), b"behind it");
+    let (was, is) = (random(5_000_000), std::fs::read(unpacked.join("a first")).unwrap());
+    assert_eq!(was.len(), is.len());
+    let differs = was.iter().zip(&is).filter(|(was, is)| was != is);
+    let zeros = differs.inspect(|(_, is)| assert_eq!(**is, 0)).count();
+    assert!(0 < zeros && zeros < 4_000_000, "{zeros} bytes are lost with one");
 }
 
 /// The owning group of a file with an ACL never gets the rights of the mask, however the archive is unpacked.
