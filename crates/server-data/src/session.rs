@@ -251,14 +251,15 @@ impl Session {
         ids: &[ids::ObjectId],
     ) -> Packet {
         self.on_stream(attachment, |stream, engine| {
+            // First of all: what is asked again promises nothing more.
+            if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
+                return Ok(said.clone());
+            }
             let of_others = self.promises_of_others(engine.promised_objects());
             if engine.promised_objects() + ids.len()
                 > PROMISES_MAX.min(NODE_PROMISES_MAX - of_others)
             {
                 return Ok(faults::not_allowed("too many objects were promised and not stored"));
-            }
-            if let Some((_, said)) = stream.claims.iter().find(|(other, _)| *other == request) {
-                return Ok(said.clone());
             }
             let is_new: Result<Vec<bool>, _> = ids.iter().map(|id| engine.claim(id)).collect();
             let answer = flags::pack(&is_new?);

@@ -16,6 +16,8 @@ struct Promising {
     raw: Raw,
     session: u8,
     promised: usize,
+    /// The last claim that was answered, with its number.
+    last: Option<(u32, Packet)>,
 }
 
 impl Promising {
@@ -23,7 +25,7 @@ impl Promising {
         let mut raw = Raw::opened(machine).await;
         let (_, ring) = stolen_keys(machine, &mut raw).await;
         raw.begin(&sealer(&ring)).await;
-        Self { raw, session, promised: 0 }
+        Self { raw, session, promised: 0, last: None }
     }
 
     /// Promises more objects, of which nobody has heard; whether it may.
@@ -34,9 +36,12 @@ impl Promising {
             id.0[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
             id
         });
-        match self.raw.ask(&Packet::Claim { ids: ids.collect() }).await {
+        let claim = Packet::Claim { ids: ids.collect() };
+        let request = self.raw.send(&claim).await;
+        match self.raw.next().await.unwrap() {
             Packet::Flags { .. } => {
                 self.promised += count;
+                self.last = Some((request, claim));
                 true
             }
             Packet::Fault { code, .. } => {
@@ -45,6 +50,13 @@ impl Promising {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Asks the last claim once more, as who has not got its answer; whether that is answered.
+    async fn repeats(&mut self) -> bool {
+        let (request, claim) = self.last.as_ref().unwrap();
+        self.raw.send_bytes(&claim.frame(*request)).await;
+        matches!(self.raw.next().await, Some(Packet::Flags { .. }))
     }
 
     /// Promises until it may not.
@@ -59,15 +71,15 @@ async fn promises_of_all_sessions_of_a_node_are_bounded_and_others_may_go_on() {
     let server = Whole::start().await;
     let greedy = server.node("greedy", "greedy", Role::Full).await;
     let honest = server.node("honest", "honest", Role::Full).await;
-    let first = Promising::begin(&greedy, 1).await.promises_all().await;
+    let mut first = Promising::begin(&greedy, 1).await.promises_all().await;
     let second = Promising::begin(&greedy, 2).await.promises_all().await;
     assert_eq!([first.promised, second.promised], [SESSION_PROMISES; 2], "each has its own cap");
     let mut third = Promising::begin(&greedy, 3).await;
+    assert!(first.repeats().await, "an answer that was lost promises nothing more");
     assert!(!third.promises(1).await, "a third session has no promise left");
     assert!(Promising::begin(&honest, 4).await.promises(IDS_MAX).await, "another node has its own");
     // What a session does not need any more, another one of its node may have.
-    let mut ended = first;
-    ended.raw.ask(&Packet::Finish { is_complete: false, report: Vec::new() }).await;
+    first.raw.ask(&Packet::Finish { is_complete: false, report: Vec::new() }).await;
     assert!(third.promises(IDS_MAX).await, "what an ended session had is free again");
     honest.write("file", b"honest");
     honest.backup().await;
