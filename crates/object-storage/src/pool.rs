@@ -92,6 +92,13 @@ impl BucketPool {
                 Error::new(ErrorKind::AlreadyExists, reason),
             ));
         }
+        // It is written, whatever becomes of the older ones: who thinks that it is not writes one more at each attempt.
+        let _ = self.tidy();
+        Ok(())
+    }
+
+    /// Removes superblocks that nobody looks at any more.
+    fn tidy(&self) -> StorageResult<()> {
         let mut old = self.rows()?;
         old.sort_unstable();
         old.truncate(old.len().saturating_sub(KEPT));

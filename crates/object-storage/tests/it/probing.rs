@@ -2,7 +2,7 @@
 
 use crate::contract::{access, in_memory, location};
 use futures_util::{StreamExt, TryStreamExt};
-use object_storage::{Client, ObjectStorage, connect};
+use object_storage::{BucketPool, Client, ObjectStorage, connect};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -28,6 +28,8 @@ struct Ignorant(InMemory, Takes);
 enum Takes {
     #[default]
     All,
+    /// But gives nothing back.
+    NoDeletion,
     Nothing,
 }
 
@@ -81,6 +83,13 @@ impl ObjectStore for Ignorant {
     }
 
     fn delete_stream(&self, paths: Many<Path>) -> Many<Path> {
+        if self.1 == Takes::NoDeletion {
+            let refused = |path: Path| {
+                let (path, source) = (path.to_string(), "nobody deletes here".into());
+                Err(object_store::Error::PermissionDenied { path, source })
+            };
+            return paths.map(move |path| path.and_then(refused)).boxed();
+        }
         self.0.delete_stream(paths)
     }
 
@@ -182,4 +191,16 @@ fn a_real_storage_that_checks_and_then_writes_is_refused() {
     // Chance decides on a busy machine: one of several probes is enough.
     let refused = (0..20).find_map(|_| storage.probe().err()).unwrap();
     assert_eq!(refused.source.kind(), ErrorKind::Unsupported, "{refused}");
+}
+
+/// A retry would write one more at each attempt, and the pool never begin.
+#[test]
+fn a_superblock_is_written_also_where_older_ones_cannot_be_deleted() {
+    let store = Arc::new(Ignorant(InMemory::new(), Takes::NoDeletion));
+    let client = Client::new(store.clone(), store, "pool", "s3://ignorant").unwrap();
+    let pool = BucketPool::new(client);
+    for number in 1..=9 {
+        pool.put_superblock(number, &[number as u8]).unwrap();
+        assert_eq!(pool.last_superblock().unwrap().unwrap().0, number);
+    }
 }
