@@ -89,7 +89,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// This machine is not enrolled as a storage server.
-    #[error("this folder does not belong to a storage server: there is no {}", path.display())]
+    #[error("this directory does not belong to a storage server: there is no {}", path.display())]
     NoStorage {
         /// The missing file.
         path: PathBuf,
@@ -112,8 +112,8 @@ pub enum Error {
         /// The requested privacy.
         wants: Privacy,
     },
-    /// This folder already belongs to a storage server.
-    #[error("this folder already belongs to the storage server '{storage}' of {server}")]
+    /// This directory already belongs to a storage server.
+    #[error("this directory already belongs to the storage server '{storage}' of {server}")]
     StorageEnrolled {
         /// Name of the storage server.
         storage: String,

@@ -114,7 +114,7 @@ impl Context {
         let received = Received::exchange(&node, check).unwrap_or_else(|failure| {
             let why = failure.message;
             self.out.note(&format!(
-                "cannot ask the server for options, so the last known ones count: {why}"
+                "cannot ask the server for options; using the last known ones: {why}"
             ));
             Received::load(&self.agent_folder())
         });

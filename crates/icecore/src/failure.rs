@@ -78,7 +78,7 @@ impl Failure {
                 crate::place::hint(location, self.code == Code::NotAllowed)
             }
             Code::NoSpace if is_bucket => {
-                "The storage takes no more: raise its quota, or forget old snapshots and reclaim".into()
+                "The storage accepts no more data: raise its quota, or forget old snapshots and reclaim".into()
             }
             Code::NoRepository if is_bucket => {
                 format!("Create one: icecore init --repo {}", quoted(location))
@@ -417,7 +417,7 @@ fn of_keys(error: &pipeline::KeyError) -> Failure {
     }
     // A check needs a key, too.
     Failure { message: error.to_string(), ..failure }.hint(
-        "Another password or a recovery key opens the repository still, and a copy brings the file back: icecore copy --repo COPY --to REPOSITORY",
+        "Another password or a recovery key still opens the repository, and a copy brings the file back: icecore copy --repo COPY --to REPOSITORY",
     )
 }
 

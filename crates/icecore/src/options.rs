@@ -80,7 +80,7 @@ pub(crate) struct ServerOptions {
     /// The client options of the server for this backup, in place of those for the node.
     #[arg(long, global = true, hide = true, value_name = "JSON", requires = "node_command")]
     pub(crate) job_options: Option<String>,
-    /// Connections per job, 1 to 10 [default: as many as raise the throughput].
+    /// Connections per job, 1 to 10 [default: up to 4, as long as another one raises the throughput].
     #[arg(
         long,
         global = true,

@@ -204,7 +204,7 @@ fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
     let told = out.clone();
     storage.tell_waits(Box::new(move |longest| {
         told.note(&format!(
-            "the last writer did not say that it has ended. Waiting up to {} s to see whether it still runs",
+            "the last writer did not end its lease. Waiting up to {} s to see whether it is still running",
             longest.as_secs()
         ));
     }));

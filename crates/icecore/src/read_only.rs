@@ -14,7 +14,7 @@ pub(crate) fn advice(message: &str, location: &str) -> Option<String> {
     }
     let mount = quoted(&mount_of(Path::new(location))?.to_string_lossy());
     Some(format!(
-        "The file system that is mounted at {mount} is read-only. If nobody mounted it so, its disk may fail: dmesg says why. Once that is mended: mount -o remount,rw {mount}. Commands that only read work meanwhile."
+        "The file system that is mounted at {mount} is read-only. If nobody mounted it that way, its disk may be failing: see dmesg. Once that is fixed: mount -o remount,rw {mount}. Commands that only read work meanwhile."
     ))
 }
 

@@ -290,19 +290,17 @@ fn concerned(damage: &Damage) -> String {
 
 /// The answer first; then what it rests on.
 fn summary(report: &CheckReport) -> Vec<String> {
-    let orphans = match report.orphans {
-        1 => "1 snapshot is".to_owned(),
-        some => format!("{} snapshots are", units::count(some)),
-    };
+    let (are, them) = if report.orphans == 1 { ("is", "it") } else { ("are", "them") };
     let found = match report.damages.len() {
         0 if report.orphans > 0 => format!(
-            "No damage found in what is listed, but {orphans} whole and not listed: the next backup lists it"
+            "No damage found in the listed snapshots. {} {are} complete but not listed: the next backup lists {them}",
+            units::many(report.orphans, "snapshot")
         ),
         0 => "No damage found".to_owned(),
         some => format!("Damage found: {}", units::many(some as u64, "problem")),
     };
     let read = match report.bytes_read {
-        0 => "nothing of the data: to read all of it: icecore check --read-data".to_owned(),
+        0 => "none of the data; to read all of it: icecore check --read-data".to_owned(),
         bytes => format!(
             "{} in {}",
             units::bytes(bytes),

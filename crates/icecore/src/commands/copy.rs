@@ -49,13 +49,14 @@ pub(crate) struct Copy {
     /// Copy again what was forgotten there.
     #[arg(long)]
     again: bool,
-    /// Copy snapshots, too, parts of which are lost, without these parts.
+    /// Also copy snapshots that have lost parts, without those parts.
     #[arg(long)]
     accept_damage: bool,
-    /// Give the copy the keys of this repository, also where keys were changed in the copy: those no longer open it.
+    /// Give the copy the keys of this repository, even if keys were changed in the copy: keys made there no longer open
+    /// it.
     #[arg(long)]
     replace_keys: bool,
-    /// Give the copy the keys of this repository also when snapshots that were made in the copy are lost by that.
+    /// Give the copy the keys of this repository even if snapshots that were made in the copy are lost by that.
     #[arg(long)]
     give_up: bool,
     /// Show what would be copied, and change nothing.

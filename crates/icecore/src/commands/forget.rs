@@ -31,8 +31,8 @@ const EXAMPLES: &str = "Examples:
   icecore forget 3fa9c1d2
   icecore forget --damaged 3fa9c1d2   (snapshots that `icecore check` reports as unreadable)
 
-A policy applies to each source (node and paths) separately, or to each group of --group-by. The newest \
-complete snapshot of each is always kept. Without a policy on the command line, `keep` of the config file \
+The rules apply to each source (node and paths) separately, or to each group of --group-by. The newest \
+complete snapshot of each is always kept. Without rules on the command line, `keep` of the config file \
 applies, to snapshots of this node only and, if the file or the profile names paths, only to those of exactly these \
 paths; --node or --path chooses others. To free the space afterwards: `icecore reclaim`, or --prune.
 
@@ -42,7 +42,7 @@ permission: icecore server allow-forget NODE.";
 /// Digits of an id that are required when the snapshot cannot be read.
 const ID_DIGITS_MIN: usize = 8;
 
-/// Remove snapshots: named ones, or those that a policy does not keep.
+/// Remove snapshots: named ones, or those that no keep rule keeps.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Forget {
@@ -53,8 +53,8 @@ pub(crate) struct Forget {
     keep: KeepFlags,
     #[command(flatten)]
     filter: Filter,
-    /// Apply the policy to groups of `source` (node and paths), `node`, `paths` or `tags`, joined by commas. With
-    /// `node` alone, backups of different paths compete with each other [default: source].
+    /// Apply the rules to groups of `source` (node and paths), `node`, `paths` or `tags`, joined by commas. With `node`
+    /// alone, backups of different paths compete with each other [default: source].
     #[arg(long, value_name = "WHAT", value_parser = parse_groups, conflicts_with = "snapshots")]
     group_by: Option<GroupBy>,
     /// Forget snapshots that can no longer be read, by their ids.
@@ -303,11 +303,12 @@ impl Forget {
         let example = "For example: icecore forget --keep-daily 7 --keep-weekly 5 --dry-run";
         match (self.snapshots.is_empty(), policy.is_empty()) {
             (true, true) => {
-                Err(Failure::usage("give a policy or snapshots; nothing was forgotten")
+                Err(Failure::usage("give keep rules or snapshots; nothing was forgotten")
                     .hint(example))
             }
             (false, false) => {
-                Err(Failure::usage("a policy and named snapshots cannot be combined").hint(example))
+                Err(Failure::usage("keep rules and named snapshots cannot be combined")
+                    .hint(example))
             }
             _ => Ok(()),
         }
@@ -466,7 +467,7 @@ fn name(key: &GroupKey<'_>) -> String {
 fn refuse_to_empty(groups: &[Group<'_>]) -> Result<()> {
     let Some(group) = groups.iter().find(|group| group.loses_all()) else { return Ok(()) };
     let failure = Failure::usage(format!(
-        "the policy would keep nothing of {}; nothing was forgotten",
+        "the rules would keep nothing of {}; nothing was forgotten",
         name(&group.key)
     ));
     Err(failure.hint("Keep at least one: --keep-last 1. To forget all: icecore forget SNAP..."))

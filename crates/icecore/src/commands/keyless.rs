@@ -23,7 +23,7 @@ pub(super) struct Reclaiming {
     /// Share of unused data that can stay; less means more copying.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = parse_percent)]
     max_waste: f64,
-    /// Free what interrupted backups stored, too.
+    /// Also free what interrupted backups stored.
     #[arg(long)]
     interrupted: bool,
     #[command(flatten)]

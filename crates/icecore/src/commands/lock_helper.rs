@@ -22,7 +22,7 @@ const REBUILD: &str = "Next, for each domain, as the user of the server, with KE
 /// What to type if the first one of several files is not the right one.
 const OTHERS: &str = "The others are beside it, as NAME.kept-N. Those that were kept after somebody took the server over may be forged. If the one in place is damaged or too old: repeat this with --before TIME, the time of the takeover, or, for one file, mv NAME.kept-N NAME";
 
-/// Keep the files of locked snapshots from a server that was broken into. Runs as root, beside the server.
+/// Protect the files of locked snapshots from a server that was broken into. Runs as root, beside the server.
 ///
 /// The server names the files that locked snapshots need, and until when. The helper makes them root's and gives each a
 /// second name in POOL/.locked, where only root can remove it. So whoever took the server over can remove the server's
@@ -56,7 +56,7 @@ enum Action {
     /// What was put in the place of a kept file gets another name beside it. Where several files of one name are kept,
     /// the one that was kept first comes into its place, and the others beside it as NAME.kept-N.
     #[command(
-        after_help = "Example:\n  icecore lock-helper recover --pool /srv/icecore/pool\n  icecore lock-helper recover --pool /srv/icecore/pool --before '2026-11-20 14:00'\n\nThe server must not run. Then make the index of each domain anew, as the user of the server: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN. KEY is what `icecore server key DOMAIN` prints, or a recovery key where only nodes have keys."
+        after_help = "Examples:\n  icecore lock-helper recover --pool /srv/icecore/pool\n  icecore lock-helper recover --pool /srv/icecore/pool --before '2026-11-20 14:00'\n\nThe server must be stopped. Then rebuild the index of each domain, as the user of the server: ICECORE_PASSWORD=KEY icecore rebuild --repo POOL/domains/DOMAIN. KEY is what `icecore server key DOMAIN` prints, or a recovery key where only nodes have keys."
     )]
     Recover {
         /// Of several files of one name, put the last one that was kept before TIME in its place: one before somebody

@@ -13,7 +13,7 @@ use repository::watch::Unwatched;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Keep the objects of a repository in a bucket from everybody who has its credentials, with Object Lock.
+/// Protect the objects of a repository in a bucket with Object Lock, even from those who have its credentials.
 ///
 /// The bucket must have been made with Object Lock. Objects that were deleted or overwritten then come back with
 /// `recover`.
@@ -28,7 +28,7 @@ pub(crate) struct ObjectLock {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Lock every object that the snapshots of now need.
+    /// Lock every object that the current snapshots need.
     ///
     /// Run it after each backup: what is locked long enough is left alone, and nothing is unlocked. Needs no password.
     /// Locked objects that nobody needs any more take space, and cost money, until their locks end.
@@ -52,7 +52,7 @@ struct Set {
     /// so that the next runs need not prolong it.
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse_span)]
     secs: u64,
-    /// Who can end a lock early: nobody (compliance), or who may bypass it (governance).
+    /// Who can end a lock early: nobody (compliance), or whoever may bypass it (governance).
     #[arg(long, value_name = "MODE", value_enum)]
     mode: LockModeArg,
 }

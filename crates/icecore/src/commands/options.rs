@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Show only options that are set somewhere.
     #[arg(long = "set")]
     only_set: bool,
-    /// On a node of a server: ask the server first. Otherwise what it said last counts.
+    /// On a node of a server: ask the server first. Otherwise its last reply is used.
     #[arg(long)]
     pub(super) refresh: bool,
     #[command(flatten)]

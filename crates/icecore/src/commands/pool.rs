@@ -25,10 +25,11 @@ use std::time::Duration;
 
 /// Show, measure or set how containers are written: direct, buffered or auto.
 ///
-/// DIR is a repository, or the directory of a server's files, which contains its pool. Without it, --repo counts.
+/// DIR is a repository, or the directory of a server's files, which contains its pool. Without it, the repository of
+/// --repo is meant.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore pool show --repo /mnt/backup\n  icecore pool tune /var/lib/icecore/server\n  icecore pool set buffered /mnt/backup\n\nHow containers are written changes nothing of what is stored. Sessions that begin later follow."
+    after_help = "Examples:\n  icecore pool show --repo /mnt/backup\n  icecore pool tune /var/lib/icecore/server\n  icecore pool set buffered /mnt/backup\n\nThe mode does not change what is stored. Sessions that begin later use it."
 )]
 pub(crate) struct Pool {
     #[command(subcommand)]
@@ -93,10 +94,10 @@ struct Set {
     place: Chosen,
 }
 
-/// Take the pool that is mounted now for the one of this server. Only when the server says that it is another one.
+/// Accept the pool that is mounted now as the pool of this server. Only if the server says that it is a different one.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore pool accept /var/lib/icecore/server\n\nThe server must not run. Look first whether the right file system is mounted: findmnt --target DIR/pool. No repository is created or removed."
+    after_help = "Example:\n  icecore pool accept /var/lib/icecore/server\n\nThe server must be stopped. First check that the right file system is mounted: findmnt --target DIR/pool. No repository is created or removed."
 )]
 struct Accept {
     /// The directory of the server's files.

@@ -26,10 +26,10 @@ pub(crate) struct Reach {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     data: Option<PathBuf>,
-    /// URL of the server, from another machine. Set ICECORE_ADMIN_TOKEN to the admin token.
+    /// URL of the server, if this is another machine. Set ICECORE_ADMIN_TOKEN to the admin token.
     #[arg(long, global = true, value_name = "URL", requires = "ca")]
     server: Option<String>,
-    /// Copy of the server's file ca/ca.pem, from another machine.
+    /// Copy of the server's file ca/ca.pem, if this is another machine.
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
 }

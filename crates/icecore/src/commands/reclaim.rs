@@ -27,7 +27,7 @@ pub(crate) struct Reclaim {
     /// Give up what is already lost, and keep the rest.
     #[arg(long)]
     accept_damage: bool,
-    /// Free what interrupted backups stored, too.
+    /// Also free what interrupted backups stored.
     #[arg(long)]
     interrupted: bool,
     #[command(flatten)]

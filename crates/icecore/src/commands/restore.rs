@@ -42,7 +42,8 @@ const EXAMPLES: &str = "Examples:
 The content of a named directory is restored directly into the target, which gets the attributes of that directory \
 if it does not exist. Files that already exist and are \
 equal are left alone, so an interrupted restore can be run again and continues. Exit code 3: some objects \
-could not be restored, or not be read completely during the backup: those replace no file without --overwrite always. \
+could not be restored, or had not been read completely by the backup. The latter replace no existing file without \
+--overwrite always. \
 Nothing that exists above the paths that were backed up is replaced or gets other attributes, and a link \
 to a directory in the place of such a path is replaced only with --overwrite always.
 
@@ -221,7 +222,7 @@ impl Restore {
             Some(target) => Ok(target),
             None if self.cold.ends_early() => Ok(Path::new("")),
             None => Err(Failure::usage("--wait restores, and needs a directory for that")
-                .hint("Name it: --target DIR. To ask alone, leave out --wait.")),
+                .hint("Name it: --target DIR. To only ask the bucket, leave out --wait.")),
         }
     }
 

@@ -105,7 +105,10 @@ fn a_newest_snapshot_that_lost_its_file_is_listed_again_by_the_next_backup() {
     let file = fs::read_dir(machine.path("repository/snapshots")).unwrap().next().unwrap();
     fs::remove_file(file.unwrap().path()).unwrap();
     let said = machine.run(["check"]).ends(0).text();
-    assert!(said.contains("1 snapshot is whole and not listed: the next backup"), "{said}");
+    assert!(
+        said.contains("1 snapshot is complete but not listed: the next backup lists it"),
+        "{said}"
+    );
     machine.backup();
     assert_eq!(machine.snapshots().len(), 2);
     assert!(machine.snapshots().contains(&id));

@@ -38,7 +38,7 @@ fn who_writes_to_a_read_only_mount_is_told_which_and_what_to_do() {
         let told = run(words).ends(13).stderr;
         assert!(told.contains(&format!("mounted at {} is read-only", mount.display())), "{told}");
         assert!(!told.contains("permissions"), "{told}");
-        let advised = told.split_once("mended: ").unwrap().1.split_once(". ").unwrap().0;
+        let advised = told.split_once("fixed: ").unwrap().1.split_once(". ").unwrap().0;
         let mut mend = advised.split(' ');
         ended(Command::new(mend.next().unwrap()).args(mend)).ends(0);
         run(words).ends(0);

@@ -99,7 +99,7 @@ fn connected(context: &Context, done: &mut Done) -> Result<()> {
 fn carry_out(context: &Context, json: &[u8]) -> Outcome {
     match serde_json::from_slice::<NodeCommand>(json) {
         Ok(command) => node_commands::obey(context, &command),
-        Err(error) => Outcome::refused(format!("the command makes no sense here: {error}")),
+        Err(error) => Outcome::refused(format!("invalid command: {error}")),
     }
 }
 

@@ -63,11 +63,12 @@ pub(crate) struct Backup {
     /// Store the single PATH as if it were at this path.
     #[arg(long = "as", value_name = "PATH")]
     pub(crate) shown_as: Option<PathBuf>,
-    /// Time of the snapshot instead of now, not in the future: '2026-11-20 14:00:05'. A time before the newest
-    /// snapshot of the same source makes the new snapshot suspect: it is listed, and no rule of `forget` counts it.
+    /// Time of the snapshot instead of now, not in the future: '2026-11-20 14:00:05'. A time more than ten minutes
+    /// before the newest snapshot of the same source makes the new snapshot suspect: it is listed, and no rule of
+    /// `forget` counts it.
     #[arg(long, value_name = "TIME", value_parser = time::parse_moment)]
     pub(crate) time: Option<Time>,
-    /// Make no snapshot if nothing has changed since the last one, and that has all tags that are given.
+    /// Make no snapshot if nothing has changed since the last one, and the last one has all the given tags.
     #[arg(long, conflicts_with_all = ["stdin", "command", "dry_run"])]
     pub(crate) skip_if_unchanged: bool,
     #[command(flatten)]
@@ -78,8 +79,8 @@ pub(crate) struct Backup {
     /// Also read files that changed at this time or later, even if they seem unchanged: an age (30d, 1y) or a time.
     #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_since)]
     pub(crate) read_since: Option<Time>,
-    /// Back up only what matches this pattern, as for --exclude; behind a `!`, what does not. The last one that matches
-    /// a path, or a directory above it, counts. Such snapshots are a source of their own.
+    /// Back up only what matches this pattern, as for --exclude; with a `!` before it, what does not match. The last
+    /// one that matches a path, or a directory above it, counts. Such snapshots are a source of their own.
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["stdin", "command"])]
     pub(crate) only: Vec<String>,
     /// What tells the snapshots from others of the same paths, in place of the patterns of --only.
@@ -120,7 +121,7 @@ pub(crate) struct Backup {
     /// Make what was stored durable after so many bytes, in addition to every 4 GiB and five minutes.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) checkpoint_bytes: Option<u64>,
-    /// Make what was stored durable after so many objects that were read.
+    /// Make what was stored durable after reading this many objects.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) checkpoint_objects: Option<u64>,
     /// Before the backup, run this hook of `hooks.toml` in the agent state directory. If it fails, nothing is backed up.
@@ -140,7 +141,7 @@ pub(crate) struct Backup {
     pub(crate) runs_hooks: bool,
     #[arg(skip)]
     pub(crate) has_run_hooks: std::cell::Cell<bool>,
-    /// Ignore inode numbers: on some network file systems they do not last.
+    /// Ignore inode numbers: on some network file systems they change.
     #[arg(long)]
     pub(crate) ignore_inode: bool,
     /// Decrypt and check every record before it is stored.

@@ -52,6 +52,7 @@ pub(super) fn refuse_excluded(
 }
 
 fn refused(path: &Path, why: &str) -> Failure {
-    Failure::new(Code::NotAllowed, format!("{} {why}", path.display()))
-        .hint("Name folders by their real paths, in the command and in allow.toml: realpath PATH")
+    Failure::new(Code::NotAllowed, format!("{} {why}", path.display())).hint(
+        "Name directories by their real paths, in the command and in allow.toml: realpath PATH",
+    )
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Measure a directory for containers: size of writes, number of streams, direct and buffered.
 ///
-/// The time counts until everything is durable. Then the files are read cold, in order and at random.
+/// Time is measured until everything is durable. Then the files are read cold, in order and at random.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore bench pool /mnt/backup\n  icecore bench pool /srv/icecore/pool --size 1G --seconds 600 --csv pool.csv\n\nA row writes --size bytes and removes them again; there are at most 36 rows. What is written lies in a directory of its own below DIR. The processor time is that of this program; what the system does by itself later is not in it."

@@ -16,7 +16,7 @@ pub(super) struct Wanted {
     /// times.
     #[arg(long, value_name = "PATTERN")]
     name: Vec<OsString>,
-    /// Only objects of this type. Can be given several times.
+    /// Only objects of this type; `dev` is a block device. Can be given several times.
     #[arg(long = "type", value_name = "TYPE", value_parser = ["file", "dir", "symlink", "fifo", "socket", "chardev", "dev"])]
     types: Vec<String>,
     /// Only objects larger than this: 500M, 10G.
@@ -31,7 +31,8 @@ pub(super) struct Wanted {
     /// Only objects last modified before this.
     #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_since)]
     older_than: Option<Time>,
-    /// Only objects whose content is not sure: `partial` if a part could not be read, `changed` if it changed meanwhile.
+    /// Only objects with this status: `partial` if a part could not be read, `changed` if it changed while it was read,
+    /// `not-entered` if it is a directory that the backup did not enter.
     #[arg(long, value_name = "STATUS", value_parser = ["partial", "changed", "not-entered"])]
     status: Option<String>,
 }

@@ -38,13 +38,13 @@ pub(crate) struct Cold {
     /// Ask the bucket to bring back from its archive what the restore needs. Without --wait, restore nothing.
     #[arg(long, conflicts_with = "plan")]
     bring_back: bool,
-    /// How fast: the faster, the more expensive.
+    /// How fast the bucket brings it back; faster costs more.
     #[arg(long, value_enum, default_value = "standard", requires = "bring_back")]
     tier: TierArg,
     /// For how many days it stays readable. It takes space in the standard class meanwhile.
     #[arg(long, value_name = "DAYS", default_value_t = 7, requires = "bring_back", value_parser = clap::value_parser!(u32).range(1..=365))]
     days: u32,
-    /// Then restore, and wait for each container that is not there yet.
+    /// With --bring-back: also restore, and wait for each container that is not there yet.
     #[arg(long, requires = "bring_back")]
     wait: bool,
     /// With --plan: what your storage charges for a GB (2^30 bytes) that is brought back, of one tier or of all.
@@ -241,7 +241,7 @@ impl Containers {
 }
 
 fn on_a_server() -> Failure {
-    Failure::usage("the repository is on a server, and only who has the credentials of its bucket can ask that")
+    Failure::usage("the repository is on a server, and only whoever has the credentials of its bucket can ask for that")
         .hint("On the server: icecore restore SNAPSHOT --plan --repo s3://BUCKET/PREFIX/domains/DOMAIN, with the key that `icecore server key DOMAIN` prints")
 }
 

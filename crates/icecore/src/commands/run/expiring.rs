@@ -168,7 +168,7 @@ fn tell_unjudged(context: &Context, runs: &Runs, ran: &[Ran], facts: &[Facts]) {
         let Some(made) = own.find_map(|one| one.snapshot.as_deref()) else { continue };
         if !facts.iter().any(|one| is_its(&one.policy, &one.source)) {
             context.out.note(&format!(
-                "{}: its retention applies to no snapshot, not even to {} that was just made: its paths are others now. See: icecore snapshots",
+                "{}: its retention applies to no snapshot, not even to {}, which was just made: its paths have changed. See: icecore snapshots",
                 source.shown(),
                 &made[..made.len().min(8)]
             ));

@@ -38,7 +38,7 @@ enum Action {
     /// Until then nothing expires: the catalog may lack holds, policies and grants. Look at them first. What the server
     /// has revoked stays revoked.
     #[command(
-        after_help = "Example:\n  icecore server status\n  icecore server hold list\n  icecore server catalog confirm"
+        after_help = "Examples:\n  icecore server status\n  icecore server hold list\n  icecore server catalog confirm"
     )]
     Confirm,
 }

@@ -34,7 +34,7 @@ enum JobAction {
         #[arg(value_name = "JOB")]
         id: u64,
     },
-    /// Do again what a job of a policy was to do that has ended.
+    /// Repeat a job of a policy that has ended.
     #[command(after_help = "Example:\n  icecore server job retry 17")]
     Retry {
         /// The job.

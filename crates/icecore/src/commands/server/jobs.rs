@@ -11,6 +11,7 @@ use crate::{escape, units};
 use api::Name;
 use api::jobs::{Job, JobPlan, JobState, Jobs};
 use api::status::Done;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 /// Show running jobs, with their rates.
@@ -104,7 +105,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "KIND", value_parser = ["backup", "restore", "expire", "copy", "reclaim", "check", "move"])]
     kind: Option<String>,
     /// Only jobs in this state.
-    #[arg(long, value_name = "STATE", value_parser = ["queued", "suspended", "running", "complete", "partial", "failed", "cancelled", "missed", "lost"])]
+    #[arg(long, value_name = "STATE", value_parser = states())]
     state: Option<String>,
     /// Only jobs with lower numbers than this: the next page.
     #[arg(long, value_name = "JOB")]
@@ -112,6 +113,26 @@ pub(crate) struct JobsArgs {
     /// Maximum number of jobs.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
+}
+
+/// The names of [`JobState`]. The other spelling of canceled is the one of our sentences.
+fn states() -> impl TypedValueParser<Value = String> {
+    let names = [
+        "queued",
+        "suspended",
+        "running",
+        "complete",
+        "partial",
+        "failed",
+        "cancelled",
+        "missed",
+        "lost",
+    ];
+    let states = names.map(|name| match name {
+        "cancelled" => PossibleValue::new(name).alias("canceled"),
+        name => PossibleValue::new(name),
+    });
+    PossibleValuesParser::new(states).map(|state| state.replace("canceled", "cancelled"))
 }
 
 impl JobsArgs {
@@ -347,6 +368,21 @@ mod tests {
         assert!(!row.contains('\u{1b}'), "{row}");
         let canceled = lines(Job { cancelled: true, bytes_per_sec: None, ..job });
         assert!(canceled[1].contains(" canceled "), "{canceled:?}");
+    }
+
+    #[test]
+    fn a_state_is_taken_as_our_sentences_spell_it() {
+        let command =
+            clap::Command::new("jobs").arg(clap::Arg::new("state").value_parser(states()));
+        let state = |word: &str| {
+            let matches = command.clone().try_get_matches_from(["jobs", word]).ok()?;
+            matches.get_one::<String>("state").cloned()
+        };
+        for word in ["cancelled", "canceled"] {
+            assert_eq!(state(word).as_deref(), Some("cancelled"));
+        }
+        assert_eq!(state("lost").as_deref(), Some("lost"));
+        assert_eq!(state("cancel"), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 /// Show the key of a managed domain, for maintenance on this machine. Needs access to the server's files.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  ICECORE_PASSWORD=$(icecore server key web-01 --quiet) icecore forget --keep-daily 30 --repo /var/lib/icecore/server/pool/domains/web-01\n  icecore server key web-01 --copy /mnt/second/web-01\n\nWhoever has this key can read everything in the domain. The audit log records this command, unless it is for a copy."
+    after_help = "Examples:\n  ICECORE_PASSWORD=$(icecore server key web-01 --quiet) icecore forget --keep-daily 30 --repo /var/lib/icecore/server/pool/domains/web-01\n  icecore server key web-01 --copy /mnt/second/web-01\n\nWhoever has this key can read everything in the domain. The audit log records this command, unless it is for a copy."
 )]
 pub(crate) struct Key {
     /// The domain.

@@ -51,7 +51,7 @@ impl Status {
         let doubted = |doubt: &String| {
             let advised = advised(doubt, "icecore server clock confirm");
             format!(
-                "ALARM        nothing expires and jobs start by another time than the machine shows: {advised}"
+                "ALARM        nothing expires, and jobs start by a time other than that of the machine's clock: {advised}"
             )
         };
         lines.extend(status.clock_doubt.iter().map(doubted));

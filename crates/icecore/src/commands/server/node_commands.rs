@@ -11,7 +11,7 @@ use api::Name;
 use api::commands::{NewBackup, NewRestore, NodeCommand, NodeCommands, Task, message_of};
 use serde::Serialize;
 
-/// Ask a node to back itself up.
+/// Ask a node to back up.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server backup web-01\n  icecore server backup web-01 /etc"
@@ -32,7 +32,7 @@ impl Backup {
     }
 }
 
-/// Ask a node to restore onto itself.
+/// Ask a node to restore files to its own disk.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server restore web-01 --target /var/restored /etc\n  icecore server restore web-02 --from web-01 --target /var/restored\n\nTo restore from another domain, the node needs a grant: icecore server grant NODE DOMAIN"

@@ -56,7 +56,7 @@ impl Nodes {
             } else if let Some(ended) = ended(node) {
                 let (name, ended) = (&node.name, when(ended));
                 context.out.note(&format!(
-                    "{name}: its certificate expired on {ended}, and it is not let in. To let it enroll again: icecore server token {name}"
+                    "{name}: its certificate expired on {ended}, and it is denied access. To enroll it again: icecore server token {name}"
                 ));
             }
         }

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "Examples:
   icecore server place-domain web-01 --here --pool fast
   icecore server place-domain web-01 --on disk-2 --lost   (its old storage server or disk is gone)
 
-Copy the repository there first; how, and what to do with the old one, says chapter 12 of the guide for servers.";
+Copy the repository there first. Chapter 12 of the guide for servers says how, and what to do with the old one.";
 
 /// Let a domain lie on another storage server, or on this server, once its repository was copied there.
 ///
@@ -64,19 +64,19 @@ impl PlaceDomain {
         let note = |text: String| context.out.note(&text);
         if placed.missing > 0 {
             let missing = units::many(placed.missing, "snapshot");
-            note(format!("{missing} of it that the server knows are not there"));
+            note(format!("{missing} that the server knows are missing there"));
         }
         if placed.keys_missing > 0 {
             let missing = units::many(placed.keys_missing, "key");
             note(format!(
-                "the files of {missing} in use are not there: who has them cannot open it"
+                "the files of {missing} in use are missing: whoever has such a key cannot open the copy with it"
             ));
         }
         placed.damages.iter().for_each(|damage| note(escape::text(damage)));
         if placed.damaged > 0 {
             let damaged = units::many(placed.damaged, "container");
             note(format!(
-                "data of {damaged} is not there; which snapshots need it says the check below, and another copy heals it: icecore check --repair --repo REPOSITORY --copies COPY"
+                "data of {damaged} is missing. The check below says which snapshots need it; another copy can heal it: icecore check --repair --repo REPOSITORY --copies COPY"
             ));
         }
     }

@@ -44,11 +44,11 @@ enum Action {
     Remove(Remove),
 }
 
-/// Make a directory of the server, or a part of a bucket, a pool; or say where a pool is now, which is known by its
-/// superblock.
+/// Turn a directory of the server, or a part of a bucket, into a pool; or say where a pool that moved is now (its
+/// superblock identifies it).
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool add cloud s3://bucket/icecore\n\nMount the file system first: the server remembers that it was mounted, and a pool that is not is an error. For a bucket the server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a storage other than AWS, AWS_ENDPOINT_URL in its environment: in /etc/icecore/server.env if it is a service."
+    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool add cloud s3://bucket/icecore\n\nMount the file system first: the server remembers that it was mounted, and refuses the pool when it is not. For a bucket the server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a storage other than AWS, AWS_ENDPOINT_URL in its environment: in /etc/icecore/server.env if it is a service."
 )]
 struct Add {
     /// Its name.
@@ -63,7 +63,7 @@ struct Add {
     accept: bool,
 }
 
-/// Change what a pool is used for. Sessions that begin later follow.
+/// Change what a pool is used for. It applies to sessions that begin later.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server pool state fast read-only")]
 struct SetState {
@@ -78,8 +78,8 @@ struct SetState {
 /// Move a domain to another pool, while nodes use it.
 ///
 /// A job copies the domain beside backups and restores, and compares each file. When nothing runs in the domain, it is
-/// closed for as long as the rest takes, mostly seconds; nodes that come meanwhile wait. Then the directory in the old
-/// pool is removed.
+/// closed while the rest is copied, usually for less than a second; nodes that connect meanwhile wait. Then the
+/// directory in the old pool is removed.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server pool move web-01 fast\n  icecore server pool move web-01 fast --limit 50M\n  icecore server pool move web-01 main --interrupt\n\nA move that was interrupted, also by a power cut, is resumed by the server, or with the same command. To end one: icecore server cancel JOB"

@@ -15,7 +15,7 @@ use api::quotas::{DomainUse, Quota, QuotaState, Quotas};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Limit how much domains, nodes and groups store, and show how much they do.
+/// Limit how much domains, nodes and groups store, and show how much they store.
 ///
 /// What counts is the length of all containers of the domains, so also what no snapshot needs any more, until a reclaim
 /// frees it. A node and a group count with the domains to which they back up.

@@ -15,10 +15,10 @@ use clap::ValueEnum;
 use serde::Serialize;
 use sheet::Sheet;
 
-/// Print a report: what backups did, cost and take.
+/// Print a report about backups: what they did, what they cost, and the space they take.
 ///
-/// A figure that nobody measured is empty. For all that one backup stored: icecore map SNAPSHOT, on a machine that
-/// holds a key.
+/// A figure that nobody measured is empty. To list everything that one backup stored: icecore map SNAPSHOT, on a
+/// machine that holds a key.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore server report client-backups --since 7d\n  icecore server report dedup --node web-01 --format csv > dedup.csv\n  icecore server report cost --since 30d\n  icecore server report capacity --json\n\nCSV has bytes, seconds, fractions of 1 and times in UTC; text has them for people."
@@ -31,13 +31,13 @@ pub(crate) struct Report {
     /// Only what began since then: an age such as 7d, or a time.
     #[arg(long, value_name = "TIME", value_parser = time::parse_since)]
     since: Option<format::entry::Time>,
-    /// Only what began up to this: of a day, until its end.
+    /// Only what began before this time; a day counts to its end.
     #[arg(long, value_name = "TIME", value_parser = time::parse_until)]
     until: Option<format::entry::Time>,
     /// Only this node.
     #[arg(long, value_name = "NODE")]
     node: Option<Name>,
-    /// As what it is printed; --json does the same as json.
+    /// Output format; --json means json.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
 }

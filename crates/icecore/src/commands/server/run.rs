@@ -28,11 +28,11 @@ pub(crate) struct Start {
     /// Address and port to listen on.
     #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:8477")]
     listen: SocketAddr,
-    /// Another name or address of this server. Nodes are told the first one.
+    /// Name or address of this server; can be given several times. Nodes are told the first one.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// Where the first start makes the first pool: a directory, as on another disk, or s3://BUCKET/PREFIX [default:
-    /// pool in the directory of the server's files].
+    /// Where the first start makes the first pool: a directory, for example on another disk, or s3://BUCKET/PREFIX
+    /// [default: pool in the directory of the server's files].
     #[arg(long, value_name = "PLACE")]
     pool: Option<PathBuf>,
     /// The first start takes over a pool that was used by another server, which is gone.
@@ -54,11 +54,12 @@ pub(crate) struct Start {
 /// Who keeps what locked snapshots need from this server.
 #[derive(clap::Args, Debug)]
 pub(crate) struct KeepersArgs {
-    /// Socket of the lock helper, which keeps the files of locked snapshots from this server: see `icecore lock-helper`.
+    /// Socket of the lock helper, which protects the files of locked snapshots from this server: see `icecore
+    /// lock-helper`.
     #[arg(long = "lock-helper", value_name = "SOCKET", value_hint = clap::ValueHint::FilePath)]
     lock_helper: Option<PathBuf>,
     /// Have the storages of pools in buckets lock the objects of locked snapshots, by Object Lock. Who can end such a
-    /// lock early: nobody (compliance), or who may bypass it (governance).
+    /// lock early: nobody (compliance), or whoever may bypass it (governance).
     #[arg(long, value_name = "MODE", value_enum)]
     object_lock: Option<LockModeArg>,
 }

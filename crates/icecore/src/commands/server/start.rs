@@ -117,7 +117,7 @@ impl StartArgs {
             _ if self.dry_run => "Nothing was started (--dry-run).".to_owned(),
             0 => "How they go: icecore server jobs".to_owned(),
             busy => format!(
-                "{busy} of {jobs} have a job already that waits or runs: icecore server jobs"
+                "{busy} of {jobs} already have a job that is waiting or running: icecore server jobs"
             ),
         }
     }

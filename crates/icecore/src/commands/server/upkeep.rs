@@ -17,8 +17,8 @@ use serde::Serialize;
 /// Declare upkeep of domains: expire, copy, reclaim, check and check-copy, when and how fast; start it, or show how it
 /// goes.
 ///
-/// What nobody declares is done by the upkeep `default`: every Sunday night, reclaim, and a check of a twentieth of what
-/// is stored, in domains and in their copies in directories. What expires does so once a day, unless an upkeep with a
+/// The upkeep `default` does what no declared one does: every Sunday night, reclaim, and a check of a twentieth of what
+/// is stored, in domains and in their copies in directories. Snapshots expire once a day, unless an upkeep with a
 /// schedule says when.
 #[derive(clap::Args, Debug)]
 #[command(
@@ -103,7 +103,9 @@ impl StartArgs {
         match open {
             _ if self.dry_run => "Nothing was started (--dry-run).".to_owned(),
             0 => "How they go: icecore server jobs".to_owned(),
-            open => format!("{open} have a job already that waits or runs: icecore server jobs"),
+            open => {
+                format!("{open} already have a job that is waiting or running: icecore server jobs")
+            }
         }
     }
 }

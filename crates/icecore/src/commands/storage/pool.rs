@@ -36,10 +36,10 @@ enum Action {
     Remove(Remove),
 }
 
-/// Make a directory of this machine a pool; or say where a pool is now, which is known by its superblock.
+/// Turn a directory of this machine into a pool; or say where a pool that moved is now (its superblock identifies it).
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore storage pool add second /mnt/second\n\nMount the file system first: the storage server remembers that it was mounted, and a pool that is not is an error."
+    after_help = "Example:\n  icecore storage pool add second /mnt/second\n\nMount the file system first: the storage server remembers that it was mounted, and refuses the pool when it is not."
 )]
 struct Add {
     /// Its name.
@@ -53,7 +53,7 @@ struct Add {
     accept: bool,
 }
 
-/// Change what a pool is used for. Sessions that begin later follow.
+/// Change what a pool is used for. It applies to sessions that begin later.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  icecore storage pool state second read-only\n  icecore storage pool state main draining"
@@ -134,7 +134,7 @@ impl Remove {
             return Err(Failure::usage("the first pool cannot be removed")
                 .hint("For no new domains there: icecore storage pool state main draining"));
         }
-        let hint = "With domains in it: icecore storage pool state NAME draining. If its disk is lost for ever: --lost";
+        let hint = "With domains in it: icecore storage pool state NAME draining. If its disk is lost for good: --lost";
         let removed = folder.remove_pool(&self.name, self.lost);
         removed.map_err(|error| Failure::usage(error.to_string()).hint(hint))?;
         list(folder, context)

@@ -11,8 +11,8 @@ use api::retention::ConfirmedClock;
 
 /// Say that the clock of the server's machine is right, when the server doubts it.
 ///
-/// The server believes the clock within bounds: a machine that was off for more than 30 days, or a clock that jumps, is
-/// in doubt, and nothing expires. Look at the clock of the machine first.
+/// The server believes the clock within bounds: after more than 30 days off, or when the clock jumps, it is in doubt,
+/// and nothing expires. Look at the clock of the machine first.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  icecore server clock confirm")]
 pub(crate) struct ClockArgs {

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::{escape, units};
 use api::retention::{DomainExpiry, Expire, Expiry};
 
-/// Carry out retention now: put into the trash what nothing keeps, and delete what its trash period is over for.
+/// Carry out retention now: put into the trash what nothing keeps, and delete what has outlived its trash period.
 ///
 /// The server does this by itself once a day, or as an upkeep with the task `expire` says. The space comes back with the next reclaim.
 #[derive(clap::Args, Debug)]

@@ -98,7 +98,7 @@ pub(super) fn doubts(found: &RetainedSnapshots, context: &Context) {
     }
     for one in &found.unread {
         let line = format!(
-            "the domain {} cannot be read: {}; of it nothing expires",
+            "the domain {} cannot be read: {}; nothing in it expires",
             one.domain, one.error
         );
         context.out.note(&escape::text(&line));

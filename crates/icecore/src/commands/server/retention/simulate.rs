@@ -24,7 +24,7 @@ pub(crate) struct Simulate {
     /// The policy.
     #[arg(value_name = "POLICY")]
     policy: String,
-    /// So many days [default: 365].
+    /// Number of days [default: 365].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3660))]
     days: Option<u32>,
     /// Until this day, at most ten years from now.

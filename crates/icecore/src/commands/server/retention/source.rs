@@ -24,7 +24,7 @@ pub(crate) struct SourceArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// It is gone.
+    /// Declare that a source is gone for good.
     Delete {
         #[command(flatten)]
         which: Which,
@@ -32,7 +32,7 @@ enum Action {
         #[arg(short, long)]
         yes: bool,
     },
-    /// It is there after all.
+    /// Declare that a source exists after all.
     Undelete {
         #[command(flatten)]
         which: Which,

@@ -9,7 +9,8 @@ use crate::units;
 use api::sites::{ApplySite, ObjectAction, SiteChange};
 use std::path::PathBuf;
 
-/// Make the site what a file declares: units, retentions, schedules, nodes, groups, policies, holds.
+/// Make the site what a file declares: units, retentions, schedules, nodes, groups, policies, holds, upkeeps and
+/// quotas.
 ///
 /// The file is the whole site: what it does not have is removed. The command shows what changes before it changes
 /// anything, all of it or nothing.

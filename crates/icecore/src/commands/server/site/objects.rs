@@ -26,15 +26,15 @@ pub(crate) struct Objects {
 /// What is done with them.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Action {
-    /// List them.
+    /// List these objects.
     List,
-    /// Show one, as a file has it.
+    /// Show an object as it stands in a file.
     Show {
         /// Its name.
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Create a new one.
+    /// Create an object.
     Create {
         /// Its name.
         #[arg(value_name = "NAME")]
@@ -44,11 +44,11 @@ pub(crate) enum Action {
         /// Show what would change, and change nothing.
         #[arg(short = 'n', long)]
         dry_run: bool,
-        /// Do not ask, even if snapshots go then.
+        /// Do not ask, even if snapshots will be deleted as a result.
         #[arg(short, long)]
         yes: bool,
     },
-    /// Change keys of one; the others stay as they are.
+    /// Change keys of an object; the others stay as they are.
     Change {
         /// Its name.
         #[arg(value_name = "NAME")]
@@ -61,11 +61,11 @@ pub(crate) enum Action {
         /// Show what would change, and change nothing.
         #[arg(short = 'n', long)]
         dry_run: bool,
-        /// Do not ask, even if snapshots go then.
+        /// Do not ask, even if snapshots will be deleted as a result.
         #[arg(short, long)]
         yes: bool,
     },
-    /// Remove one. It must not be used by others.
+    /// Remove an object that no other one uses.
     #[command(alias = "release")]
     Remove {
         /// Its name.
@@ -74,7 +74,7 @@ pub(crate) enum Action {
         /// Show what would change, and change nothing.
         #[arg(short = 'n', long)]
         dry_run: bool,
-        /// Do not ask, even if snapshots go then.
+        /// Do not ask, even if snapshots will be deleted as a result.
         #[arg(short, long)]
         yes: bool,
     },
