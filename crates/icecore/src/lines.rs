@@ -99,7 +99,7 @@ mod tests {
         let line = vec![b'x'; 1 << 20];
         let printer = Printer { line, times: 256, printed: Rc::default() };
         let mut lines = Lines::of(printer.chain(&b"\n{}\n"[..]));
-        assert_eq!(lines.next().unwrap(), Some(&b""[..]));
+        assert_eq!(lines.next().unwrap().map(<[u8]>::len), Some(0));
         assert!(lines.line.capacity() <= 2 * LINE_BYTES_MAX);
         assert_eq!(lines.next().unwrap(), Some(&b"{}"[..]));
         assert_eq!(lines.next().unwrap(), None);
