@@ -235,7 +235,11 @@ fn change(
     wait: Wait,
 ) -> Result<Code> {
     repository.certifier().map_err(|error| context.failure(error))?;
-    let (old, secret) = (&repository.slot, new_secret(file)?);
+    let old = &repository.slot;
+    if old.kdf.is_none() {
+        return Err(no_password());
+    }
+    let secret = new_secret(file)?;
     let node = old.bound.then_some(old.label.as_str());
     let new = New { role: old.role, label: &old.label, node, kdf: cost.kdf(old.kdf), wait };
     let id = new.add(context, repository, &secret).map_err(|error| context.failure(error))?;
@@ -247,6 +251,12 @@ fn change(
     })?;
     context.out.line(&format!("Changed the password: key {id} replaces key {}", old.id))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })
+}
+
+/// A recovery key may be the last thing that opens the repository: no password takes its place.
+fn no_password() -> Failure {
+    Failure::usage("the repository was opened with a recovery key, and not with the password to change")
+        .hint("Nothing was changed. Add a password: icecore key add. Then remove the old one, which icecore key list shows: icecore key remove KEY")
 }
 
 fn add(

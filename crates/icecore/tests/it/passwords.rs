@@ -100,6 +100,32 @@ fn a_recovery_key_opens_like_a_password() {
     assert_eq!(listed.iter().filter(|line| line["kind"] == "recovery").count(), 1);
 }
 
+/// Whoever forgot the password opens with the recovery key. Once a new password took its place, and the forgotten one
+/// still opened.
+#[test]
+fn a_recovery_key_is_no_password_to_change_and_helps_to_a_new_one() {
+    let machine = Machine::new();
+    let key = machine.run(["key", "recovery"]).ends(0).text();
+    let forgotten = machine.run(["key", "list", "--json"]).ends(0).lines();
+    let forgotten = forgotten.iter().find(|line| line["kind"] == "password").unwrap();
+    let forgotten = forgotten["key"].as_str().unwrap();
+    let new = machine.path("new");
+    std::fs::write(&new, "new one\n").unwrap();
+    let file = ["--new-password-file", new.to_str().unwrap()];
+    let with = |words: &[&str]| {
+        ended(machine.command(words).args(file).env("ICECORE_PASSWORD", key.trim()))
+    };
+    let denied = with(&["key", "passwd"]).ends(2);
+    assert!(denied.stderr.contains("icecore key add"), "{}", denied.stderr);
+    with(&["key", "add"]).ends(0);
+    let recovered = |words: &[&str]| {
+        ended(machine.command(words).env("ICECORE_PASSWORD", key.trim())).ends(0);
+    };
+    recovered(&["key", "remove", forgotten]);
+    recovered(&["snapshots"]);
+    ended(machine.command(["snapshots"]).env("ICECORE_PASSWORD", "new one")).ends(0);
+}
+
 #[test]
 fn keys_are_added_and_removed_but_never_the_last() {
     let machine = Machine::new();
