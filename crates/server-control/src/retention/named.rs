@@ -39,6 +39,7 @@ impl Retention {
             NamedDone { snapshots: Vec::new(), deleted: Vec::new(), refused: put.refused };
         if wanted.now && !wanted.dry_run {
             self.delete_now(who, &put.changes, now, &mut done)?;
+            self.take_back(who, &put.changes, &done)?;
         }
         done.snapshots = self.shown(&ids, now)?;
         Ok(done)
@@ -61,6 +62,21 @@ impl Retention {
             done.refused.extend(report.refused);
         }
         Ok(())
+    }
+
+    /// What the repository refused to delete stays as it was: else it would go with a later expiry, and whoever named it
+    /// was told that it stays.
+    fn take_back(&self, who: &str, changes: &Changes, done: &NamedDone) -> Result<()> {
+        let refused: BTreeSet<_> = done.refused.iter().map(|one| one.id.as_str()).collect();
+        let _alone = self.gate.enter();
+        let back = changes.iter().map(|(domain, changes)| {
+            let stayed = changes.iter().filter(|one| refused.contains(&*one.id.to_string()));
+            let undo =
+                |one: &TrashChange| TrashChange { before: one.after, after: one.before, ..*one };
+            (domain.clone(), stayed.map(undo).collect())
+        });
+        let back = back.filter(|(_, stayed): &(String, Vec<_>)| !stayed.is_empty());
+        self.change(who, &back.collect())
     }
 
     /// Brings snapshots back from the trash.

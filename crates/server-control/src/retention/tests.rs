@@ -200,6 +200,21 @@ fn a_lock_and_a_hold_stand_above_a_name() {
     assert_eq!(rig.expire(NOW + 365 * DAY).undeleted, [ids[1].clone()]);
 }
 
+/// The clock of the locks is another one than that of the catalog.
+#[test]
+fn what_the_repository_refuses_to_delete_at_once_does_not_lie_in_the_trash() {
+    let rig = rig("keep_last = 9", &[3, 2, 1]);
+    rig.expire(NOW);
+    let id = rig.known_id("web", 2);
+    rig.fail(Fail::Locked);
+    let done =
+        rig.retention().delete_named("admin", &named(std::slice::from_ref(&id), true)).unwrap();
+    assert_eq!((done.refused.len(), done.deleted.len()), (1, 0));
+    assert_eq!(done.snapshots[0].state, SnapshotState::Kept);
+    assert!(rig.known("web").iter().all(|one| one.trashed.is_none()));
+    assert_eq!((rig.expire(NOW + DAY).kept, rig.stored("web")), (3, 3), "it stays, as was said");
+}
+
 #[test]
 fn the_last_complete_snapshot_of_a_source_goes_by_name_only() {
     let rig = rig("keep_within = \"1 day\"", &[400]);

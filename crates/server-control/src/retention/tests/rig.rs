@@ -36,6 +36,8 @@ pub(in crate::retention) enum Fail {
     BeforeExpiry,
     /// After everything was deleted.
     AfterExpiry,
+    /// Nothing: by its own clock everything is locked.
+    Locked,
 }
 
 /// The repositories.
@@ -75,12 +77,13 @@ impl SnapshotStore for Store {
     /// As the engine does it: what is locked stays, and in doubt everything.
     fn expire(&self, domain: &Name, ids: &[SnapshotId], now: Reading) -> Result<Expired> {
         self.fails(Fail::BeforeExpiry)?;
+        let is_all_locked = self.fails(Fail::Locked).is_err();
         let mut domains = self.domains.lock();
         let all = domains.entry(domain.to_string()).or_default();
         let mut expired = Expired::default();
         for id in ids {
             let is_locked = |one: &&Facts| one.id == *id && one.locked_until_secs > Some(now.secs);
-            match all.iter().find(is_locked).is_some() || now.doubt.is_some() {
+            match all.iter().find(is_locked).is_some() || is_all_locked || now.doubt.is_some() {
                 true => expired.refused.push((*id, "locked".to_owned())),
                 false => expired.removed.push(*id),
             }
