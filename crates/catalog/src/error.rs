@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// The catalog was moved to another database.
     #[error(
-        "the catalog {place} was moved to {to}, and is out of date since: use the new one, or restore the server's folder as it was before the move"
+        "the catalog {place} was moved to {to}, and is out of date since: use the new one, or restore the server's directory as it was before the move"
     )]
     Moved {
         /// The catalog, without a password.

@@ -239,7 +239,7 @@ fn is_stopped(node: &Name) -> Error {
     let message =
         format!("two machines have shown the certificates of '{node}', so both were stopped");
     let hint = format!(
-        "Find out which of them is the right one, and whence the other one has them: icecore server nodes. Then enroll the right one again: on the server, icecore server token {node}; there, with the line that it prints and --replace, icecore agent enroll"
+        "Find out which of them is the right one, and how the other one got them: icecore server nodes. Then enroll the right one again: on the server, icecore server token {node}; there, with the line that it prints and --replace, icecore agent enroll"
     );
     Refusal::new(message, hint).into()
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const FILE: &str = "catalog-mark";
 /// The list of the revoked says who was revoked since an older catalog; without both nobody does.
-const BOTH: &str = "the catalog is older, and the list of what was revoked is lost: who was revoked since will be admitted again. Revoke again, before you confirm: icecore server revoke NODE";
+const BOTH: &str = "the catalog is older, and the list of what was revoked is lost: nodes that were revoked since then will be admitted again. Revoke them again before you confirm: icecore server revoke NODE";
 
 /// An entry of the audit log: its number, and its time in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ impl CatalogMark {
         let state = self.state.lock();
         let told = |older: &Older| {
             format!(
-                "{}. Nothing expires. Look at holds, policies, retentions, grants and nodes, and make tokens again that wait; then: icecore server catalog confirm",
+                "{}. Nothing expires. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones; then: icecore server catalog confirm",
                 self.told(older, state.mark.as_ref())
             )
         };

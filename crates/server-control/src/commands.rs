@@ -100,7 +100,7 @@ fn check(task: &Task) -> Result<()> {
         Task::Restore(restore) => (&restore.paths, vec![&restore.snapshot, &restore.target]),
     };
     if paths.len() > PATHS_MAX {
-        return bad("too many paths: name a folder above them");
+        return bad("too many paths: name a directory above them");
     }
     if texts.iter().any(|text| text.is_empty()) {
         return bad("snapshot and target must not be empty");

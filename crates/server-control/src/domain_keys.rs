@@ -308,7 +308,7 @@ fn strange_keys(domain: &Domain) -> Error {
         "the repository of the domain '{name}' is there, and the catalog does not know it; this server's master.key does not open it"
     );
     let hint = format!(
-        "If only nodes have its keys: icecore server token NODE --domain {name} --keys client. Otherwise restore master.key from the backup of the server's folder."
+        "If only nodes have its keys: icecore server token NODE --domain {name} --keys client. Otherwise restore master.key from the backup of the server's directory."
     );
     Error::Unfit { message, hint }
 }

@@ -63,7 +63,7 @@ pub enum Error {
     #[error("cannot open the sealed secret of {0}: it was sealed with another master.key")]
     Sealed(String),
     /// `master.key` is missing, but secrets are sealed with it.
-    #[error("{} is missing, and the keys of managed domains are sealed with it: restore it from the backup of the server's folder", path.display())]
+    #[error("{} is missing, and the keys of managed domains are sealed with it: restore it from the backup of the server's directory", path.display())]
     NoMasterKey {
         /// Where it should be.
         path: PathBuf,

@@ -389,7 +389,7 @@ impl Pools {
                 domains.iter().map(Name::as_str).take(NAMED_MAX).collect::<Vec<_>>().join(", ")
             );
             let hint = format!(
-                "Move them away: icecore server pool move {domain} POOL. If its disk is lost for ever: icecore server pool remove {name} --lost"
+                "Move them away: icecore server pool move {domain} POOL. If its disk is lost for good: icecore server pool remove {name} --lost"
             );
             return Err(refused(message, &hint));
         }
@@ -399,7 +399,7 @@ impl Pools {
                     "To empty a pool that is there: icecore server pool move DOMAIN POOL".to_owned()
                 } else {
                     format!(
-                        "See: icecore server pool list. If its disk is lost for ever: icecore server pool remove {name} --lost"
+                        "See: icecore server pool list. If its disk is lost for good: icecore server pool remove {name} --lost"
                     )
                 };
                 refused(error.to_string(), &hint)

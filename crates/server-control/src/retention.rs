@@ -99,7 +99,7 @@ impl Retention {
         if done.changes.iter().any(|change| decides(&change.kind)) {
             done.warnings.extend(unread.into_iter().map(|one| Mistake {
                 message: format!(
-                    "the domain {} cannot be read, so it may have other snapshots than are told: {}",
+                    "the domain {} cannot be read, so it may have other snapshots than those listed: {}",
                     one.domain, one.error
                 ),
                 ..Mistake::default()

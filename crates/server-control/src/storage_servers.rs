@@ -217,7 +217,7 @@ impl StorageServers {
             return Ok(refused(message, &enroll_again(name)));
         }
         let message = format!(
-            "the storage server '{name}' was enrolled anew since, as when another machine takes its pool over: this one is not it any more"
+            "the storage server '{name}' has been enrolled again since then, for example because another machine took over its pool: this machine no longer has that name"
         );
         let hint = "Leave this one stopped. Which machine has the name, on the server: icecore server storage-servers";
         Ok(refused(message, hint))

@@ -42,7 +42,7 @@ pub(super) fn of_engine(error: &Error) -> Packet {
         Error::Storage(error) if error.is_full() && error.name == RECEIPTS => fault(
             Code::NoSpace,
             &format!("the disk of the server's data directory is full: {text}"),
-            "Make room on that file system of the server; to forget snapshots does not, unless the pool lies there: icecore server status",
+            "Make room on that file system of the server. Forgetting snapshots helps only if the pool lies there: icecore server status",
             &[],
         ),
         error if error.is_full() => fault(

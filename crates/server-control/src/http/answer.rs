@@ -23,7 +23,7 @@ pub struct Failed {
 
 const FULL: &str = "the disk of the server's catalog is full";
 /// The disk of a database is that of another machine, perhaps: only where it lies can be told.
-const FULL_HINT: &str = "Make room on the file system of the server's data directory, or on that of its database; forgetting snapshots does not. To see where the catalog lies, on the server: icecore server catalog show";
+const FULL_HINT: &str = "Make room on the file system of the server's data directory, or on that of its database; forgetting snapshots does not help. To see where the catalog lies, on the server: icecore server catalog show";
 
 impl Failed {
     /// A failure with this status.

@@ -77,7 +77,7 @@ impl Jobs {
     pub(crate) fn retry(&self, who: &str, id: JobNo) -> Result<RetriedJob> {
         let Some(job) = self.catalog.retry(by(who), id)? else {
             return Err(Error::Usage(format!(
-                "the source of job {id} has a job already that waits or runs: icecore server jobs"
+                "the source of job {id} already has a job that is waiting or running: icecore server jobs"
             )));
         };
         self.have_changed();

@@ -81,12 +81,13 @@ fn takes_domains(pool: &Pool) -> Result<()> {
 
 fn elsewhere(domain: &Name, found: &Pool) -> crate::Error {
     let Pool { name, path, .. } = found;
-    let message = format!("a folder of the domain '{domain}' lies in the pool '{name}' ({path})");
+    let message =
+        format!("a directory of the domain '{domain}' lies in the pool '{name}' ({path})");
     refused(message, &format!("Name that pool, or none: --pool {name}"))
 }
 
 fn twice(domain: &Name, one: &Pool, other: &Pool) -> crate::Error {
     let [one, other] = [one, other].map(|pool| format!("'{}' ({})", pool.name, pool.path));
     let message = format!("the domain '{domain}' lies in two pools: {one} and {other}");
-    refused(message, "Move the folder that is not the right one out of its pool.")
+    refused(message, "Move the directory that is not the right one out of its pool.")
 }

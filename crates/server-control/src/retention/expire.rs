@@ -207,8 +207,7 @@ impl Retention {
         let (ids, others) = self.confirmed(domain, ids)?;
         report.refused.extend(others.iter().map(|id| RefusedSnapshot {
             id: id.to_string(),
-            why: "its receipt says other things than the catalog did: it is judged again the next time"
-                .to_owned(),
+            why: "its receipt differs from the catalog: it is evaluated again next time".to_owned(),
         }));
         if ids.is_empty() {
             return Ok(());

@@ -121,12 +121,14 @@ fn cause_of(said: &str) -> JobCause {
 /// Why a job was not started in its time.
 fn missed(hindrance: Option<&Turn>, job: &Job) -> (JobCause, String) {
     match hindrance {
-        Some(Turn::Away) => {
-            (JobCause::NodeAway, format!("the agent of {} was not connected in its time", job.node))
-        }
-        Some(Turn::Slot { .. }) => {
-            (JobCause::NoSlot, "its storage unit had no free slot in its time".to_owned())
-        }
+        Some(Turn::Away) => (
+            JobCause::NodeAway,
+            format!("the agent of {} was not connected while the job could start", job.node),
+        ),
+        Some(Turn::Slot { .. }) => (
+            JobCause::NoSlot,
+            "its storage unit had no free slot while the job could start".to_owned(),
+        ),
         _ => (JobCause::NotStarted, "it did not start in its time".to_owned()),
     }
 }

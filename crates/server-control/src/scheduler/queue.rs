@@ -181,7 +181,7 @@ fn reason(turn: Turn, one: &Queued<'_>) -> String {
             format!("waits for a slot of unit {}: it is the next", one.unit)
         }
         Turn::Slot { before } => {
-            format!("waits for a slot of unit {}: {before} before it", one.unit)
+            format!("waits for a slot of unit {}: {before} ahead of it", one.unit)
         }
     }
 }

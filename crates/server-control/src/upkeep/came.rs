@@ -100,7 +100,7 @@ impl Came {
                 report.lost_keys.join(", ")
             );
             let alarm =
-                Some(format!("{what}; their passwords open neither. Look closer: {closer}"));
+                Some(format!("{what}; their passwords open neither place. To see more: {closer}"));
             return Self { state: JobState::Failed, error: Some(what), alarm, ..came };
         }
         if report.left_out == 0 {

@@ -128,7 +128,7 @@ pub(super) fn run(
 }
 
 fn stopped() -> Came {
-    Came::failed("it was told to end: the domain lies where it did".to_owned())
+    Came::failed("it was canceled: the domain stays where it was".to_owned())
 }
 
 fn order(job: u64, domain: &Name, to: &MoveTo) -> MoveOrder {
@@ -168,6 +168,6 @@ fn too_old(storage: &Name) -> String {
 
 fn silent(storage: &Name) -> String {
     format!(
-        "nothing is heard of the storage server '{storage}': icecore server storage-servers. The next move goes on with what was copied"
+        "the storage server '{storage}' does not answer: icecore server storage-servers. The next move continues with what was copied"
     )
 }
