@@ -6,6 +6,7 @@
 //! move goes on, and whoever asks for it is told to wait.
 
 use super::pools::{PlannedMove, Pools};
+use api::Name;
 use api::storage_moves::{MoveEnd, MoveOrder, MoveStatus};
 use api::upkeep::MoveReport;
 use ids::ContainerNo;
@@ -13,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use repository::watch::Watch;
 use server_contract::moving::{DomainMover, MoveControl, MoveRequest};
 use server_contract::upkeep::UpkeepError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,18 @@ const ASKED_WITHIN: Duration = Duration::from_secs(60);
 pub(super) struct Moves {
     mover: RwLock<Option<Arc<dyn DomainMover>>>,
     all: Mutex<BTreeMap<u64, Arc<Move>>>,
+    in_work: Arc<InWork>,
+}
+
+/// The domains that a thread moves. The control server gives a job up of which it hears nothing, and may ask for the
+/// next one while the thread of the first still works: two would remove each other's copies.
+#[derive(Default)]
+struct InWork(Mutex<BTreeSet<Name>>);
+
+/// A domain is in work until this is dropped.
+struct Taken {
+    in_work: Arc<InWork>,
+    domain: Name,
 }
 
 /// One move, which its thread and the heartbeats share.
@@ -69,13 +82,23 @@ impl Moves {
     fn begin(&self, pools: &Arc<Pools>, order: &MoveOrder) -> Arc<Move> {
         tracing::info!(job = order.job, domain = %order.domain, pool = %order.pool, "move");
         let one = Arc::new(Move::new(order));
+        let Some(taken) = self.in_work.take(&order.domain) else {
+            one.ended(MoveEnd::Failed(format!(
+                "an earlier move of the domain '{}' has not ended on the storage server yet. Once the log of the \
+                 storage server says that it ended, move the domain again",
+                order.domain
+            )));
+            return one;
+        };
         let (begun, pools, mover) = (one.clone(), pools.clone(), self.mover.read().clone());
         let run = move || {
             let ends = EndsAnyway(&begun);
+            let taken = taken; // free before anybody hears of the end, who may ask for the next move at once
             let end = match mover {
                 Some(mover) => carry_out(&pools, &*mover, &begun),
                 None => MoveEnd::Failed("this storage server moves no domains".to_owned()),
             };
+            drop(taken);
             ends.0.ended(end);
         };
         let thread = std::thread::Builder::new().name("move".to_owned()).spawn(run);
@@ -83,6 +106,20 @@ impl Moves {
             one.ended(MoveEnd::Failed(format!("no thread for the move: {error}")));
         }
         one
+    }
+}
+
+impl InWork {
+    /// Nothing, if somebody has it.
+    fn take(self: &Arc<Self>, domain: &Name) -> Option<Taken> {
+        let is_free = self.0.lock().insert(domain.clone());
+        is_free.then(|| Taken { in_work: self.clone(), domain: domain.clone() })
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.in_work.0.lock().remove(&self.domain);
     }
 }
 
@@ -246,10 +283,13 @@ mod tests {
     impl Rig {
         fn new() -> Self {
             let place = tempfile::tempdir().unwrap();
-            let (data, second) = (place.path().join("data"), place.path().join("second"));
+            let data = place.path().join("data");
             let folder = Folder::open_storage(&data, &"disk".parse().unwrap()).unwrap();
-            std::fs::create_dir(&second).unwrap();
-            folder.add_pool(&"second".parse().unwrap(), &second, false).unwrap();
+            for name in ["second", "third"] {
+                let further = place.path().join(name);
+                std::fs::create_dir(&further).unwrap();
+                folder.add_pool(&name.parse().unwrap(), &further, false).unwrap();
+            }
             std::fs::create_dir_all(data.join("pool/domains/web")).unwrap();
             let (moves, mover) = (Moves::default(), Arc::<Endless>::default());
             moves.work_with(mover.clone());
@@ -257,9 +297,13 @@ mod tests {
         }
 
         fn ask(&self, goes_on: bool) {
-            let (domain, pool) = ("web".parse().unwrap(), "second".parse().unwrap());
+            self.ask_for(7, "second", goes_on);
+        }
+
+        fn ask_for(&self, job: u64, pool: &str, goes_on: bool) {
+            let (domain, pool) = ("web".parse().unwrap(), pool.parse().unwrap());
             let (interrupt, bytes_per_sec) = (false, None);
-            let order = MoveOrder { job: 7, domain, pool, interrupt, bytes_per_sec, goes_on };
+            let order = MoveOrder { job, domain, pool, interrupt, bytes_per_sec, goes_on };
             self.moves.apply_reply(&self.pools, &[order]);
         }
 
@@ -315,5 +359,28 @@ mod tests {
         rig.comes("second begin", |_| rig.begun() == 2);
         rig.ask(false);
         rig.comes("end", is_stopped);
+    }
+
+    #[test]
+    fn no_second_move_of_a_domain_begins_before_the_first_one_has_ended() {
+        let rig = Rig::new();
+        let end = |job| rig.moves.all.lock()[&job].state.lock().status.end.clone();
+        let is_refused = |job| {
+            let has_not_ended = |why: &String| why.contains("'web' has not ended");
+            matches!(end(job), Some(MoveEnd::Failed(why)) if has_not_ended(&why))
+        };
+        rig.ask(true);
+        rig.comes("begin", |_| rig.begun() == 1);
+        rig.ask_for(8, "third", true);
+        assert!(is_refused(8), "{:?}", end(8));
+        rig.ask(false);
+        rig.comes("end", |_| end(7) == Some(MoveEnd::Stopped));
+        rig.ask_for(8, "third", true);
+        assert!(is_refused(8), "what was told of it stays so");
+        rig.ask_for(9, "third", true);
+        rig.comes("second begin", |_| rig.begun() == 2);
+        rig.ask_for(9, "second", true);
+        assert!(is_refused(9), "a number that was given again is no other domain");
+        assert_eq!(rig.begun(), 2);
     }
 }
