@@ -9,7 +9,7 @@ use ids::ContainerNo;
 use parking_lot::Mutex;
 use repository::watch::Watch;
 use server_contract::access_control::JobStatus;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often the progress of a job is told.
@@ -27,6 +27,9 @@ pub(super) struct JobWatch<'a> {
     told: Mutex<(Instant, String)>,
     /// The container up to which a check has read without finding damage, and when that was written down.
     passed: Mutex<(Instant, u64)>,
+    /// It said once that the job does not go on. Who ends in the middle of something asks again before using it, and must
+    /// hear the same, also when the clock was put back.
+    has_ended: AtomicBool,
 }
 
 impl<'a> JobWatch<'a> {
@@ -35,7 +38,8 @@ impl<'a> JobWatch<'a> {
         let (job, wanted, now) = (open.job.id, &open.wanted, Instant::now());
         let told = Mutex::new((now, "begin".to_owned()));
         let (bytes, passed) = (AtomicU64::new(0), Mutex::new((now, 0)));
-        Self { jobs, catalog, job, wanted, bytes, told, passed }
+        let has_ended = AtomicBool::new(false);
+        Self { jobs, catalog, job, wanted, bytes, told, passed, has_ended }
     }
 
     /// The container up to which a check has read without finding damage; 0 for none.
@@ -64,7 +68,10 @@ impl Watch for JobWatch<'_> {
 
     fn goes_on(&self) -> bool {
         let is_open = self.wanted.until.is_none_or(|until| now_secs() < until);
-        is_open && !self.jobs.is_cancelled(self.job)
+        if !is_open || self.jobs.is_cancelled(self.job) {
+            self.has_ended.store(true, Ordering::SeqCst);
+        }
+        !self.has_ended.load(Ordering::SeqCst)
     }
 
     fn stage(&self, name: &str) {
@@ -82,5 +89,41 @@ impl Watch for JobWatch<'_> {
         if let Err(error) = self.catalog.note_upkeep_position(self.job, self.wanted, container.0) {
             tracing::warn!(%error, job = self.job, "it is not written down how far the check is");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Control;
+    use api::jobs::{Job, JobFilter};
+    use api::upkeep::StartUpkeep;
+
+    fn queued(control: &Control) -> Job {
+        let (domain, task) = (Some("web".parse().unwrap()), Some("reclaim".to_owned()));
+        let how = StartUpkeep { domain, task, dry_run: false };
+        control.upkeep.start(crate::by("admin"), "default", &how).unwrap();
+        control.jobs.history(&JobFilter::default()).unwrap().jobs.remove(0)
+    }
+
+    /// What was begun before the first answer is taken for whole by who hears another one behind it.
+    #[test]
+    fn a_job_that_ends_with_its_window_goes_on_no_more_when_the_clock_is_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = Control::open(folder.path(), &[]).unwrap();
+        crate::scheduler::tests::enroll(&control.catalog, "web");
+        let until = |until| {
+            let [upkeep, domain, task] = ["default", "web", "reclaim"].map(str::to_owned);
+            NewUpkeepJob { upkeep, schedule: None, domain, task, until, to: None }
+        };
+        let now_secs = crate::now_secs();
+        let (later, past) = (until(Some(now_secs + 3600)), until(Some(now_secs - 1)));
+        let open = OpenUpkeepJob { job: queued(&control), wanted: later };
+        let mut watch = JobWatch::new(&control.upkeep, &open);
+        assert!(watch.goes_on());
+        watch.wanted = &past;
+        assert!(!watch.goes_on());
+        watch.wanted = &open.wanted; // which the clock is before again
+        assert!(!watch.goes_on());
     }
 }
