@@ -20,7 +20,7 @@ use std::sync::Arc;
     after_help = "Examples:\n  icecore check\n  icecore check --read-data\n  icecore check --read-data=10%\n  icecore check --repair\n  icecore check --repair --copies /mnt/second\n\nWithout --read-data, check verifies the structure: that the repository contains everything its snapshots need. On a node of a server, it checks what the node can see, and says what must be checked on the server.\n\n--repair writes again what is stored twice. Damaged data needs more: the parity of a repository that was created with `icecore init --parity`, or a copy (--copies; see `icecore copy`). Nothing else can write while it runs."
 )]
 pub(crate) struct Check {
-    /// Also read and verify the data: all of it, or a random share of the containers.
+    /// Also read and verify the data: all of it, or a share of the containers, which is another one each day.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100%", value_parser = parse_percent)]
     read_data: Option<f64>,
     /// First repair what can be repaired (containers from their parity or from a copy), then check all data.
