@@ -27,8 +27,8 @@ pub(super) struct JobWatch<'a> {
     told: Mutex<(Instant, String)>,
     /// The container up to which a check has read without finding damage, and when that was written down.
     passed: Mutex<(Instant, u64)>,
-    /// It said once that the job does not go on. Who ends in the middle of something asks again before using it, and must
-    /// hear the same, also when the clock was put back.
+    /// It said once that the job does not go on. Who ends in the middle of something asks again before using it, and
+    /// must hear the same, also when the clock was put back.
     has_ended: AtomicBool,
 }
 
