@@ -139,8 +139,8 @@ impl Jobs {
         id
     }
 
-    /// The job that the server has started, if only the catalog knows that: the answer to its start was lost. Without it
-    /// the snapshot would be that of no policy, and have no lock.
+    /// The job that the server has started, if only the catalog knows that: the answer to its start was lost. Without
+    /// it the snapshot would be that of no policy, and have no lock.
     fn take_stored(
         &self,
         node: &str,

@@ -40,8 +40,8 @@ impl<'a> ContentReader<'a> {
         self.write(entry, output, &mut Err)
     }
 
-    /// The same, with zeros in place of what is damaged. Returns the first damage; an error is one that has nothing to do
-    /// with this file, or makes it none.
+    /// The same, with zeros in place of what is damaged. Returns the first damage; an error is one that has nothing to
+    /// do with this file, or makes it none.
     pub fn copy_with_gaps(
         &mut self,
         entry: &Entry,

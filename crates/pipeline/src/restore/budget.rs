@@ -45,8 +45,8 @@ impl Drop for Share {
     }
 }
 
-/// What a worker leaves in the queue when it ends early. The queue keeps it as long as the planner lives, with its shares
-/// of the budget, and the planner would wait for these for ever: so it is taken out and dropped.
+/// What a worker leaves in the queue when it ends early. The queue keeps it as long as the planner lives, with its
+/// shares of the budget, and the planner would wait for these for ever: so it is taken out and dropped.
 pub(super) struct LeftTasks<'a, Task> {
     pub(super) tasks: &'a Receiver<Task>,
     /// Whether all workers and the planner are to end.

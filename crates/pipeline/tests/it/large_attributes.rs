@@ -65,8 +65,8 @@ fn a_file_with_megabytes_of_attributes_comes_back_with_its_neighbors() {
     folder.assert_restores(&repository, third.snapshot, &before);
 }
 
-/// Attributes of directories are fetched behind the contents of files. A storage that cannot be reached by then ends the
-/// restore, too: once it ended well, without them.
+/// Attributes of directories are fetched behind the contents of files. A storage that cannot be reached by then ends
+/// the restore, too: once it ended well, without them.
 #[test]
 fn a_storage_that_goes_away_at_any_point_of_a_restore_costs_no_attribute_in_silence() {
     let outside = TestFolder::on_disk();

@@ -64,8 +64,8 @@ impl Retention {
         Ok(())
     }
 
-    /// What the repository refused to delete stays as it was: else it would go with a later expiry, and whoever named it
-    /// was told that it stays.
+    /// What the repository refused to delete stays as it was: else it would go with a later expiry, and whoever named
+    /// it was told that it stays.
     fn take_back(&self, who: &str, changes: &Changes, done: &NamedDone) -> Result<()> {
         let refused: BTreeSet<_> = done.refused.iter().map(|one| one.id.as_str()).collect();
         let _alone = self.gate.enter();
