@@ -10,13 +10,14 @@ use crate::place::{self, Reads};
 use crate::wait::Wait;
 use crate::{lost_config, progress, units};
 use ids::SnapshotId;
+use object_storage::Location;
 use pipeline::UnlockedRepository;
 use pipeline::copy::{self, CopyOptions, CopyReport};
 use repository::snapshots::SnapshotRef;
 use repository::storage::{Storage, StorageError};
 use repository::{Repository, config};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const EXAMPLES: &str = "Examples:
@@ -172,7 +173,7 @@ impl Copy {
 
     fn refuse_itself(&self, context: &Context) -> Result<()> {
         let repo = context.repo()?;
-        if repo != self.to && !place::lies_in(&self.to, &repo) {
+        if repo != self.to && !place::lies_in(&self.to, &repo) && !lies_in_bucket(&self.to, &repo) {
             return Ok(());
         }
         let failure = Failure::usage("the copy would be in the repository itself");
@@ -291,6 +292,15 @@ impl Copy {
     }
 }
 
+/// The same as [`place::lies_in`] for addresses of buckets. Around `repo` is no harm: a lost repository may be made again
+/// of a copy that lies in its place.
+fn lies_in_bucket(to: &Path, repo: &Path) -> bool {
+    let [to, repo] = [to, repo].map(|place| place.to_str().and_then(Location::parse)?.ok());
+    let is_in =
+        |to: &Location, repo: &Location| to.overlaps(repo) && to.prefix.len() >= repo.prefix.len();
+    to.zip(repo).is_some_and(|(to, repo)| is_in(&to, &repo))
+}
+
 fn is_id(text: &str) -> bool {
     (1..=2 * SnapshotId::LEN).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -311,4 +321,26 @@ fn by_ids(
         pipeline::select::only(text, fitting).map_err(|error| context.failure(error))
     };
     texts.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_does_not_lie_in_the_bucket_of_its_own_repository() {
+        let is_refused = |to: &str, repo: &str| lies_in_bucket(Path::new(to), Path::new(repo));
+        for (to, repo, refused) in [
+            ("s3://b/one", "s3://b/one/", true),
+            ("s3://b/one/copy", "s3://b/one", true),
+            ("s3://b/one", "s3://b", true),
+            ("s3://b/one-2", "s3://b/one", false),
+            ("s3://b/two", "s3://b/one", false),
+            ("s3://c/one", "s3://b/one", false),
+            ("s3://b/one", "s3://b/one/copy", false),
+            ("/mnt/one", "s3://b/one", false),
+        ] {
+            assert_eq!(is_refused(to, repo), refused, "{to} {repo}");
+        }
+    }
 }

@@ -4,13 +4,14 @@ use super::copy_retention::CopyRetention;
 use super::{failed, object_locks};
 use api::Name;
 use api::upkeep::{CopyForget, CopyKeep, CopyOnly, CopyReport, Requests};
-use object_storage::Asked;
+use object_storage::{Asked, Location};
 use pipeline::copy::{self, CopyOptions};
 use repository::config;
 use repository::reclaim::ReclaimOptions;
 use repository::snapshots::SnapshotRef;
 use repository::storage::{Storage, StorageResult};
 use repository::{Repository, watch::Watch};
+use server_contract::pool;
 use server_contract::upkeep::{CopyRequest, UpkeepError};
 use server_data::copy_places::{self, CopyPlace};
 use std::collections::BTreeSet;
@@ -30,7 +31,12 @@ pub(super) fn place(folder: &Path, to: &Path, domain: &str) -> Result<String, Up
         .map_err(|_| UpkeepError::Failed(format!("'{domain}' is no name of a domain")))?;
     let address = to.display().to_string();
     if copy_places::is_bucket(&address) {
-        return Ok(format!("{}/{name}", address.trim_end_matches('/')));
+        let copy = format!("{}/{name}", address.trim_end_matches('/'));
+        if is_in_bucket_of_pool(folder, &copy)? {
+            let why = lost_with_it(&copy, "another prefix or bucket: --set to=s3://BUCKET/PREFIX");
+            return Err(why);
+        }
+        return Ok(copy);
     }
     let mark = to.join(MARK);
     if !mark.is_file() {
@@ -42,11 +48,7 @@ pub(super) fn place(folder: &Path, to: &Path, domain: &str) -> Result<String, Up
         )));
     }
     if is_in_pool(folder, to) {
-        let why = format!(
-            "{} lies in the pool of the domain, and would be lost with it. Give another disk: --set to=DIR",
-            to.display()
-        );
-        return Err(UpkeepError::Failed(why));
+        return Err(lost_with_it(&address, "another disk: --set to=DIR"));
     }
     Ok(to.join(name.as_str()).display().to_string())
 }
@@ -57,6 +59,18 @@ fn is_in_pool(folder: &Path, to: &Path) -> bool {
         return false;
     };
     pool.canonicalize().is_ok_and(|pool| to.starts_with(pool))
+}
+
+/// The same for the address of a copy: the domain itself would be taken for a copy that has all.
+fn is_in_bucket_of_pool(folder: &Path, copy: &str) -> Result<bool, UpkeepError> {
+    let pool = pool::place_of(folder).map_err(|error| failed(store::Error::from(error).into()))?;
+    let [pool, copy] = [&pool, copy].map(|address| Location::parse(address)?.ok());
+    Ok(pool.zip(copy).is_some_and(|(pool, copy)| pool.overlaps(&copy)))
+}
+
+fn lost_with_it(place: &str, what: &str) -> UpkeepError {
+    let why = "lies in the pool of the domain, and would be lost with it";
+    UpkeepError::Failed(format!("{place} {why}. Give {what}"))
 }
 
 /// Copies what the copy at `place` lacks; makes it, if there is none. Once it has all, what it is not to keep goes.
@@ -203,6 +217,26 @@ mod tests {
         assert_eq!(bucket.as_deref(), Ok("s3://copies/here/web"), "no mark is asked for");
         for name in ["../web", "", "a/b", ".."] {
             assert!(place(&domain, &second, name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_copied_into_the_bucket_of_the_pool() {
+        let folder = tempfile::tempdir().unwrap();
+        // Where what is remembered of a pool is damaged, its directory has the address.
+        let domain = folder.path().join("pools/cloud/domains/web");
+        std::fs::create_dir_all(&domain).unwrap();
+        std::fs::create_dir(folder.path().join("pool-ids")).unwrap();
+        std::fs::write(folder.path().join("pool-ids/cloud"), "damaged").unwrap();
+        std::fs::write(folder.path().join("pools/cloud/bucket"), "s3://backup/icecore\n").unwrap();
+        let to = |to: &str| place(&domain, Path::new(to), "web");
+        for inside in ["icecore/domains", "icecore", "icecore/", "icecore/copies"] {
+            let refused = to(&format!("s3://backup/{inside}")).unwrap_err().to_string();
+            assert!(refused.contains("in the pool of the domain"), "{inside}: {refused}");
+        }
+        assert!(place(&domain, Path::new("s3://backup"), "icecore").is_err(), "around the pool");
+        for apart in ["s3://backup/icecore-copies", "s3://backup/copies", "s3://other/icecore"] {
+            assert_eq!(to(apart), Ok(format!("{apart}/web")));
         }
     }
 }
