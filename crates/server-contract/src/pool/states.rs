@@ -56,7 +56,7 @@ pub(crate) fn remove(data: &Path, name: &Name, is_lost: bool) -> Result<()> {
         (Ok(()), false) => has_no_domains(&place)?,
         (Ok(()), true) => return Err(refused(data, name, "it is there, so it is not lost")),
         (Err(why), false) => return Err(refused(data, name, &why.source.to_string())),
-        (Err(_), true) => {}
+        (Err(_), true) => may_be_removed(&place)?,
     }
     super::noted::note(data, Some(name))?;
     // What makes it a pool goes first: who is killed behind that leaves a link that nobody follows.
@@ -69,6 +69,23 @@ pub(crate) fn remove(data: &Path, name: &Name, is_lost: bool) -> Result<()> {
         false => {}
     }
     gone(&path(data, Some(name)))
+}
+
+/// Only the directory of a bucket is removed: of it no more lies there than what was noted and read. Where the files of
+/// the server were copied with links followed, or the disk is mounted there, it is the pool itself.
+fn may_be_removed(place: &PoolPaths) -> Result<()> {
+    let is_own = place.pool.is_dir() && !place.pool.is_symlink();
+    if !is_own || place.bucket()?.is_some() {
+        return Ok(());
+    }
+    let (path, data) = (place.shown(), place.data.clone());
+    let why = format!(
+        "it is a directory and no link to one, so it may have repositories. If a disk is mounted there, unmount it; \
+         else move it away: mv '{0}' '{1}'. Then repeat this command",
+        path.display(),
+        data.join("lost-pool").display()
+    );
+    Err(Error::Pool { path, why, data })
 }
 
 fn has_no_domains(place: &PoolPaths) -> Result<()> {
@@ -115,5 +132,36 @@ fn gone(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file(path)(error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{add, further, open};
+    use super::*;
+
+    /// The files of the server came back with links followed, and the pool was started elsewhere since.
+    #[test]
+    fn a_lost_pool_whose_directory_lies_in_the_place_of_its_link_is_not_removed_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (data, disk) = (place.path().join("data"), place.path().join("disk"));
+        [&data, &disk].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        open(&data).unwrap();
+        let name = "second".parse().unwrap();
+        add(&data, &name, &disk, false).unwrap();
+        let link = data.join("pools/second");
+        fs::remove_file(&link).unwrap();
+        fs::rename(&disk, &link).unwrap();
+        fs::create_dir_all(link.join("domains/web")).unwrap();
+        fs::write(link.join("superblock"), "damaged").unwrap();
+        let why = remove(&data, &name, true).unwrap_err().to_string();
+        assert!(link.join("domains/web").is_dir(), "{why}");
+        assert!(further(&data).unwrap().contains(&name), "nothing was changed");
+        // As the error says.
+        let advice = why.split_once("away: ").unwrap().1.split_once(". Then").unwrap().0;
+        assert!(std::process::Command::new("sh").args(["-c", advice]).status().unwrap().success());
+        remove(&data, &name, true).unwrap();
+        assert_eq!(further(&data).unwrap(), []);
+        assert!(data.join("lost-pool/domains/web").is_dir());
     }
 }
