@@ -2,7 +2,7 @@
 
 use crate::listen::{self, Listening};
 use crate::moving::Mover;
-use crate::securing::{Keepers, Securing};
+use crate::securing::{Keepers, Securing, pool_answers};
 use crate::upkeep::Worker;
 use parking_lot::Mutex;
 use server_contract::pool::LatencyNotes;
@@ -11,7 +11,7 @@ use server_control::http::router;
 use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
@@ -75,9 +75,12 @@ impl Planes {
                 Vec::new()
             })
         };
+        let asked = self.control.clone();
+        let answers = move |domain: &Path| pool_answers(asked.folder(), domain);
         let told = move |kept| told.set_kept_locks(kept);
         let domains = self.data.domains.clone();
-        let securing = Securing::new(keepers, domains, Box::new(folders), Box::new(told));
+        let securing =
+            Securing::new(keepers, domains, (Box::new(folders), Box::new(answers)), Box::new(told));
         Self { securing: Some(Arc::new(securing)), ..self }
     }
 

@@ -8,6 +8,7 @@ mod buckets;
 #[cfg(test)]
 mod tests;
 
+use api::Name;
 use api::status::KeptLocks;
 use api::upkeep::ObjectLock;
 use buckets::Buckets;
@@ -16,7 +17,8 @@ use parking_lot::Mutex;
 use repository::reclaim::locked::LockedFiles;
 use repository::watch::Unwatched;
 use rustc_hash::FxHashMap;
-use server_contract::pool;
+use server_contract::folder::Folder;
+use server_contract::pool::{self, NAME_TAKEN};
 use server_data::domains::Domains;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -41,6 +43,9 @@ const NAMED_MAX: usize = 5;
 
 /// The repositories of this server, in pools that can be used.
 type Folders = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
+/// Whether the pool of a repository answers, else why it cannot be used. Asked before anything in it is looked at: one
+/// that hangs must not end the looks at those of all others.
+type Answers = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
 /// Who is told how it went.
 type Told = Box<dyn Fn(KeptLocks) + Send + Sync>;
 
@@ -66,6 +71,7 @@ pub struct Securing {
     buckets: Option<Buckets>,
     domains: Arc<Domains>,
     folders: Folders,
+    answers: Answers,
     told: Told,
     state: Mutex<State>,
 }
@@ -104,11 +110,16 @@ pub async fn run(securing: Option<Arc<Securing>>) {
 
 impl Securing {
     /// Tells `keepers` of the repositories in `folders`, which `domains` has open.
-    pub fn new(keepers: &Keepers, domains: Arc<Domains>, folders: Folders, told: Told) -> Self {
+    pub fn new(
+        keepers: &Keepers,
+        domains: Arc<Domains>,
+        (folders, answers): (Folders, Answers),
+        told: Told,
+    ) -> Self {
         let state = Mutex::default();
         let helper = keepers.lock_helper.clone().map(Client::new);
         let buckets = keepers.object_lock.map(Buckets::new);
-        Self { helper, buckets, domains, folders, told, state }
+        Self { helper, buckets, domains, folders, answers, told, state }
     }
 
     async fn run(self: Arc<Self>) {
@@ -133,22 +144,27 @@ impl Securing {
             }
             self.note(folder, outcome, took);
         }
-        if is_first || self.lost_helper() || !due.is_empty() {
+        if is_first || self.lost_any() || !due.is_empty() {
             (self.told)(self.summary());
         }
     }
 
-    /// Whether the helper that keeps something has gone: what it kept is looked at again soon, and an alarm until then.
-    fn lost_helper(&self) -> bool {
+    /// Whether the helper that keeps something has gone, or a pool of which it does no longer answers: what it kept is
+    /// looked at again soon, and an alarm until then.
+    fn lost_any(&self) -> bool {
         let Some(helper) = &self.helper else { return false };
         let kept = self.state.lock().reach_now(Instant::now());
         if kept.is_empty() {
             return false;
         }
-        let Err(why) = helper.reach().map_err(text) else { return false };
-        tracing::error!(why, "ALARM: the lock helper has gone");
-        kept.iter().for_each(|folder| self.note(folder, Err(why.clone()), Duration::ZERO));
-        true
+        let reached = helper.reach().map_err(text);
+        let why = |folder: &PathBuf| reached.clone().and_then(|()| (self.answers)(folder)).err();
+        let lost: Vec<_> = kept.iter().filter_map(|it| Some((it, why(it)?))).collect();
+        for (folder, why) in &lost {
+            tracing::error!(domain = %folder.display(), why, "ALARM: nobody knows whether what is locked is kept");
+            self.note(folder, Err(why.clone()), Duration::ZERO);
+        }
+        !lost.is_empty()
     }
 
     /// The domains whose turn it is. The others stay in the list.
@@ -158,7 +174,9 @@ impl Securing {
         if state.all_at.is_none_or(|at| at <= now) {
             state.all_at = Some(now + ALL_EVERY);
             // What moved away; nobody knows that of a pool that is not there.
-            state.outcomes.retain(|folder, _| folder.exists() || pool::verify(folder).is_err());
+            state.outcomes.retain(|folder, _| {
+                (self.answers)(folder).is_err() || folder.exists() || pool::verify(folder).is_err()
+            });
             wanted.extend((self.folders)().into_iter().filter(|it| self.may_have_locks(it)));
         }
         for folder in wanted {
@@ -189,13 +207,18 @@ impl Securing {
     /// Whether a lock may ever have been given in the repository in `folder`. Of one in a bucket only the bucket knows.
     fn may_have_locks(&self, folder: &Path) -> bool {
         match pool::is_in_bucket(folder) {
-            Ok(false) => self.helper.is_some() && folder.join(LOCKS_GIVEN).exists(),
+            // Where nobody can look it may, and the look says why.
+            Ok(false) => {
+                let may = || (self.answers)(folder).is_err() || folder.join(LOCKS_GIVEN).exists();
+                self.helper.is_some() && may()
+            }
             _ => self.buckets.is_some(), // an error is told by the look
         }
     }
 
     /// What is kept of the repository in `folder`.
     fn secure(&self, folder: &Path) -> Outcome {
+        (self.answers)(folder)?;
         if pool::is_in_bucket(folder).map_err(text)? {
             let Some(buckets) = &self.buckets else { return Ok(Kept::default()) };
             return buckets.secure(folder, &self.locked(folder)?);
@@ -216,6 +239,16 @@ impl Securing {
         let files = files.filter(|_| self.helper.is_some());
         KeptLocks { files, objects: objects.filter(|_| self.buckets.is_some()), problems }
     }
+}
+
+/// Whether the pool in which the repository `domain` lies answers.
+///
+/// # Errors
+/// Why it cannot be used.
+pub(crate) fn pool_answers(folder: &Folder, domain: &Path) -> Result<(), String> {
+    let pool = domain.ancestors().nth(2).and_then(|pool| pool.file_name()?.to_str());
+    let further = pool.filter(|name| *name != NAME_TAKEN).map(str::parse::<Name>);
+    folder.pool_answers(further.transpose().map_err(text)?.as_ref()).map_err(text)
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -18,7 +18,7 @@ mod quotas;
 
 use crate::moving::Mover;
 use crate::planes::now_secs;
-use crate::securing::{Keepers, Securing};
+use crate::securing::{Keepers, Securing, pool_answers};
 use crate::upkeep::Worker;
 use admitted_nodes::AdmittedNodes;
 use api::Name;
@@ -46,6 +46,7 @@ use server_contract::folder::Folder;
 use server_data::Shared;
 use server_data::receipts::Receipts;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
@@ -151,8 +152,11 @@ impl StorageServer {
     pub fn securing(self: &Arc<Self>, keepers: &Keepers, shared: &Arc<Shared>) -> Securing {
         let (listed, told) = (self.clone(), self.clone());
         let folders = move || listed.pools.folders();
+        let asked = self.clone();
+        let answers = move |domain: &Path| pool_answers(&asked.pools.folder, domain);
         let told = move |kept| *told.kept_locks.lock() = Some(kept);
-        Securing::new(keepers, shared.domains.clone(), Box::new(folders), Box::new(told))
+        let looks = (Box::new(folders) as _, Box::new(answers) as _);
+        Securing::new(keepers, shared.domains.clone(), looks, Box::new(told))
     }
 
     /// Sets the port on which it listens.

@@ -56,3 +56,52 @@ fn what_is_gone_is_looked_for_again_and_what_failed_is_told() {
     assert_eq!(same, "2 files are not kept: a, b (busy)", "each reason once");
     assert!(judge(vec![], 3).unwrap_err().contains("3 pages"));
 }
+
+/// What it keeps is known of a socket at which somebody listens and says nothing.
+fn silent_helper(folder: &Path) -> (std::os::unix::net::UnixListener, Keepers) {
+    let socket = folder.join("lock-helper");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    (listener, Keepers { lock_helper: Some(socket), object_lock: None })
+}
+
+#[test]
+fn a_pool_that_does_not_answer_is_told_and_not_looked_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let [hangs, web] =
+        ["pools/slow/domains/hangs", "pool/domains/web"].map(|it| folder.path().join(it));
+    let folders = [hangs.clone(), web.clone()];
+    folders.iter().for_each(|domain| std::fs::create_dir_all(domain).unwrap());
+    folders.iter().for_each(|it| std::fs::write(it.join(LOCKS_GIVEN), "").unwrap());
+    let (_listener, keepers) = silent_helper(folder.path());
+    let told = Arc::new(Mutex::new(KeptLocks::default()));
+    let answers = |domain: &Path| match domain.ends_with("hangs") {
+        true => Err("its file system has not answered".to_owned()),
+        false => Ok(()),
+    };
+    let (listed, tell) = (move || folders.to_vec(), told.clone());
+    let tell = move |kept| *tell.lock() = kept;
+    let looks: (Folders, Answers) = (Box::new(listed), Box::new(answers));
+    let securing = Securing::new(&keepers, Arc::default(), looks, Box::new(tell));
+    securing.look();
+    let problems = told.lock().problems.clone();
+    let is_said =
+        |name: &str| problems.iter().any(|it| it.contains(name) && it.contains("answered"));
+    assert!(is_said("hangs") && !is_said("web"), "{problems:?}");
+    // What was kept before is an alarm soon, and not when all are looked at again.
+    let kept = Outcome::Ok(Kept { files: 7, objects: 0 });
+    securing.state.lock().outcomes.insert(hangs.clone(), kept);
+    securing.state.lock().reach_at = None;
+    assert!(securing.lost_any());
+    assert!(securing.state.lock().outcomes[&hangs].is_err());
+}
+
+#[test]
+fn whether_a_pool_answers_is_asked_by_the_name_of_it() {
+    let place = tempfile::tempdir().unwrap();
+    let folder =
+        Folder::open_storage(&place.path().join("data"), &"disk".parse().unwrap()).unwrap();
+    for domain in ["pool/domains/web", "pools/second/domains/web"] {
+        assert_eq!(pool_answers(&folder, &folder.file(domain)), Ok(()), "{domain}");
+    }
+    assert!(pool_answers(&folder, &folder.file("pools/no name/domains/web")).is_err());
+}
