@@ -43,15 +43,26 @@ impl ClockFile {
     }
 
     /// What it shows at `tick`, in seconds since 1970. Stored from time to time.
-    pub(crate) fn read(&mut self, (directory, path): (&OwnedFd, &Path), tick: Tick) -> Result<i64> {
-        let now_secs = self.clock.read(tick);
+    pub(crate) fn read(&mut self, place: (&OwnedFd, &Path), tick: Tick) -> Result<i64> {
+        let now_secs = self.now_secs(tick);
+        self.store(place)?;
+        Ok(now_secs)
+    }
+
+    /// The same, of which nothing is stored.
+    pub(crate) fn now_secs(&mut self, tick: Tick) -> i64 {
+        self.clock.read(tick)
+    }
+
+    /// Stores it, if much was counted since the last time.
+    pub(crate) fn store(&mut self, (directory, path): (&OwnedFd, &Path)) -> Result<()> {
         let is_due = |stored: &LockClock| self.clock.differs_from(stored, STORED_EVERY_SECS);
         if self.stored.as_ref().is_none_or(is_due) {
             write(directory, &encode(&self.clock))
                 .map_err(Error::file("write", path.join(NAME)))?;
             self.stored = Some(self.clock);
         }
-        Ok(now_secs)
+        Ok(())
     }
 }
 

@@ -120,7 +120,11 @@ impl Pool {
         let mut clock = self.clock.lock();
         self.is_in_place()?;
         let place = self.place();
-        let now_secs = clock.read((&self.kept, &place), (self.time)())?;
+        let now_secs = clock.now_secs((self.time)());
+        if let Err(error) = clock.store((&self.kept, &place)) {
+            // On a full file system what is over makes room. After a restart the clock is behind, and keeps longer.
+            tracing::error!(%error, "what is over is let go by a clock that cannot be stored");
+        }
         let mut released = 0;
         tree::walk((&self.kept, &place), &mut |visited| {
             let is_over = |entry: &&Entry| entry.until_secs <= now_secs;

@@ -52,3 +52,18 @@ fn a_lock_that_ended_a_moment_ago_is_no_alarm_and_is_kept_for_an_hour() {
     wait(3600);
     assert_eq!(pool.release().unwrap(), 1);
 }
+
+/// As on a full file system: what is let go is what makes room there.
+#[test]
+fn a_clock_that_cannot_be_stored_lets_go_what_is_over() {
+    let Some(rig) = Rig::new() else { return };
+    let pool = rig.pool();
+    assert_eq!(pool.secure(&[file(NAME, NOW + 3600)]).unwrap().files, 1);
+    symlink("nowhere", rig.path(DIRECTORY).join(".clock.new")).unwrap();
+    wait(3599);
+    assert_eq!((pool.release().unwrap(), rig.kept().len()), (0, 1), "nothing goes early");
+    wait(1);
+    assert_eq!((pool.release().unwrap(), rig.kept().len()), (1, 0));
+    let refused = pool.secure(&[file(NAME, NOW + 9000)]).unwrap_err().to_string();
+    assert!(refused.contains("clock"), "{refused}");
+}
