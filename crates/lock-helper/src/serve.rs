@@ -6,6 +6,7 @@ use rustix::fs::{Gid, Uid};
 use rustix::net::sockopt::socket_peercred;
 use std::io::BufReader;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,8 @@ use std::time::Duration;
 const RELEASE_EVERY: Duration = Duration::from_secs(60);
 /// Connections at a time: those of a server and a storage server, and some that are ending.
 const CONNECTIONS_MAX: usize = 4;
+/// After a connection that could not be taken.
+const NEXT_AFTER: Duration = Duration::from_secs(1);
 /// Who says nothing for so long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -98,41 +101,73 @@ impl Helper {
         Ok(())
     }
 
-    fn release(&self) {
-        for pool in &self.pools {
-            match pool.release() {
-                Ok(0) => {}
-                Ok(files) => tracing::info!(pool = %pool.path.display(), files, "let go"),
-                Err(error) => tracing::error!(%error, "cannot let go what is over"),
-            }
+    /// A place for a further connection, until it is dropped.
+    pub(crate) fn place(self: &Arc<Self>) -> Option<Place> {
+        let place = Place(self.clone());
+        let are_taken = self.connections.fetch_add(1, Ordering::SeqCst);
+        (are_taken < CONNECTIONS_MAX).then_some(place)
+    }
+}
+
+/// A panic gives it back, too: four of them would else keep everybody out.
+pub(crate) struct Place(Arc<Helper>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Place {
+    fn serve(&self, stream: &UnixStream) {
+        match self.0.talk(stream) {
+            Err(Error::Silent) => tracing::debug!("nobody said anything for {PATIENCE:?}"),
+            Err(error) => tracing::warn!(%error, "a connection ended"),
+            Ok(()) => {}
         }
     }
 }
 
 /// Serves whoever connects, until the process ends.
 pub fn serve(helper: &Arc<Helper>, listener: &UnixListener) {
-    let releasing = helper.clone();
-    std::thread::spawn(move || {
-        loop {
-            releasing.release();
-            std::thread::sleep(RELEASE_EVERY);
-        }
-    });
-    for stream in listener.incoming().flatten() {
-        if helper.connections.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS_MAX {
-            helper.connections.fetch_sub(1, Ordering::SeqCst);
-            let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
-            let _ = message::write(&mut &stream, &Answer::Refused("too many connections".into()));
-            continue;
-        }
-        let helper = helper.clone();
-        std::thread::spawn(move || {
-            match helper.talk(&stream) {
-                Err(Error::Silent) => tracing::debug!("nobody said anything for {PATIENCE:?}"),
-                Err(error) => tracing::warn!(%error, "a connection ended"),
-                Ok(()) => {}
+    for number in 0..helper.pools.len() {
+        let releasing = helper.clone();
+        // One that hangs holds up no other. Without a thread at the start the process ends, and is started again.
+        std::thread::spawn(move || release_forever(&releasing.pools[number]));
+    }
+    for stream in listener.incoming() {
+        match stream {
+            Ok(stream) => begin(helper, stream),
+            Err(error) => {
+                tracing::warn!(%error, "nobody can connect");
+                std::thread::sleep(NEXT_AFTER); // too many open files do not go away at once
             }
-            helper.connections.fetch_sub(1, Ordering::SeqCst);
-        });
+        }
+    }
+}
+
+fn begin(helper: &Arc<Helper>, stream: UnixStream) {
+    let Some(place) = helper.place() else {
+        let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
+        let _ = message::write(&mut &stream, &Answer::Refused("too many connections".into()));
+        return;
+    };
+    let thread = std::thread::Builder::new().spawn(move || place.serve(&stream));
+    if let Err(error) = thread {
+        tracing::warn!(%error, "no thread for a connection"); // which is closed: the server tries again
+    }
+}
+
+fn release_forever(pool: &Pool) {
+    loop {
+        match catch_unwind(AssertUnwindSafe(|| pool.release())) {
+            Ok(Ok(0)) => {}
+            Ok(Ok(files)) => tracing::info!(pool = %pool.path.display(), files, "let go"),
+            Ok(Err(error)) => tracing::error!(%error, "cannot let go what is over"),
+            Err(_) => {
+                tracing::error!(pool = %pool.path.display(), "to let go what is over panicked")
+            }
+        }
+        std::thread::sleep(RELEASE_EVERY);
     }
 }

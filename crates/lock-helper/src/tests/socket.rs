@@ -110,6 +110,24 @@ fn the_directory_of_the_socket_is_made_and_no_helper_is_pushed_aside() {
     assert!(helper.listen(&rig.folder.path().join("no/run/lock-helper")).is_err());
 }
 
+#[test]
+fn a_connection_that_panics_gives_its_place_back() {
+    let Some(rig) = Rig::new() else { return };
+    let helper = Arc::new(Helper::open(&[rig.path("")]).unwrap());
+    let mut places: Vec<_> = std::iter::from_fn(|| helper.place()).take(99).collect();
+    assert_eq!((places.len(), helper.place().is_none()), (4, true));
+    let place = places.remove(0);
+    let panicked = std::thread::spawn(move || {
+        let _place = place;
+        panic!("a bug");
+    });
+    assert!(panicked.join().is_err());
+    assert!(
+        helper.place().is_some() && helper.place().is_some(),
+        "and whoever is refused takes none"
+    );
+}
+
 /// Who connects and is silent is no failure.
 #[test]
 fn silence_is_told_from_what_is_broken() {
