@@ -292,8 +292,8 @@ impl Copy {
     }
 }
 
-/// The same as [`place::lies_in`] for addresses of buckets. Around `repo` is no harm: a lost repository may be made again
-/// of a copy that lies in its place.
+/// The same as [`place::lies_in`] for addresses of buckets. Around `repo` is no harm: a lost repository may be made
+/// again of a copy that lies in its place.
 fn lies_in_bucket(to: &Path, repo: &Path) -> bool {
     let [to, repo] = [to, repo].map(|place| place.to_str().and_then(Location::parse)?.ok());
     let is_in =
