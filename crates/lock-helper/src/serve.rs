@@ -2,14 +2,15 @@
 
 use crate::message::{self, Answer, FILES_MAX, Request};
 use crate::{Error, Pool, Result, socket};
+use parking_lot::Mutex;
 use rustix::fs::{Gid, Uid};
 use rustix::net::sockopt::socket_peercred;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often it looks for what is over.
@@ -23,33 +24,70 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The pools of one owner.
 pub struct Helper {
-    pools: Vec<Pool>,
+    pools: Vec<Slot>,
     owner: (Uid, Gid),
     connections: AtomicUsize,
 }
 
+/// A pool that was named, and is tried again and again until it can be opened: it costs only itself.
+struct Slot {
+    named: PathBuf,
+    pool: OnceLock<Pool>,
+    opening: Mutex<()>,
+}
+
+impl Slot {
+    fn new(path: &Path) -> Self {
+        Self { named: path.to_owned(), pool: OnceLock::new(), opening: Mutex::new(()) }
+    }
+
+    fn path(&self) -> &Path {
+        self.pool.get().map_or(&self.named, Pool::path)
+    }
+
+    /// The pool, which belongs to `owner`, if that is known.
+    fn get(&self, owner: Option<Uid>) -> Result<&Pool> {
+        if let Some(pool) = self.pool.get() {
+            return Ok(pool);
+        }
+        let _one_at_a_time = self.opening.lock();
+        if self.pool.get().is_none() {
+            let pool = Pool::open(&self.named)?;
+            if owner.is_some_and(|owner| owner != pool.owner.0) {
+                let why = "it belongs to another user than the pools before it; run a helper for each user";
+                return Err(Error::pool(&pool.path, why));
+            }
+            let _ = self.pool.set(pool);
+        }
+        self.pool.get().ok_or_else(|| Error::pool(&self.named, "it is not open"))
+    }
+}
+
 impl Helper {
-    /// Opens these pools, which belong to one user.
+    /// Opens these pools, which belong to one user. One that cannot be opened is tried again later.
     ///
     /// # Errors
-    /// [`Error::Pool`]; those of the system.
+    /// [`Error::Pool`]; those of the system, if no pool can be opened.
     pub fn open(paths: &[PathBuf]) -> Result<Self> {
-        let pools = paths.iter().map(|path| Pool::open(path)).collect::<Result<Vec<_>>>()?;
-        let Some(first) = pools.first() else {
-            return Err(Error::Refused("no pool is named: --pool DIR".into()));
-        };
-        let owner = first.owner;
-        if let Some(other) = pools.iter().find(|pool| pool.owner.0 != owner.0) {
-            let why =
-                "it belongs to another user than the pools before it; run a helper for each user";
-            return Err(Error::pool(&other.path, why));
+        let pools: Vec<_> = paths.iter().map(|path| Slot::new(path)).collect();
+        let (mut owner, mut failed) = (None, None);
+        for slot in &pools {
+            match slot.get(owner.map(|(user, _)| user)) {
+                Ok(pool) => owner = owner.or(Some(pool.owner)),
+                Err(error) => {
+                    tracing::error!("{}", with_advice(&error, &slot.named));
+                    failed = failed.or(Some(error));
+                }
+            }
         }
+        let none = || Error::Refused("no pool is named: --pool DIR".into());
+        let owner = owner.ok_or_else(|| failed.unwrap_or_else(none))?;
         Ok(Self { pools, owner, connections: AtomicUsize::new(0) })
     }
 
-    /// Its pools.
-    pub fn pools(&self) -> &[Pool] {
-        &self.pools
+    /// Its pools that could be opened.
+    pub fn pools(&self) -> Vec<&Pool> {
+        self.pools.iter().filter_map(|slot| slot.pool.get()).collect()
     }
 
     /// Listens at `socket`, where the owner of the pools may connect, and nobody else. What a helper that was killed left
@@ -66,8 +104,16 @@ impl Helper {
         if request.files.len() > FILES_MAX {
             return Answer::Refused(format!("more than {FILES_MAX} files at once"));
         }
-        let Some(pool) = self.pools.iter().find(|pool| pool.path == request.pool) else {
+        let is_it = |slot: &&Slot| {
+            slot.path() == request.pool
+                || slot.path().canonicalize().is_ok_and(|it| it == request.pool)
+        };
+        let Some(slot) = self.pools.iter().find(is_it) else {
             return Answer::Refused(self.why_foreign(&request.pool));
+        };
+        let pool = match slot.get(Some(self.owner.0)) {
+            Ok(pool) => pool,
+            Err(error) => return Answer::Refused(with_advice(&error, &slot.named)),
         };
         match pool.secure(&request.files) {
             Ok(secured) => Answer::Done(secured),
@@ -77,12 +123,14 @@ impl Helper {
 
     /// With a command that has all pools, so that none is left out.
     fn why_foreign(&self, pool: &Path) -> String {
-        let paths = self.pools.iter().map(Pool::path).chain([pool]);
+        let paths = self.pools.iter().map(Slot::path).chain([pool]);
         let flags: Vec<_> = paths.map(|path| format!("--pool {}", path.display())).collect();
-        let (pool, flags) = (pool.display(), flags.join(" "));
+        let (flags, writable) = (flags.join(" "), writable(pool));
+        let pool = pool.display();
         format!(
             "{pool} is none of its pools. Start it with that one, too: icecore lock-helper {flags} (with the package: \
-             LOCK_HELPER_FLAGS={flags} in /etc/icecore/lock-helper.env, and systemctl restart icecore-lock-helper)"
+             LOCK_HELPER_FLAGS={flags} in /etc/icecore/lock-helper.env, {writable}, and systemctl restart \
+             icecore-lock-helper)"
         )
     }
 
@@ -106,6 +154,25 @@ impl Helper {
         let place = Place(self.clone());
         let are_taken = self.connections.fetch_add(1, Ordering::SeqCst);
         (are_taken < CONNECTIONS_MAX).then_some(place)
+    }
+}
+
+/// How the service of the package may write to `pool`: only its own directory is open to it.
+fn writable(pool: &Path) -> String {
+    format!(
+        "for a pool outside /var/lib/icecore systemctl edit icecore-lock-helper with the lines [Service] and \
+         ReadWritePaths={}",
+        pool.display()
+    )
+}
+
+/// Why a pool cannot be opened, and what helps where the service is the reason.
+fn with_advice(error: &Error, pool: &Path) -> String {
+    match error {
+        Error::File { source, .. } if source.kind() == ErrorKind::ReadOnlyFilesystem => {
+            format!("{error}. If only the service cannot write there: {}", writable(pool))
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -133,7 +200,7 @@ pub fn serve(helper: &Arc<Helper>, listener: &UnixListener) {
     for number in 0..helper.pools.len() {
         let releasing = helper.clone();
         // One that hangs holds up no other. Without a thread at the start the process ends, and is started again.
-        std::thread::spawn(move || release_forever(&releasing.pools[number]));
+        std::thread::spawn(move || release_forever(&releasing.pools[number], releasing.owner.0));
     }
     for stream in listener.incoming() {
         match stream {
@@ -158,15 +225,17 @@ fn begin(helper: &Arc<Helper>, stream: UnixStream) {
     }
 }
 
-fn release_forever(pool: &Pool) {
+fn release_forever(slot: &Slot, owner: Uid) {
     loop {
-        match catch_unwind(AssertUnwindSafe(|| pool.release())) {
+        let pool = slot.path().display();
+        match catch_unwind(AssertUnwindSafe(|| slot.get(Some(owner))?.release())) {
             Ok(Ok(0)) => {}
-            Ok(Ok(files)) => tracing::info!(pool = %pool.path.display(), files, "let go"),
-            Ok(Err(error)) => tracing::error!(%error, "cannot let go what is over"),
-            Err(_) => {
-                tracing::error!(pool = %pool.path.display(), "to let go what is over panicked")
+            Ok(Ok(files)) => tracing::info!(%pool, files, "let go"),
+            Ok(Err(error)) => {
+                let error = with_advice(&error, &slot.named);
+                tracing::error!(error, "cannot let go what is over");
             }
+            Err(_) => tracing::error!(%pool, "to let go what is over panicked"),
         }
         std::thread::sleep(RELEASE_EVERY);
     }

@@ -88,3 +88,31 @@ fn what_is_kept_is_shown_by_its_repository_in_every_kind_of_pool() {
     let shown: Vec<_> = content.iter().map(|(name, it)| (name.as_str(), it.files)).collect();
     assert_eq!(shown, [("", 3), ("web", 2)]);
 }
+
+#[test]
+fn a_pool_that_cannot_be_opened_costs_itself_only_and_is_tried_again() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = rig.folder.path().canonicalize().unwrap();
+    let second = folder.join("second");
+    let helper = Helper::open(&[second.clone(), rig.path("")]).unwrap();
+    assert_eq!(helper.pools().len(), 1);
+    let socket = rig.folder.path().join("socket");
+    let listener = helper.listen(&socket).unwrap();
+    let helper = Arc::new(helper);
+    let serving = helper.clone();
+    std::thread::spawn(move || crate::serve(&serving, &listener));
+    let client = Client::new(socket);
+    let until = repository::machine_time().wall_secs + 1000;
+    let first = helper.pools()[0].path().to_owned();
+    assert_eq!(client.secure(&first, &[file(NAME, until)]).unwrap().files, 1);
+    let ask = || client.secure(&second, &[file("config", until)]);
+    assert!(ask().unwrap_err().to_string().contains("cannot open"));
+    // It is mounted.
+    fs::create_dir(&second).unwrap();
+    chown(&second, Some(SERVER), Some(SERVER)).unwrap();
+    assert!(rig.shell("echo x > ../second/config"));
+    assert_eq!(ask().unwrap().files, 1);
+    let foreign = client.secure(Path::new("/srv/fast"), &[file(NAME, until)]).unwrap_err();
+    assert!(foreign.to_string().contains("ReadWritePaths=/srv/fast"), "{foreign}");
+    assert!(Helper::open(&[folder.join("none")]).is_err(), "there is nothing to serve");
+}
