@@ -182,7 +182,7 @@ impl LockHelper {
             show_versions(context, &done)?;
             for message in &done.problems {
                 context.out.line(&format!("not recovered: {}", escape::text(message)))?;
-                context.out.record("problem", &Problem { message })?;
+                record(context, "problem", &Problem { message })?;
             }
         }
         if empty.len() == paths.len() {
@@ -190,7 +190,7 @@ impl LockHelper {
         }
         for Failure { message, hint, .. } in &empty {
             context.out.line(&format!("{message}. {}", hint.as_deref().unwrap_or_default()))?;
-            context.out.record("problem", &Problem { message })?;
+            record(context, "problem", &Problem { message })?;
         }
         all.problems += empty.len() as u64;
         all.show(context)?;
@@ -234,6 +234,11 @@ impl Summary {
     }
 }
 
+/// Whoever reads the output may go away: the further pools are recovered all the same, and the code says how it ended.
+fn record<T: Serialize>(context: &Context, kind: &'static str, value: &T) -> Result<()> {
+    Failure::ignore_broken_pipe(context.out.record(kind, value))
+}
+
 /// Names under which several files are kept: which one is in place, and how to have another one.
 fn show_versions(context: &Context, done: &Recovered) -> Result<()> {
     for one in &done.versions {
@@ -249,7 +254,7 @@ fn show_versions(context: &Context, done: &Recovered) -> Result<()> {
             one.in_place
         ))?;
         let (path, in_place) = (one.path.clone(), one.in_place);
-        context.out.record("versions", &Several { path, since, in_place })?;
+        record(context, "versions", &Several { path, since, in_place })?;
     }
     if !done.versions.is_empty() {
         context.out.line(OTHERS)?;
