@@ -150,8 +150,8 @@ impl Helper {
     }
 
     /// A place for a further connection, until it is dropped.
-    pub(crate) fn place(self: &Arc<Self>) -> Option<Place> {
-        let place = Place(self.clone());
+    pub(crate) fn place(self: &Arc<Self>) -> Option<Taken> {
+        let place = Taken(self.clone());
         let are_taken = self.connections.fetch_add(1, Ordering::SeqCst);
         (are_taken < CONNECTIONS_MAX).then_some(place)
     }
@@ -177,15 +177,15 @@ fn with_advice(error: &Error, pool: &Path) -> String {
 }
 
 /// A panic gives it back, too: four of them would else keep everybody out.
-pub(crate) struct Place(Arc<Helper>);
+pub(crate) struct Taken(Arc<Helper>);
 
-impl Drop for Place {
+impl Drop for Taken {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Place {
+impl Taken {
     fn serve(&self, stream: &UnixStream) {
         match self.0.talk(stream) {
             Err(Error::Silent) => tracing::debug!("nobody said anything for {PATIENCE:?}"),
