@@ -2465,6 +2465,36 @@ SABOTAGES = {
     "no second move of a domain begins before the first one has ended": (
         "crates/server/src/storage_server/moves.rs", "is_free.then(||", "(is_free || true).then(||",
         test("server", "no_second_move_of_a_domain")),
+    "a job of upkeep that once said it ends goes on no more": (
+        "crates/server-control/src/upkeep/watch.rs", "            self.has_ended.store(true, Ordering::SeqCst);",
+        "            return false;", test("server-control", "a_job_that_ends_with_its_window")),
+    "nothing is copied into the bucket of the pool": (
+        "crates/server/src/upkeep/copies.rs", "if is_in_bucket_of_pool(folder, &copy)? {",
+        "if false && is_in_bucket_of_pool(folder, &copy)? {", test("server", "nothing_is_copied_into_the_bucket")),
+    "a copy does not lie in the bucket of its own repository": (
+        "crates/icecore/src/commands/copy.rs", "to.overlaps(repo) && to.prefix", "false && to.prefix",
+        test("icecore", "a_copy_does_not_lie_in_the_bucket")),
+    "a directory in the place of the link of a lost pool stays": (
+        "crates/server-contract/src/pool/states.rs", "(Err(_), true) => may_be_removed(&place)?,", "(Err(_), true) => {}",
+        test("server-contract", "a_lost_pool_whose_directory")),
+    "a pool that does not answer is not looked into for its locks": (
+        "crates/server/src/securing.rs", "        (self.answers)(folder)?;\n", "",
+        test("server", "a_pool_that_does_not_answer_is_told")),
+    "a pool that no longer answers is an alarm for what was kept of it": (
+        "crates/server/src/securing.rs", "reached.clone().and_then(|()| (self.answers)(folder)).err()",
+        "reached.clone().err().filter(|_| folder.is_absolute())",
+        test("server", "a_pool_that_does_not_answer_is_told")),
+    "a connection to the lock helper that panics gives its place back": (
+        "crates/lock-helper/src/serve.rs", "        self.0.connections.fetch_sub(1, Ordering::SeqCst);",
+        "        let _ = std::thread::panicking() || self.0.connections.fetch_sub(1, Ordering::SeqCst) == 0;",
+        test("lock-helper", "a_connection_that_panics")),
+    "a clock that cannot be stored lets go what is over": (
+        "crates/lock-helper/src/pool.rs", "if let Err(error) = clock.store((&self.kept, &place)) {",
+        "clock.store((&self.kept, &place))?;\n        if let Err(error) = clock.store((&self.kept, &place)) {",
+        test("lock-helper", "a_clock_that_cannot_be_stored")),
+    "a pool that cannot be opened costs the lock helper itself only": (
+        "crates/lock-helper/src/serve.rs", "failed = failed.or(Some(error));", "return Err(error);",
+        test("lock-helper", "a_pool_that_cannot_be_opened_costs")),
 }
 
 
