@@ -78,7 +78,7 @@ async fn a_storage_server_whose_pool_another_machine_took_over_is_told_so() {
     enroll(&rig, "disk").await;
     let no =
         said_no(old.post::<HeartbeatReply>("/storage-server/heartbeat", &news(Vec::new())).await);
-    assert!(no.message.contains("was enrolled anew"), "{no:?}");
+    assert!(no.message.contains("has been enrolled again"), "{no:?}");
     assert!(!no.hint.unwrap().contains("token"), "nothing that takes the name away");
     let told =
         client().post::<HeartbeatReply>("/storage-server/heartbeat", &news(Vec::new())).await;

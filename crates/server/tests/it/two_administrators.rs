@@ -110,7 +110,7 @@ async fn of_two_who_do_the_same_to_a_job_at_once_one_is_told() {
         let path = format!("/jobs/{job}/retry");
         let answers =
             tokio::join!(one.post::<RetriedJob>(&path, &()), other.post::<RetriedJob>(&path, &()));
-        let again = one_is_told(answers, "has a job already").job;
+        let again = one_is_told(answers, "already has a job").job;
 
         // A priority comes before the end of the job, or its sender is told.
         let (path, priority) = (format!("/jobs/{again}/priority"), JobPriority { priority: 90 });
