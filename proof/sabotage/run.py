@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from itertools import groupby
 from pathlib import Path
 
@@ -2539,19 +2540,50 @@ def in_packages(rows, seen):
             groupby(sorted(rows.items(), key=key), key=lambda item: key(item)[:2])]
 
 
-def failing(copy, environment, rows):
-    """Names of the tests of these rows of one package that fail with every protection in place."""
+def as_they_are(copy, environment, rows):
+    """Of the tests of these rows of one package, with every protection in place: the names of those that fail, and all
+    by what has them (`by_binary`)."""
     tests = [(command, command.index("--")) for *_, command in rows if command[1] == "test"]
     if not tests:
-        return []
+        return [], {}
     command, end = tests[0]
     names = dict.fromkeys(name for words, after in tests for name in words[after + 1:])
-    line = [*command[:end], "--no-fail-fast", "--", *names]
+    line = [*(word for word in command[:end] if word != "--quiet"), "--no-fail-fast", "--", *names]
     code, said = ended(line, copy, environment, 3 * SECONDS_MAX)
     found = re.findall(r"^(?:test )?(\S+) (?:---|\.\.\.) FAILED", said, re.MULTILINE)
     if code != 0 and not found:
         sys.exit(f"sabotage: the tests do not run as they are: {command}\n{said[-2000:]}")
-    return found
+    return found, by_binary(said)
+
+
+def by_binary(said):
+    """The names of the tests that Cargo ran, by the flag that makes it build only the binary in which they are."""
+    where, tests = {}, set()
+    for line in said.splitlines():
+        if begun := re.match(r"\s+Running (unittests )?(\S+) \(|\s+Doc-tests ", line):
+            tests = where.setdefault(flag(begun[1] is not None, begun[2]), set()) if begun[2] else set()
+        elif ran := re.match(r"test (\S+)(?: - should panic)? \.\.\. ", line):
+            tests.add(ran[1])
+    return where
+
+
+def flag(is_unit, path):
+    """What names a binary of tests: of a file below `tests`, or of the units of a library or a program."""
+    if is_unit:
+        return ("--lib",) if path.endswith("lib.rs") else ("--bins",)
+    path = Path(path)
+    return ("--test", path.parent.name if path.name == "main.rs" else path.stem)
+
+
+def narrowed(command, where):
+    """The same with only the binaries that have tests of these names. To link the others, and to look for examples in the
+    documents, takes longer than the row itself."""
+    if command[1] != "test":
+        return command
+    end = command.index("--")
+    words = command[end + 1:]
+    fits = [flags for flags, tests in where.items() if any(word in name for word in words for name in tests)]
+    return [*command[:end], *(word for flags in fits for word in flags), *command[end:]]
 
 
 def fails_anyway(sabotage, failed):
@@ -2561,7 +2593,7 @@ def fails_anyway(sabotage, failed):
     return next((name for name in failed for word in words if word in name), None)
 
 
-def is_seen(copy, environment, sabotage):
+def is_seen(copy, environment, sabotage, where):
     file, text, other, command = sabotage
     path, source = take_out(copy, file, text, other)
     try:
@@ -2569,7 +2601,7 @@ def is_seen(copy, environment, sabotage):
             subprocess.run(BUILD, cwd=copy, env=environment, check=True)
             binary = Path(environment["CARGO_TARGET_DIR"]) / "fast" / "icecore"
             command = [*command, "--binary", str(binary)]
-        code, said = ended(command, copy, environment)
+        code, said = ended(narrowed(command, where), copy, environment)
         if "could not compile" in said:
             raise Useless(f"{file} does not compile without it:\n{said[-2000:]}")
         if command[1] == "test" and not re.search(r"^running [1-9]", said, re.MULTILINE):
@@ -2583,19 +2615,30 @@ def is_seen(copy, environment, sabotage):
         path.write_text(source)
 
 
-def look_at(copy, environment, name, sabotage, failed):
+def look_at(copy, environment, name, sabotage, tests):
     """Runs one row and prints how it ended: whether a test saw it."""
-    begun = time.monotonic()
+    begun, (failed, where) = time.monotonic(), tests
     try:
         if test_name := fails_anyway(sabotage, failed):
             raise Useless(f"{test_name} fails without it, too")
-        seen, line = is_seen(copy, environment, sabotage)
+        seen, line = is_seen(copy, environment, sabotage, where)
         line = line if seen else "NOT DETECTED"
     except Useless as why:
         seen, line = False, f"PROVES NOTHING: {why}"
         print(line)
     print(f"{name:<48} {time.monotonic() - begun:6.1f} s  {line.strip()[:120]}", flush=True)
     return seen
+
+
+def build_fast(folder, copy, packages):
+    """Has what the rows change built without optimizing, by a setting of Cargo above the copy: to optimize a package again
+    behind each change takes 40 s in place of 5. What the sources say of single packages stays."""
+    settled = tomllib.loads((copy / "Cargo.toml").read_text())["profile"]["dev"]["package"]
+    changed = {name for name, (own, _needs) in packages.items() for file, *_ in SABOTAGES.values()
+               if (copy / file).is_relative_to(own)}
+    lines = [f"{name}.opt-level = 0" for name in sorted(changed - settled.keys())]
+    (folder / ".cargo").mkdir(exist_ok=True)
+    (folder / ".cargo" / "config.toml").write_text("\n".join(["[profile.dev.package]", *lines, ""]))
 
 
 def misfits():
@@ -2637,17 +2680,18 @@ def main():
         os.utime(copy / file)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(folder / "target")}
     before = Seen(copy, ROOT / "docs" / "results" / "sabotage-seen.jsonl")
+    build_fast(folder, copy, before.workspace())
     rows = {name: row for name, row in SABOTAGES.items() if (name in only if only else not before.has(name, row))}
     if not only:
         print(f"{len(SABOTAGES) - len(rows)} of {len(SABOTAGES)} rows were seen before, with the same sources", flush=True)
     unseen = []
     for package, group in in_packages(rows, before):
         begun = time.monotonic()
-        failed = failing(copy, environment, group.values())
+        tests = as_they_are(copy, environment, group.values())
         print(f"{f'the tests of {package} without a sabotage':<48} {time.monotonic() - begun:6.1f} s  "
-              f"{len(failed)} fail", flush=True)
+              f"{len(tests[0])} fail", flush=True)
         for name, sabotage in group.items():
-            if look_at(copy, environment, name, sabotage, failed):
+            if look_at(copy, environment, name, sabotage, tests):
                 before.add(name, sabotage)
             else:
                 unseen.append(name)
