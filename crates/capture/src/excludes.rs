@@ -11,6 +11,7 @@
 //! that line lossy, so such names are best matched by `?` or `*`, which match any byte.
 
 mod explain;
+mod git_glob;
 mod gitignore;
 mod hits;
 mod nodump;
@@ -20,6 +21,7 @@ mod tag;
 
 pub(crate) use explain::decide;
 pub use explain::{ExcludeDecision, explain};
+pub use git_glob::line_of;
 pub(crate) use gitignore::GITIGNORE;
 pub use gitignore::{GitignoreStack, PatternVerdict};
 pub use nodump::nodump_above;
@@ -292,10 +294,10 @@ mod tests {
 
     #[test]
     fn patterns_without_a_meaning_are_refused() {
-        for pattern in ["", " ", "!", "/", "!/", "[", "a[b", "x/[a-", "{a"] {
+        for pattern in ["", " ", "!", "/", "!/", "[", "a[b", "x/[a-", "[z-a]", "[[:x:]]"] {
             assert!(Excludes::builder().pattern(pattern).is_err(), "{pattern:?}");
         }
-        for pattern in [r"\[", "a[b]", "[]]", "[!]a]", "#", r"a\ ", "*", "[]-]"] {
+        for pattern in [r"\[", "a[b]", "[]]", "[!]a]", "#", r"a\ ", "*", "[]-]", "{a", r"[\]]"] {
             assert!(Excludes::builder().pattern(pattern).is_ok(), "{pattern:?}");
         }
     }

@@ -118,6 +118,34 @@ mod tests {
             (&["/x/*/z"], b"/x/1/2/z", false),
             (&["[ab]?"], b"/a1", true),
             (&["[!ab]?"], b"/a1", false),
+            // A class matches no slash, and a slash in it anchors the pattern.
+            (&["core[!.]*"], b"/srv/corefile", true),
+            (&["core[!.]*"], b"/srv/core/main.c", false),
+            (&["core[^.]*/"], b"/srv/core/main/", false),
+            (&["/var/log[!s]*"], b"/var/log/syslog", false),
+            (&["/var/log[!s]*"], b"/var/log1", true),
+            (&["a[.-0]b"], b"/a/b", false),
+            (&["a[.-0]b"], b"/x/a.b", true),
+            (&["a[/]b"], b"/a/b", false),
+            (&["a[/x]b"], b"/axb", true),
+            (&["a[/x]b"], b"/y/axb", false),
+            (&["x[!a]"], b"/x\xff", true),
+            // Braces are characters.
+            (&["*.{log,tmp}"], b"/x.log", false),
+            (&["*.{log,tmp}"], b"/x.{log,tmp}", true),
+            (&["{{cookie}}/"], b"/a/{{cookie}}/", true),
+            (&["{{cookie}}/"], b"/a/cookie/", false),
+            (&["a{"], b"/a{", true),
+            (&["[{}]"], b"/}", true),
+            // Classes have names.
+            (&["log[[:digit:]]"], b"/log1", true),
+            (&["log[[:digit:]]"], b"/logd]", false),
+            (&["log[![:digit:]x]"], b"/logy", true),
+            (&["log[![:digit:]x]"], b"/log7", false),
+            (&["[[:punct:]]"], b"/-", true),
+            (&["a[[:punct:]]b"], b"/a/b", false),
+            (&["[\\]x]"], b"/]", true),
+            (&["[a\\-c]"], b"/b", false),
             (&["#x"], b"/#x", true),
             (&["\\!x"], b"/!x", true),
             (&["x*y"], b"/x\xffy", true),
@@ -204,7 +232,7 @@ mod tests {
         let rules = builder.build().unwrap();
         assert_eq!(explain(&rules, false, b"/", b"/b.tmp").by.unwrap().line, 2);
         assert!(explain(&rules, false, b"/", b"/a.tmp").included);
-        std::fs::write(&file, "ok\n{a\n").unwrap();
+        std::fs::write(&file, "ok\n[a\n").unwrap();
         let error = Excludes::builder().file(&file).unwrap_err().to_string();
         assert!(error.contains(":2)"), "{error}");
         assert!(Excludes::builder().file(Path::new("/nonexistent")).is_err());

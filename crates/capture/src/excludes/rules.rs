@@ -1,5 +1,6 @@
 //! Patterns relative to one base directory, and where each comes from.
 
+use super::git_glob;
 use super::gitignore::PatternVerdict;
 use super::hits::PatternHits;
 use ignore::Match;
@@ -123,18 +124,25 @@ impl RuleSet {
 pub(super) struct RuleSetBuilder {
     builder: GitignoreBuilder,
     rules: Vec<Rule>,
-    /// Whether the case of letters does not matter to each of them.
-    any_case: Vec<bool>,
+    /// The same, as the crate gets them.
+    lines: Vec<Line>,
     is_any_case: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    text: String,
+    /// The case of letters does not matter.
+    any_case: bool,
 }
 
 impl Default for RuleSetBuilder {
     fn default() -> Self {
         // With root "." nothing is stripped from paths, which come relative to the base.
         // (A real root is stripped by bytes: "/home/u" would be cut off "/home/user".)
-        let (rules, any_case) = Default::default();
+        let (rules, lines) = Default::default();
         let builder = GitignoreBuilder::new(".");
-        RuleSetBuilder { builder, rules, any_case, is_any_case: false }
+        RuleSetBuilder { builder, rules, lines, is_any_case: false }
     }
 }
 
@@ -156,15 +164,16 @@ impl RuleSetBuilder {
         pattern: &str,
     ) -> Result<(), PatternError> {
         let rule = Rule { pattern: pattern.into(), file, line };
-        if has_open_class(pattern) {
-            let reason = "a '[' has no ']'; for a literal bracket write '\\['".to_owned();
-            return Err(PatternError::Invalid { rule, reason });
-        }
-        if let Err(error) = add_to(&mut self.builder, self.rules.len(), &rule, self.is_any_case) {
+        let text = match git_glob::line_of(pattern) {
+            Ok(text) => text,
+            Err(reason) => return Err(PatternError::Invalid { rule, reason: reason.to_owned() }),
+        };
+        let line = Line { text, any_case: self.is_any_case };
+        if let Err(error) = add_to(&mut self.builder, self.rules.len(), &line) {
             return Err(PatternError::Invalid { rule, reason: error.to_string() });
         }
         self.rules.push(rule);
-        self.any_case.push(self.is_any_case);
+        self.lines.push(line);
         Ok(())
     }
 
@@ -219,21 +228,16 @@ impl RuleSetBuilder {
     fn part(&self, numbers: Range<usize>) -> Result<Gitignore, ignore::Error> {
         let mut builder = GitignoreBuilder::new(".");
         for number in numbers {
-            add_to(&mut builder, number, &self.rules[number], self.any_case[number])?;
+            add_to(&mut builder, number, &self.lines[number])?;
         }
         builder.build()
     }
 }
 
-fn add_to(
-    builder: &mut GitignoreBuilder,
-    number: usize,
-    rule: &Rule,
-    any_case: bool,
-) -> Result<(), ignore::Error> {
+fn add_to(builder: &mut GitignoreBuilder, number: usize, line: &Line) -> Result<(), ignore::Error> {
     // It only sets a flag: the error is there for what is not implemented any more.
-    let _ = builder.case_insensitive(any_case);
-    builder.add_line(Some(PathBuf::from(number.to_string())), &rule.pattern).map(drop)
+    let _ = builder.case_insensitive(line.any_case);
+    builder.add_line(Some(PathBuf::from(number.to_string())), &line.text).map(drop)
 }
 
 /// Rejects a pattern that can match nothing.
@@ -244,27 +248,6 @@ pub(super) fn refuse_empty(pattern: &str) -> Result<(), PatternError> {
     }
     let rule = Rule { pattern: pattern.into(), file: None, line: 0 };
     Err(PatternError::Invalid { rule, reason: "it matches nothing".to_owned() })
-}
-
-/// Whether a `[` begins a character class that does not end. Some programs take it literally,
-/// others never match it, so its meaning is unclear.
-fn has_open_class(pattern: &str) -> bool {
-    let mut rest = pattern.bytes().peekable();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'\\' => drop(rest.next()),
-            b'[' => {
-                rest.next_if(|next| matches!(next, b'!' | b'^'));
-                // A `]` that comes first is one of the characters.
-                rest.next_if_eq(&b']');
-                if !rest.by_ref().any(|next| next == b']') {
-                    return true;
-                }
-            }
-            _ => {}
-        }
-    }
-    false
 }
 
 /// Lines that are patterns, numbered from 1.

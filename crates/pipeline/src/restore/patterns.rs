@@ -1,8 +1,10 @@
 //! The patterns of a restore, and which of them matched anything.
 
 use crate::{Error, Result};
+use capture::excludes::line_of;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,9 +73,10 @@ fn parse(lines: &[String]) -> Result<Gitignore> {
     // What git takes by the letter is a typing error here.
     builder.allow_unclosed_class(false);
     for line in lines {
-        builder
-            .add_line(None, line)
-            .map_err(|error| Error::Usage(format!("the pattern '{line}' is wrong: {error}")))?;
+        let wrong =
+            |why: &dyn Display| Error::Usage(format!("the pattern '{line}' is wrong: {why}"));
+        let written = line_of(line).map_err(|why| wrong(&why))?;
+        builder.add_line(None, &written).map_err(|error| wrong(&error))?;
     }
     let built = builder.build();
     let built = built.map_err(|error| Error::Usage(format!("the patterns are wrong: {error}")))?;
@@ -120,11 +123,20 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_is_refused_and_named() {
-        for line in ["", "[", "a[b", "#", "a{b"] {
+        for line in ["", "[", "a[b", "#"] {
             let Err(Error::Usage(text)) = patterns(&["*", line]) else { panic!("{line}") };
             assert!(text.contains(&format!("'{line}'")), "{text}");
         }
         assert!(patterns(&[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn patterns_of_a_restore_mean_what_they_mean_in_git() {
+        let choose =
+            |line, path: &[u8]| patterns(&[line]).unwrap().unwrap().match_path(path, false);
+        assert!(choose("core[!.]*", b"srv/corefile") && !choose("core[!.]*", b"srv/core/main.c"));
+        assert!(choose("a{b", b"x/a{b") && !choose("{a,b}", b"a"));
+        assert!(choose("log[[:digit:]]", b"log7") && !choose("log[[:digit:]]", b"logd"));
     }
 
     #[test]
