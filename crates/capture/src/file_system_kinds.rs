@@ -3,6 +3,7 @@
 
 use crate::overlay::{OVERLAY, Overlays};
 use crate::syscalls;
+use crate::walk::is_pseudo_kind;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, fadvise, fstatfs};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,16 +21,18 @@ enum Kind {
     Overlay,
     /// The system may have a cache of pages for each name of a file.
     ByName,
+    /// The system generates the content.
+    Pseudo,
     Other,
 }
 
-const KINDS: [Kind; 4] = [Kind::Memory, Kind::ByName, Kind::Overlay, Kind::Other];
+const KINDS: [Kind; 5] = [Kind::Memory, Kind::ByName, Kind::Overlay, Kind::Pseudo, Kind::Other];
 
 /// The file systems of one walk.
 #[derive(Debug, Default)]
 pub(crate) struct FileSystemKinds {
     /// The device (plus one) of each kind that was asked about last.
-    last: [AtomicU64; 4],
+    last: [AtomicU64; 5],
     overlays: Overlays,
 }
 
@@ -45,7 +48,8 @@ impl FileSystemKinds {
             it if MEMORY.contains(&it) => (0, Kind::Memory),
             it if BY_NAME.contains(&it) => (1, Kind::ByName),
             OVERLAY => (2, Kind::Overlay),
-            _ => (3, Kind::Other),
+            it if is_pseudo_kind(it) => (3, Kind::Pseudo),
+            _ => (4, Kind::Other),
         };
         self.last[number].store(mark, Ordering::Relaxed);
         kind
@@ -60,8 +64,13 @@ impl FileSystemKinds {
             Kind::Overlay => {
                 syscalls::has_extents(file.as_fd()) || self.overlays.lie_on_disks(file)
             }
-            Kind::ByName | Kind::Other => true,
+            Kind::ByName | Kind::Pseudo | Kind::Other => true,
         }
+    }
+
+    /// Whether a file that is told to be empty may have content: in FUSE, and where the system generates it.
+    pub(crate) fn may_hide_sizes(&self, file: &OwnedFd, device: u64) -> bool {
+        matches!(self.kind(file, device), Kind::ByName | Kind::Pseudo)
     }
 
     /// Before a file with several names is read: where the system has a cache for each of them (NTFS-3G), this one may

@@ -11,6 +11,7 @@
 
 mod damaged;
 mod large;
+mod lease;
 mod page_cache;
 mod racy;
 mod small;
@@ -109,7 +110,7 @@ fn open_file(directory: &Arc<Directory>, name: &CStr) -> Result<OwnedFd> {
     let parent = directory.handle()?;
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let open = || directory.sparing_descriptors(|| open_quietly(&*parent, name, flags));
-    gone::reopening(&*parent, name, open).map_err(of_kind)
+    lease::opening(|| gone::reopening(&*parent, name, open)).map_err(of_kind)
 }
 
 /// The current attributes; an error if it is not a regular file.

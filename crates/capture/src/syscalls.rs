@@ -101,6 +101,26 @@ pub(crate) fn become_user(uid: u32) {
     check(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) }).unwrap();
 }
 
+/// A lease for writing, until it is dropped. Whoever opens the file meanwhile asks for it with a signal that does
+/// nothing, instead of one that ends the process. `None` where there are no leases.
+#[cfg(test)]
+pub(crate) fn lease(file: std::fs::File) -> Option<impl Drop> {
+    struct Lease(std::fs::File);
+    impl Drop for Lease {
+        fn drop(&mut self) {
+            // SAFETY: an open descriptor and two integers; no memory is touched.
+            let _ = unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+        }
+    }
+    const SET_SIGNAL: libc::c_int = 10; // F_SETSIG
+    let descriptor = file.as_raw_fd();
+    // SAFETY: an open descriptor and two integers; no memory is touched.
+    check(unsafe { libc::fcntl(descriptor, SET_SIGNAL, libc::SIGWINCH) }.into()).ok()?;
+    // SAFETY: the same.
+    check(unsafe { libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_WRLCK) }.into()).ok()?;
+    Some(Lease(file))
+}
+
 /// The first byte of a file through a shared mapping, for the test of the racy rule.
 #[cfg(test)]
 pub(crate) struct SharedByte(*mut u8);

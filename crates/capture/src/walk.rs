@@ -41,6 +41,7 @@ pub(crate) use list::gitignore_in;
 pub use options::WalkOptions;
 use plan::PlanNode;
 pub use plan::{SourceRoot, WalkError};
+pub(crate) use pseudo::is_pseudo_kind;
 use row::NO_UNIT;
 pub use row::{NotEntered, Row};
 use schedule::Scheduler;

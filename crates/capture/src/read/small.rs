@@ -13,13 +13,15 @@ use crate::xattrs::{self, Xattrs};
 use format::entry::Time;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{SeekFrom, seek};
-use rustix::io::{Errno, Result};
+use rustix::io::{Errno, Result, read};
 use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// In smaller files, holes are not worth keeping.
 const HOLE_BYTES_MIN: u64 = 4096;
+/// A file of unknown size is read in steps of at least this many bytes.
+const STEP_BYTES: usize = 64 * 1024;
 
 /// A small file that was read.
 #[derive(Debug)]
@@ -78,7 +80,11 @@ impl SmallFileReader {
             }
             let start = now();
             let window = settle(directory.file_system_kinds(), &file, &met, start, &self.options);
-            let attempt = read_once(&file, &met, buffer).map_err(of_kind);
+            let kinds = directory.file_system_kinds();
+            let attempt = match met.size == 0 && kinds.may_hide_sizes(&file, met.device) {
+                true => read_to_end(&file, &met, self.bytes_max, buffer),
+                false => read_once(&file, &met, buffer).map_err(of_kind),
+            };
             let attempt = attempt.map_err(fail(CaptureOperation::Read))?;
             if attempt.changed && tries < self.options.retries && attempt.row.size <= self.bytes_max
             {
@@ -119,6 +125,29 @@ fn read_once(file: &OwnedFd, met: &Row, buffer: &mut Vec<u8>) -> Result<Attempt>
     let row = inspect(file, met)?;
     let changed = length != wanted || !row.is_same_content(met);
     Ok(Attempt { length, lost, row, changed })
+}
+
+/// Reads a file of unknown size: it is told to be empty, where that says nothing. One that has no end is an error.
+fn read_to_end(file: &OwnedFd, met: &Row, bytes_max: u64, buffer: &mut Vec<u8>) -> Result<Attempt> {
+    let mut length = 0;
+    loop {
+        if buffer.len() < length + STEP_BYTES {
+            buffer.resize(length + STEP_BYTES, 0);
+        }
+        // From where it is: such a file may have no other places.
+        match read(file, &mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        if length as u64 > bytes_max {
+            return Err(Errno::FBIG);
+        }
+    }
+    let row = inspect(file, met)?;
+    let changed = !row.is_same_content(met);
+    Ok(Attempt { length, lost: Vec::new(), row, changed })
 }
 
 fn fill(

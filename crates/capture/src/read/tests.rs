@@ -159,6 +159,42 @@ fn another_file_in_its_place_is_taken_and_another_kind_is_not() {
     }
 }
 
+/// Seen: it was "Resource temporarily unavailable", and not in the snapshot.
+#[test]
+fn a_file_on_which_another_has_a_lease_is_read_when_it_is_given_back() {
+    let folder = folder_with("f", b"hello");
+    let file = File::options().read(true).write(true).open(folder.path().join("f")).unwrap();
+    let Some(lease) = crate::syscalls::lease(file) else {
+        return testkit::skip("the file system of /tmp has no leases");
+    };
+    let giver = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(lease);
+    });
+    let (result, bytes) = small(folder.path(), CALM, || ());
+    giver.join().unwrap();
+    assert_eq!(result.unwrap().outcome.status, 0);
+    assert_eq!(bytes, b"hello");
+}
+
+/// Its size is told as 0.
+#[test]
+fn a_file_of_a_pseudo_file_system_is_read_to_its_end() {
+    let folder = Path::new("/proc/sys/kernel");
+    let (directory, row) = met(folder, c"ostype");
+    assert_eq!((row.kind, row.size), (Kind::File, 0));
+    let run = |bytes_max, buffer: &mut Vec<u8>| {
+        let reader = SmallFileReader { options: CALM, bytes_max };
+        reader.run(&directory, c"ostype", &row, buffer)
+    };
+    let mut buffer = Vec::new();
+    let outcome = run(6, &mut buffer).unwrap().unwrap().outcome;
+    assert_eq!((outcome.row.size, outcome.status), (6, 0));
+    assert_eq!(&buffer[..6], b"Linux\n");
+    // What goes on beyond the limit is no file without content.
+    assert_eq!(run(5, &mut buffer).unwrap_err().error, Errno::FBIG);
+}
+
 #[test]
 fn a_vanished_file_is_a_problem_that_says_so() {
     let folder = folder_with("f", b"x");

@@ -64,6 +64,8 @@ pub(super) struct Listing {
     pub(super) context: DirectoryContext,
     /// Its path on this machine, if patterns need it.
     pub(super) path: Vec<u8>,
+    /// A file in it excludes the others.
+    pub(super) is_tagged: bool,
     /// The name in the snapshot of the only name, if it differs (`--as`).
     pub(super) shown: Option<Vec<u8>>,
     /// What the directory lists again, for names that it listed and does not find.
@@ -77,6 +79,7 @@ impl Listing {
             names,
             context: DirectoryContext::default(),
             path: Vec::new(),
+            is_tagged: false,
             shown: None,
             listed_again: Mutex::default(),
         }

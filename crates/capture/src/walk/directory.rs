@@ -7,7 +7,7 @@
 use crate::file_system_kinds::FileSystemKinds;
 use crate::gone;
 use parking_lot::Mutex;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, Result};
 use std::collections::VecDeque;
@@ -158,15 +158,17 @@ impl Directory {
         }
     }
 
-    /// Opens it again with other flags, only for the caller.
-    pub(super) fn open_again(&self, flags: OFlags) -> Result<OwnedFd> {
-        let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    /// A handle that only says where it lies, for the caller. Whether it is a directory is not asked: for that, the
+    /// kernel would mount what is to be mounted there on demand, and wait for it.
+    pub(super) fn open_place(&self) -> Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = |parent: BorrowedFd<'_>| openat(parent, &*self.name, flags, Mode::empty());
         match &self.parent {
             Some(parent) => {
-                openat(&*parent.handle()?, &*self.name, flags | OFlags::NOFOLLOW, Mode::empty())
+                let parent = parent.handle()?;
+                self.sparing_descriptors(|| open(parent.as_fd()))
             }
-            None if self.refuses_links => open_without_links(&self.name, flags),
-            None => openat(CWD, &*self.name, flags, Mode::empty()),
+            None => open(CWD),
         }
     }
 

@@ -24,7 +24,8 @@ pub(super) struct Lister {
 
 impl Lister {
     /// Reads the names of a directory, sorted, and the patterns that apply in it. Returns whether
-    /// it contains one of `tags`; then only the name of that file is kept.
+    /// it contains one of `tags`; then only the name of that file is kept, and those that lead to
+    /// what the user named.
     pub(super) fn list(
         &mut self,
         listing: &mut Listing,
@@ -42,7 +43,10 @@ impl Lister {
         };
         let tag = tags.iter().find(has);
         if let Some(tag) = tag {
-            self.names.retain_only(tag.name());
+            let plan = listing.context.plan.as_deref();
+            let is_planned = |name: &[u8]| plan.is_some_and(|plan| plan.child(name).is_some());
+            self.names.retain(|name| name == tag.name() || is_planned(name));
+            listing.is_tagged = true;
         }
         // Names that came before an error are as good as any.
         listing.names = match self.names.weight() {

@@ -132,11 +132,10 @@ impl Names {
         Some(self.positions[found])
     }
 
-    /// Keeps only this name.
-    pub(crate) fn retain_only(&mut self, name: &[u8]) {
-        let kept = self.find(name);
-        self.positions.clear();
-        self.positions.extend(kept);
+    /// Keeps only the names that `is_kept` says.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        let bytes = self.bytes.as_slice();
+        self.positions.retain(|position| is_kept(&bytes[position.range()]));
     }
 }
 
@@ -157,7 +156,7 @@ mod tests {
         assert_eq!(sorted, [&b"a"[..], b"a-", b"b", b"\xff"]);
         assert_eq!(names.listed(names.find(b"b").unwrap()), ListedType::Directory);
         assert_eq!(names.c_name(names.find(b"\xff").unwrap()), c"\xff");
-        names.retain_only(b"a-");
+        names.retain(|name| name == b"a-");
         assert_eq!(names.len(), 1);
         assert_eq!(names.find(b"a"), None);
     }

@@ -1,7 +1,7 @@
 //! Pseudo file systems, which hold no data: the kernel generates their content.
 
 use super::directory::Directory;
-use rustix::fs::{OFlags, fstatfs};
+use rustix::fs::fstatfs;
 use std::sync::Arc;
 
 /// Magic numbers of `statfs` from `linux/magic.h`. `tmpfs` and `devtmpfs` are not here: they
@@ -30,11 +30,16 @@ const PSEUDO: [(u32, &str); 21] = [
     (0x6759_6969, "rpc_pipefs"),
 ];
 
-/// Whether a directory is on a pseudo file system. `O_PATH`, so that no automount is triggered. If
-/// that fails, listing the directory will report the error.
+/// Whether a directory is on a pseudo file system. No automount is triggered: one that is idle is on autofs, and one
+/// that is mounted on what is mounted there. If that fails, listing the directory will report the error.
 pub(super) fn is_pseudo(directory: &Arc<Directory>) -> bool {
-    let kind = directory.open_again(OFlags::PATH).and_then(fstatfs).map(|answer| answer.f_type);
-    kind.is_ok_and(|kind| PSEUDO.iter().any(|(magic, _)| *magic == kind as u32))
+    let kind = directory.open_place().and_then(fstatfs).map(|answer| answer.f_type as u32);
+    kind.is_ok_and(is_pseudo_kind)
+}
+
+/// Whether this number of `statfs` is that of a pseudo file system.
+pub(crate) fn is_pseudo_kind(kind: u32) -> bool {
+    PSEUDO.iter().any(|(magic, _)| *magic == kind)
 }
 
 #[cfg(test)]

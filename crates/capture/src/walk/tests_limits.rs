@@ -86,15 +86,71 @@ fn a_root_can_be_shown_elsewhere_and_still_be_opened() {
 #[test]
 fn a_root_in_an_excluded_directory_is_reached() {
     let folder = tempfile::tempdir().unwrap();
-    make(folder.path(), &[b"a", b"out/no", b"out/in/yes", b"out/in/x.o"]);
+    make(folder.path(), &[b"a", b"out/no", b"out/in/yes", b"out/in/x.o", b"out/x/y"]);
     let roots = [
         SourceRoot::at(bytes(folder.path())),
         SourceRoot::at(bytes(&folder.path().join("out/in"))),
     ];
-    let options =
-        WalkOptions { excludes: patterns(&["out", "*.o", "no"]), ..WalkOptions::default() };
+    let options = WalkOptions { excludes: patterns(&["out", "*.o"]), ..WalkOptions::default() };
     let result = walk(&roots, options);
     assert_eq!(result.below(folder.path()), ["a", "out", "out/in", "out/in/yes"]);
+    assert_eq!(result.skipped.by_pattern, 2);
+    assert!(result.row(&bytes(&folder.path().join("out"))[1..]).is_parent_of_root);
+}
+
+/// Seen: of a directory that leads to what the user named, all was taken, whatever excludes it.
+#[test]
+fn nothing_else_of_an_excluded_directory_that_leads_to_a_root_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), &[b"d/deep/in/yes", b"d/deep/no", b"d/no", b"out/file", b"out/no"]);
+    fs::write(folder.path().join(".gitignore"), "d/\nout/\n").unwrap();
+    let at = |name: &str| SourceRoot::at(bytes(&folder.path().join(name)));
+    let roots = [SourceRoot::at(bytes(folder.path())), at("d/deep/in"), at("out/file")];
+    let options = WalkOptions { gitignore: true, ..WalkOptions::default() };
+    let expected = [".gitignore", "d", "d/deep", "d/deep/in", "d/deep/in/yes", "out", "out/file"];
+    let result = walk(&roots, options);
+    assert_eq!(result.below(folder.path()), expected);
+    fs::remove_file(folder.path().join(".gitignore")).unwrap();
+    let marked = ["d", "out"].iter().all(|name| {
+        let directory = fs::File::open(folder.path().join(name)).unwrap();
+        rustix::fs::ioctl_setflags(&directory, rustix::fs::IFlags::NODUMP).is_ok()
+    });
+    let plain = walk_folder(folder.path(), WalkOptions::default());
+    if !marked || plain.row(&bytes(&folder.path().join("d"))[1..]).inode_flags == 0 {
+        return testkit::skip("the file system of /tmp has no such mark, or does not tell");
+    }
+    let result = walk(&roots, WalkOptions { nodump: true, ..WalkOptions::default() });
+    assert_eq!(result.below(folder.path()), expected[1..]);
+    assert_eq!(result.skipped.by_nodump, 2);
+}
+
+/// Seen: cargo writes such a file into `target`, and what was named in there was "No such file" in each backup.
+#[test]
+fn what_the_user_named_in_a_directory_with_a_tag_is_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let names: &[&[u8]] =
+        &[b"t/.skip", b"t/a", b"t/file", b"t/in/.skip", b"t/in/x", b"t/way/in/y", b"t/way/no"];
+    make(folder.path(), names);
+    let at = |name: &str| SourceRoot::at(bytes(&folder.path().join(name)));
+    let named = ["t/file", "t/in", "t/way/in", "t/gone"].map(at);
+    let roots = [&[SourceRoot::at(bytes(folder.path()))][..], &named].concat();
+    let tags = vec![ExcludeTag::parse(".skip".as_ref()).unwrap()];
+    let result = walk(&roots, WalkOptions { tags, ..WalkOptions::default() });
+    let expected = [
+        "t",
+        "t/.skip",
+        "t/file",
+        "t/in",
+        "t/in/.skip",
+        "t/in/x",
+        "t/way",
+        "t/way/in",
+        "t/way/in/y",
+    ];
+    assert_eq!(result.below(folder.path()), expected);
+    assert_eq!(result.skipped.tagged_directories, 1);
+    let missing: Vec<_> = result.problems.iter().map(|(_, problem)| problem.path.clone()).collect();
+    assert_eq!(missing, [bytes(&folder.path().join("t/gone"))]);
 }
 
 #[test]
@@ -226,6 +282,47 @@ fn a_directory_that_is_excluded_is_out_where_else_it_is_mounted() {
     assert!(bound);
     assert_eq!(result.below(folder.path()), ["wanted", "wanted/x", "y"]);
     assert_eq!((result.skipped.by_pattern, explained), (2, [false, false, true, true]));
+}
+
+/// An automount that nothing serves: whoever triggers it is told that there is nothing. What the group of processes
+/// `served_by` does triggers nothing.
+fn automount(at: &std::path::Path, served_by: rustix::process::Pid) -> rustix::io::Result<()> {
+    let (_, served_through) = std::io::pipe().unwrap();
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&served_through);
+    let group = served_by.as_raw_nonzero();
+    let options = format!("fd={descriptor},pgrp={group},minproto=5,maxproto=5,direct");
+    let options = std::ffi::CString::new(options).unwrap();
+    rustix::mount::mount("test", at, "autofs", rustix::mount::MountFlags::empty(), &*options)
+}
+
+/// Seen: looking whether to enter it mounted a file server, and waited for one that was down.
+#[test]
+fn an_automount_is_not_triggered_unless_it_is_named() {
+    use rustix::process::{Pid, getpgrp};
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), &[b"idle/", b"mounted/", b"x"]);
+    let (idle, mounted) = (folder.path().join("idle"), folder.path().join("mounted"));
+    if automount(&idle, Pid::INIT).is_err() {
+        return testkit::skip("mounting is not permitted here");
+    }
+    automount(&mounted, getpgrp()).unwrap();
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("test", &mounted, "tmpfs", flags, None).unwrap();
+    fs::write(mounted.join("f"), "x").unwrap();
+    let result = walk_folder(folder.path(), WalkOptions::default());
+    let roots = [SourceRoot::at(bytes(folder.path())), SourceRoot::at(bytes(&idle))];
+    let named = walk(&roots, WalkOptions::default());
+    for place in [&idle, &mounted, &mounted] {
+        let _ = Command::new("umount").arg("--lazy").arg(place).status();
+    }
+    assert_eq!(result.problems.len(), 0, "{:?}", result.problems);
+    assert_eq!(result.below(folder.path()), ["idle", "mounted", "mounted/f", "x"]);
+    let reason = |place| result.row(&bytes(place)[1..]).not_entered;
+    assert_eq!(reason(&idle), Some(NotEntered::PseudoFileSystem));
+    assert_eq!((reason(&mounted), result.skipped.not_entered), (None, 1));
+    // What is named is mounted for that, before its attributes are asked for.
+    let [(_, problem)] = named.problems.as_slice() else { panic!("{:?}", named.problems) };
+    assert_eq!(problem.operation, crate::CaptureOperation::Inspect);
 }
 
 #[test]

@@ -132,7 +132,10 @@ impl Worker {
             batch.skipped.by_pattern += 1;
             return;
         }
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let is_root = planned.is_some_and(|node| node.is_root);
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        // Only what the user named is mounted for that.
+        let flags = if is_root { flags } else { flags | AtFlags::NO_AUTOMOUNT };
         let look = || statx(handle, listing.names.c_name(position), flags, STATX_FIELDS);
         let found = look().or_else(|error| match planned {
             // What the user named, or what leads there, is not given up in silence.
@@ -181,13 +184,31 @@ impl Worker {
             return self.add_root(batch, root, position, stat);
         }
         let mut row = Row::from_statx(stat, position);
-        if planned.is_none() && self.skips(batch, listing, &row) {
-            return;
-        }
-        if row.kind == Kind::Directory {
-            self.add_directory(batch, listing, &mut row, stat.stx_mnt_id, planned);
+        match planned {
+            None if self.skips(batch, listing, &row) => return,
+            Some(node) if row.kind == Kind::Directory && self.passes(batch, listing, &row) => {
+                row.is_parent_of_root = true;
+                self.below.push((batch.rows.len(), Job::Pass { node: node.clone(), index: 0 }));
+            }
+            _ if row.kind == Kind::Directory => {
+                self.add_directory(batch, listing, &mut row, stat.stx_mnt_id, planned);
+            }
+            _ => {}
         }
         batch.rows.push(row);
+    }
+
+    /// Whether a directory that leads to what the user named is excluded itself: of all else in it nothing is taken.
+    fn passes(&mut self, batch: &mut RowBatch, listing: &Listing, row: &Row) -> bool {
+        if listing.is_tagged {
+            return true; // it was counted with the directory above
+        }
+        // The patterns have not been asked about what leads to a root.
+        if self.pattern_excludes(listing, row.position, ListedType::Directory) {
+            batch.skipped.by_pattern += 1;
+            return true;
+        }
+        self.skips(batch, listing, row)
     }
 
     fn skips(&mut self, batch: &mut RowBatch, listing: &Listing, row: &Row) -> bool {

@@ -325,3 +325,13 @@ fn a_name_that_a_directory_lists_twice_is_stored_once() {
     }
     machine.run(["check"]).ends(0);
 }
+
+/// What the system generates is told to be empty.
+#[test]
+fn a_file_of_which_nobody_knows_the_size_has_its_content() {
+    let machine = Machine::new();
+    let path = "/proc/sys/kernel/osrelease";
+    machine.run(["backup", path]).ends(0);
+    let shown = machine.run(["cat", &format!("latest:{path}")]).ends(0).stdout;
+    assert_eq!(shown, std::fs::read(path).unwrap());
+}
