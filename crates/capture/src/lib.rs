@@ -4,6 +4,7 @@
 //! - [`walk`]: a parallel walk whose output is in the order of `format::entry::compare_paths`.
 //! - [`excludes`]: patterns, `.gitignore` files, and why a path is included or excluded.
 //! - [`read`]: small and large files, symlink targets, and the rule for racy files.
+//! - [`mount_points`]: where something should be mounted.
 //! - [`xattrs`], [`owners`]: the other attributes of an object.
 //! - [`FoundName`]: whether two names are of one file.
 //! - [`mod@bench`]: benchmarks of walking and reading alone.
@@ -14,6 +15,7 @@ pub mod excludes;
 mod file_system_kinds;
 mod found_name;
 mod gone;
+pub mod mount_points;
 mod overlay;
 pub mod owners;
 pub mod priority;

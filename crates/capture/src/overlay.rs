@@ -93,7 +93,7 @@ fn path(bytes: &[u8]) -> PathBuf {
 }
 
 /// The kernel writes what would look like the end of an option as a backslash and three octal digits.
-fn unescaped(text: &[u8]) -> Vec<u8> {
+pub(crate) fn unescaped(text: &[u8]) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let Some((first, more)) = rest.split_first() {
         let digits =

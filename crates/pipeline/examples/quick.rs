@@ -82,6 +82,7 @@ fn back_up(repository: &UnlockedRepository, source: &str, progress: &Progress) {
         is_partial: false,
         time: None,
         skip_if_unchanged: false,
+        mount_points: Vec::new(),
     };
     let done = backup::run(repository, &options, progress, &Print).unwrap();
     let bottleneck = done.report.bottleneck().unwrap_or_default();

@@ -1,9 +1,10 @@
 //! A source that is not mounted: its directory is there, and empty.
 
 use crate::full_disk::Small;
-use crate::machine::{Machine, Ran};
+use crate::machine::{Machine, Ran, ended};
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 struct Source {
     machine: Machine,
@@ -52,6 +53,82 @@ fn a_source_that_is_not_mounted_pushes_no_good_backup_out() {
     source.disk = Small::mount(source.folder(), "4m");
     fs::write(source.folder().join("file"), "content").unwrap();
     source.backup(&[]).ends(0);
+}
+
+/// With `table` in the place of the machine's table of file systems.
+fn with_table(machine: &Machine, table: &str, words: &[&str]) -> Ran {
+    let file = machine.path("fstab");
+    fs::write(&file, table).unwrap();
+    let command = machine.command(words);
+    let mut shell = Command::new("unshare");
+    let script = "mount --bind \"$0\" /etc/fstab && exec \"$@\"";
+    shell.args(["--mount", "sh", "-c", script]).arg(file);
+    shell.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    ended(&mut shell)
+}
+
+/// Docs: `docs/GUIDE-ONE-MACHINE.md`, the repository.
+#[test]
+fn what_should_be_mounted_inside_a_source_and_is_not_pushes_no_good_backup_out() {
+    let machine = Machine::new();
+    let disk = machine.source().join("disk");
+    let Some(mounted) = Small::mount(disk.clone(), "4m") else { return };
+    fs::write(disk.join("file"), "content").unwrap();
+    let table = format!("/dev/none {} ext4 nofail\n", disk.display());
+    let source = machine.source();
+    let words = ["backup", source.to_str().unwrap()];
+    with_table(&machine, &table, &words).ends(0);
+    let good = machine.snapshots();
+    drop(mounted);
+    // Also the second time, when the last backup has no files either.
+    for _ in 0..2 {
+        let ran = with_table(&machine, &table, &words);
+        let said = format!("cannot find the files of {}: it is empty", disk.display());
+        assert!(ran.stderr.contains(&said), "{ran:?}");
+        ran.ends(3);
+    }
+    machine.run(["forget", "--keep-last", "1"]).ends(0);
+    assert!(machine.snapshots().contains(&good[0]), "the newest complete one stays");
+    // It is mounted again, and what is in there is not entered.
+    let mounted = Small::mount(disk.clone(), "4m");
+    with_table(&machine, &table, &[&words[..], &["--one-file-system"]].concat()).ends(0);
+    fs::write(disk.join("file"), "content").unwrap();
+    with_table(&machine, &table, &words).ends(0);
+    drop(mounted);
+    with_table(&machine, &table, &words).ends(3);
+    // Nobody wants anything there any more: it is backed up as it is.
+    with_table(&machine, "", &words).ends(0);
+}
+
+/// What an automounter serves is of a file system of the kernel while nothing is mounted. This stands for it.
+///
+/// Docs: `docs/GUIDE-ONE-MACHINE.md`, what is backed up.
+#[test]
+fn what_an_automounter_has_not_mounted_is_told() {
+    let machine = Machine::new();
+    let disk = machine.source().join("disk");
+    let Some(mounted) = Small::mount(disk.clone(), "4m") else { return };
+    fs::write(disk.join("file"), "content").unwrap();
+    let source = machine.source();
+    let backup = || machine.run(["backup", source.to_str().unwrap()]);
+    backup().ends(0);
+    drop(mounted);
+    let run = |program: &str, words: &[&str]| {
+        let status = Command::new(program).args(words).arg(&disk).status();
+        assert!(status.is_ok_and(|status| status.success()), "{program}");
+    };
+    run("mount", &["-t", "proc", "none"]);
+    let ran = [backup(), backup()];
+    run("umount", &[]);
+    for ran in ran {
+        let said = format!("cannot find the files of {}: it is empty", disk.display());
+        assert!(ran.stderr.contains(&said), "{ran:?}");
+        ran.ends(3);
+    }
+    let _mounted = Small::mount(disk.clone(), "4m");
+    fs::write(disk.join("file"), "content").unwrap();
+    backup().ends(0);
 }
 
 #[test]

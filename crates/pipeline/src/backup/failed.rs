@@ -1,6 +1,7 @@
 //! Which objects a backup could not read: they are not in the tree, so the manifest names them.
 
-use capture::CaptureProblem;
+use super::emptied;
+use capture::{CaptureOperation, CaptureProblem};
 use format::escape::escape;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,8 @@ pub struct FailedObject {
     pub reason: String,
 }
 
-/// Collects the first [`FAILED_OBJECTS_MAX`] problems of a backup. Called by many threads.
+/// Collects the first [`FAILED_OBJECTS_MAX`] problems of a backup, and each directory in which something should be
+/// mounted: the next backup has to know of it. Called by many threads.
 #[derive(Debug, Default)]
 pub struct FailedObjects(Mutex<BTreeMap<Vec<u8>, String>>);
 
@@ -26,7 +28,7 @@ impl FailedObjects {
     /// Notes a problem. Of several with one object, the first counts.
     pub fn note(&self, problem: &CaptureProblem) {
         let mut objects = self.0.lock();
-        if objects.len() < FAILED_OBJECTS_MAX {
+        if objects.len() < FAILED_OBJECTS_MAX || problem.operation == CaptureOperation::FindFiles {
             let reason = format!("cannot {}: {}", problem.operation, problem.reason());
             objects.entry(problem.path.clone()).or_insert(reason);
         }
@@ -49,24 +51,28 @@ impl FailedObjects {
     }
 }
 
-/// The first of `failed` that take at most `bytes` in a manifest.
-pub(super) fn within(mut failed: Vec<FailedObject>, bytes: usize) -> Vec<FailedObject> {
-    let mut left = bytes;
-    let fits = failed.iter().take_while(|object| {
-        let taken = serde_json::to_vec(object).map_or(usize::MAX, |json| json.len() + 1);
-        let does_fit = taken <= left;
-        left = left.saturating_sub(taken);
-        does_fit
-    });
-    let count = fits.count();
-    failed.truncate(count);
-    failed
+/// Of `failed` as many as take at most `bytes` in a manifest, in their order: what the next backup has to know, and then
+/// the first.
+pub(super) fn within(failed: Vec<FailedObject>, bytes: usize) -> Vec<FailedObject> {
+    let (mut left, not_mounted) = (bytes, emptied::reason());
+    let mut ranked: Vec<_> = failed.into_iter().enumerate().collect();
+    ranked.sort_by_key(|(_, object)| object.reason != not_mounted);
+    let mut kept: Vec<_> = ranked
+        .into_iter()
+        .take_while(|(_, object)| {
+            let taken = serde_json::to_vec(object).map_or(usize::MAX, |json| json.len() + 1);
+            let does_fit = taken <= left;
+            left = left.saturating_sub(taken);
+            does_fit
+        })
+        .collect();
+    kept.sort_by_key(|(at, _)| *at);
+    kept.into_iter().map(|(_, object)| object).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capture::CaptureOperation;
     use rustix::io::Errno;
 
     fn problem(path: &[u8]) -> CaptureProblem {
@@ -82,6 +88,18 @@ mod tests {
         let named = |path: &str| FailedObject { path: path.into(), reason: reason.clone() };
         assert_eq!(failed.take(), [named("/a\\xff"), named("/b")]);
         assert_eq!(failed.take(), []);
+    }
+
+    #[test]
+    fn what_should_be_mounted_is_named_whatever_else_failed() {
+        let failed = FailedObjects::default();
+        let long = |number: usize| format!("/a/{number:0>4000}");
+        (0..2 * FAILED_OBJECTS_MAX)
+            .for_each(|number| failed.note(&problem(long(number).as_bytes())));
+        failed.note(&CaptureProblem::not_mounted(b"/srv".to_vec()));
+        let some = within(failed.take(), 100_000);
+        assert!(some.len() < 30, "{}", some.len());
+        assert_eq!(some.last().map(|object| &*object.path), Some("/srv"), "in its order");
     }
 
     #[test]

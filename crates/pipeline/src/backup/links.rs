@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 /// Of how many states of one inode a further name may be, if its own one is not among them.
 const STATES_MAX: usize = 8;
+/// The most files that were read and wait for further names: some 80 MiB of memory. A name that comes when its file is
+/// forgotten is read itself, which costs time and neither data nor the group of names.
+pub(super) const LINKED_MAX: usize = 1 << 18;
 /// The most names taken over from the previous snapshot whose further names are still known by them.
 const KEPT_MAX: usize = 1 << 16;
 
@@ -53,13 +56,24 @@ impl Linked {
 }
 
 /// The files with more than one name that were read, by their inodes; in each the states that were met.
-#[derive(Default)]
-pub(super) struct LinkedFiles(FxHashMap<LinkGroup, Vec<Linked>>);
+pub(super) struct LinkedFiles {
+    files: FxHashMap<LinkGroup, Vec<Linked>>,
+    max: usize,
+}
 
 impl LinkedFiles {
+    /// At most `max` inodes, and then none of them any more.
+    pub(super) fn at_most(max: usize) -> Self {
+        Self { files: FxHashMap::default(), max }
+    }
+
     /// Notes a file that was read, for its further names.
     pub(super) fn add(&mut self, entry: &Entry, found_name: FoundName) {
-        let states = self.0.entry(inode_of(entry.link_group())).or_default();
+        let inode = inode_of(entry.link_group());
+        if self.files.len() >= self.max && !self.files.contains_key(&inode) {
+            self.files.clear();
+        }
+        let states = self.files.entry(inode).or_insert_with(|| Vec::with_capacity(1));
         states.retain(|known| !known.is_state_of(entry));
         states.push(Linked {
             attributes: entry.attributes.clone(),
@@ -76,7 +90,7 @@ impl LinkedFiles {
     /// The entry of a further name of a file that was read: everything but the path comes from the first name.
     pub(super) fn entry_of(&mut self, job: &Job) -> Option<Entry> {
         let inode = inode_of(job.entry.link_group());
-        let states = self.0.get_mut(&inode)?;
+        let states = self.files.get_mut(&inode)?;
         let at = position(states, job)?;
         let first = &mut states[at];
         let entry = Entry {
@@ -93,14 +107,14 @@ impl LinkedFiles {
             states.remove(at);
         }
         if states.is_empty() {
-            self.0.remove(&inode);
+            self.files.remove(&inode);
         }
         Some(entry)
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.0.values().map(Vec::len).sum()
+        self.files.values().map(Vec::len).sum()
     }
 }
 

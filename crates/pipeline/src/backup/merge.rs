@@ -5,7 +5,7 @@ use super::batch::{Batch, Item, Job};
 use super::counters::Counters;
 use super::emptied::Emptied;
 use super::failed::FailedObject;
-use super::links::{KeptNames, has_more_names, inode_of, inode_of_found};
+use super::links::{KeptNames, LINKED_MAX, has_more_names, inode_of, inode_of_found};
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
 use crate::pages::PageReader;
@@ -328,6 +328,9 @@ impl<'a> Merge<'a> {
             previous: before,
             is_unchanged: known.is_unchanged,
         });
+        if self.linked.len() >= LINKED_MAX {
+            self.linked.clear();
+        }
         let is_further_name = has_more_names(row.kind, row.links) && !self.linked.insert(inode);
         batch.push(if is_further_name { Item::Link(job) } else { Item::Job(job) });
     }

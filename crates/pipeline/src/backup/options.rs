@@ -21,6 +21,9 @@ pub struct BackupOptions {
     pub paths: Vec<String>,
     /// Tags of the snapshot.
     pub tags: Vec<String>,
+    /// Directories in which something should be mounted: one that is empty, and had files in the previous snapshot, is
+    /// not backed up as empty.
+    pub mount_points: Vec<Vec<u8>>,
     /// What the walk enters and skips.
     pub walk: capture::walk::WalkOptions,
     /// How files are read.

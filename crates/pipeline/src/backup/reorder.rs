@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, EntryChange, Item, Job, Read};
 use super::counters::Counters;
-use super::links::LinkedFiles;
+use super::links::{LINKED_MAX, LinkedFiles};
 use super::monitor::BackupMonitor;
 use super::queue::Queue;
 use super::storable::storable;
@@ -43,7 +43,7 @@ impl<'a> ReorderBuffer<'a> {
         Self {
             pending: VecDeque::new(),
             builder,
-            linked: LinkedFiles::default(),
+            linked: LinkedFiles::at_most(LINKED_MAX),
             monitor,
             counters: Counters::default(),
         }

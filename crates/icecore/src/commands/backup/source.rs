@@ -46,6 +46,7 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
         node: node_name(flags.node.as_deref(), context)?,
         paths,
         tags: flags.tags.clone(),
+        mount_points: capture::mount_points::wanted(),
         walk: capture::walk::WalkOptions {
             refuse_links_to_roots: !flags.within.is_empty(),
             only: only.map(Arc::new),

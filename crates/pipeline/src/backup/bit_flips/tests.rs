@@ -71,6 +71,7 @@ fn backed_up_with(
         is_partial: false,
         time: None,
         skip_if_unchanged: false,
+        mount_points: Vec::new(),
     };
     let done = run(&repository, &options, &Progress::default(), &Silent(Default::default()));
     (repository, done)

@@ -51,6 +51,7 @@ pub(in crate::backup) fn options(source: &Path) -> BackupOptions {
         cache: None,
         time: None,
         skip_if_unchanged: false,
+        mount_points: Vec::new(),
     }
 }
 
@@ -64,6 +65,11 @@ fn done(job: Job, bytes: &[u8]) -> Item {
 /// Two names of one file, as the walk tells them; `later` happens to the second one. Returns how
 /// often a file was read alone, and the groups that are still waited for.
 fn two_names(later: impl Fn(&mut Job)) -> (usize, usize) {
+    two_names_of(LINKED_MAX, later)
+}
+
+/// The same if so many files are kept for further names.
+fn two_names_of(files_max: usize, later: impl Fn(&mut Job)) -> (usize, usize) {
     let place = tempfile::tempdir().unwrap();
     let source = place.path().join("source");
     std::fs::create_dir(&source).unwrap();
@@ -77,6 +83,7 @@ fn two_names(later: impl Fn(&mut Job)) -> (usize, usize) {
         let pages = PageWriter::new(&*session, &sealer, &repository.keys.writer.ids, None)?;
         let mut merge = Merge::new(&options, None, None, None, &[]);
         let mut reorder = ReorderBuffer::new(&pages, repository.cut_key(), &Silent);
+        reorder.linked = LinkedFiles::at_most(files_max);
         let (mut walk, mut batch) =
             (Walk::start(&options.roots, options.walk.clone())?, Batch::default());
         while let Some(event) = walk.next() {
@@ -128,6 +135,13 @@ fn a_further_name_takes_over_what_the_first_one_has() {
     assert_eq!(two_names(|_| {}), (0, 0));
     let later = |job: &mut Job| job.entry.ctime.nanos ^= u32::from(job.entry.birth.is_some());
     assert_eq!(two_names(later), (0, 0));
+}
+
+#[test]
+fn what_waits_for_further_names_has_a_bound() {
+    let another = |job: &mut Job| job.entry.inode += 1;
+    assert_eq!(two_names_of(2, another), (1, 2));
+    assert_eq!(two_names_of(1, another), (1, 1), "the first one is forgotten for the second");
 }
 
 /// It was written to between the looks at its two names.

@@ -243,6 +243,7 @@ pub(crate) fn options(source: &Path) -> backup::BackupOptions {
         is_partial: false,
         time: None,
         skip_if_unchanged: false,
+        mount_points: Vec::new(),
     }
 }
 

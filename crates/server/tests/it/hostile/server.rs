@@ -250,5 +250,6 @@ pub(crate) fn options(source: &Path, node: &str) -> backup::BackupOptions {
         is_partial: false,
         time: None,
         skip_if_unchanged: false,
+        mount_points: Vec::new(),
     }
 }
