@@ -162,6 +162,14 @@ fn also(report: &BackupReport) -> Option<String> {
         (report.objects_excluded, "excluded by pattern"),
         (report.objects_skipped, "left out by size, age or nodump"),
     ]);
+    let directories = [
+        (report.directories_tagged, "whose content a tag leaves out (CACHEDIR.TAG)"),
+        (report.directories_not_entered, "of other file systems or of the kernel, not entered"),
+    ];
+    let directories = directories.into_iter().filter(|(number, _)| *number > 0);
+    let directories =
+        directories.map(|(number, what)| format!("{} {what}", many(number, "directory")));
+    let parts: Vec<_> = parts.into_iter().chain(directories).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))
 }
 
@@ -212,6 +220,8 @@ fn objects(report: &BackupReport) -> Vec<Field> {
         ("Total number of objects incomplete", count(report.objects_incomplete)),
         ("Total number of objects skipped by rule", count(report.objects_skipped)),
         ("Total number of objects excluded", count(report.objects_excluded)),
+        ("Total number of directories with a tag", count(report.directories_tagged)),
+        ("Total number of directories not entered", count(report.directories_not_entered)),
         ("Total number of objects vanished", count(report.objects_vanished)),
         ("Total number of objects rebound", count(report.objects_rebound)),
         ("Total number of objects deleted", count(report.objects_deleted)),

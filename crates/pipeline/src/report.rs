@@ -28,6 +28,10 @@ pub struct BackupReport {
     pub objects_skipped: u64,
     /// Objects excluded by a pattern; not inspected.
     pub objects_excluded: u64,
+    /// Directories whose content is not in the snapshot because of a tag in them, such as `CACHEDIR.TAG`.
+    pub directories_tagged: u64,
+    /// Directories that were not entered: of other file systems, of pseudo file systems, or their own parents.
+    pub directories_not_entered: u64,
     /// Objects that vanished before they could be read; not counted as inspected.
     pub objects_vanished: u64,
     /// Objects of the previous snapshot that no longer exist.

@@ -240,6 +240,23 @@ fn a_path_can_be_stored_as_another_one() {
     assert_eq!(listed[0]["paths"][0], "/elsewhere/data");
 }
 
+/// Docs: `docs/GUIDE-ONE-MACHINE.md`, what is backed up.
+#[test]
+fn what_a_tag_leaves_out_is_counted() {
+    let machine = Machine::new();
+    machine.write("cache/CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55\n");
+    machine.write("cache/data", b"left out");
+    let source = machine.source();
+    let backup = |flags: &[&str]| {
+        machine.run([&["backup", source.to_str().unwrap()], flags].concat()).ends(0).text()
+    };
+    assert!(backup(&[]).contains("1 directory whose content a tag leaves out"));
+    assert!(!backup(&["--no-cache-tags"]).contains("a tag leaves out"));
+    let summary = machine.run(["backup", "--json", source.to_str().unwrap()]).ends(0).last();
+    let report = &summary["report"];
+    assert_eq!(report["directories_tagged"], 1, "{summary}");
+}
+
 #[test]
 fn excludes_of_every_source_hold() {
     let machine = Machine::new();

@@ -10,6 +10,7 @@ use crate::pages::PageWriter;
 use crate::progress::Progress;
 use crate::throttle::Throttle;
 use crate::{Result, UnlockedRepository};
+use capture::owners::OwnerNames;
 use chunker::Chunker;
 use crypto::IdKey;
 use seal::Sealer;
@@ -30,6 +31,7 @@ pub(super) struct BackupContext<'a> {
     pub(super) throttle: Throttle<'a>,
     pub(super) checkpoints: Checkpoints<'a>,
     pub(super) compression: CompressionController,
+    pub(super) owners: OwnerNames,
 }
 
 impl<'a> BackupContext<'a> {
@@ -60,6 +62,7 @@ impl<'a> BackupContext<'a> {
             throttle,
             checkpoints,
             compression: CompressionController::default(),
+            owners: OwnerNames::of_this_machine(),
         })
     }
 

@@ -57,6 +57,8 @@ impl Counters {
         self.report.objects_skipped += by_rule;
         self.report.objects_inspected += by_rule;
         self.report.objects_excluded += skipped.by_pattern;
+        self.report.directories_tagged += skipped.tagged_directories;
+        self.report.directories_not_entered += skipped.not_entered;
     }
 }
 
@@ -94,6 +96,8 @@ fn add_report(sum: &mut BackupReport, more: &BackupReport) {
         ],
         left: [
             objects_excluded,
+            directories_tagged,
+            directories_not_entered,
             objects_deleted,
             bytes_transferred,
             bytes_of_pages,

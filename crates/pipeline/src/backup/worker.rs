@@ -11,6 +11,7 @@ use super::queue::{Queue, Task};
 use super::run_list::RunListBuilder;
 use super::storable::storable;
 use crate::Result;
+use capture::owners::OwnerNames;
 use capture::read::{LargeFileReader, Piece, ReadOutcome, SmallFileReader, link_target};
 use capture::xattrs::{self, Xattrs};
 use capture::{CaptureOperation, CaptureProblem};
@@ -341,11 +342,9 @@ impl<'a> Worker<'a> {
             content,
             ..job.entry
         };
-        let same = (row.mode, row.uid, row.gid) == (job.row.mode, job.row.uid, job.row.gid);
-        if !same {
-            let old = entry.attributes.as_ref().clone();
-            let (mode, uid, gid) = (row.mode, row.uid, row.gid);
-            entry.attributes = Arc::new(Attributes { mode, uid, gid, ..old });
+        let now = (row.mode, row.uid, row.gid);
+        if now != (job.row.mode, job.row.uid, job.row.gid) {
+            entry.attributes = Arc::new(given(&entry.attributes, now, &self.shared.owners));
         }
         self.with_xattrs(entry, xattrs)
     }
@@ -356,6 +355,13 @@ impl<'a> Worker<'a> {
         self.shared.progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
         self.shared.progress.bytes.fetch_add(outcome.row.size, Ordering::Relaxed);
     }
+}
+
+/// The attributes of what another mode or owner was given since the walk. A restore goes by the names.
+fn given(old: &Attributes, now: (u16, u32, u32), owners: &OwnerNames) -> Attributes {
+    let (mode, uid, gid) = now;
+    let (user, group) = (owners.user(uid).to_vec(), owners.group(gid).to_vec());
+    Attributes { mode, uid, gid, user, group, ..old.clone() }
 }
 
 fn problem_of(job: &Job, xattrs: &Xattrs) -> Option<CaptureProblem> {
@@ -375,5 +381,25 @@ fn change(before: &Entry, now: &Entry) -> EntryChange {
         (false, _) => EntryChange::Content,
         (true, false) => EntryChange::Attributes,
         (true, true) => EntryChange::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_got_a_file_since_the_walk_is_named_by_its_own_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [passwd, group] = ["passwd", "group"].map(|name| folder.path().join(name));
+        std::fs::write(&passwd, "alice:x:1000:\nbob:x:1001:\n").unwrap();
+        std::fs::write(&group, "staff:x:50:\n").unwrap();
+        let owners = OwnerNames::from_files(&passwd, &group);
+        let (user, group) = (b"alice".to_vec(), b"staff".to_vec());
+        let of_alice =
+            Attributes { uid: 1000, gid: 50, user, group, ..Attributes::new(Kind::File, 0o644) };
+        let now = given(&of_alice, (0o600, 1001, 7), &owners);
+        assert_eq!((now.mode, now.uid, now.gid), (0o600, 1001, 7));
+        assert_eq!((&*now.user, &*now.group), (&b"bob"[..], &b""[..]));
     }
 }
