@@ -30,28 +30,33 @@ pub enum Side {
 pub fn diff<S: PageSource>(
     left: &mut Cursor<'_, S>,
     right: &mut Cursor<'_, S>,
-    visit: impl FnMut(Change) -> Result<(), S::Error>,
+    mut visit: impl FnMut(Change) -> Result<(), S::Error>,
 ) -> Result<(), S::Error> {
-    diff_past(left, right, |_, _, error| Err(error), visit)
+    diff_past(left, right, |_, _, error| Err(error), |change, _| visit(change))
 }
 
 /// The same; goes on past a page that cannot be read if `lost`, which gets the error and the cursor that met it,
-/// returns none. What such a page names seems not to be in its tree.
+/// returns none. What such a page names seems not to be in its tree: then `visit` gets that the change is not certain.
 pub fn diff_past<S: PageSource>(
     left: &mut Cursor<'_, S>,
     right: &mut Cursor<'_, S>,
     mut lost: impl FnMut(Side, &mut Cursor<'_, S>, S::Error) -> Result<(), S::Error>,
-    mut visit: impl FnMut(Change) -> Result<(), S::Error>,
+    mut visit: impl FnMut(Change, bool) -> Result<(), S::Error>,
 ) -> Result<(), S::Error> {
+    // Whether pages are lost between the last entry of a tree and the next one.
+    let (mut left_lost, mut right_lost) = (false, false);
     loop {
         if skip_equal(left, right)? {
+            (left_lost, right_lost) = (false, false);
             continue;
         }
         while let Err(error) = left.peek() {
             lost(Side::Left, left, error)?;
+            left_lost = true;
         }
         while let Err(error) = right.peek() {
             lost(Side::Right, right, error)?;
+            right_lost = true;
         }
         let order = match (left.peek()?, right.peek()?) {
             (None, None) => return Ok(()),
@@ -61,10 +66,12 @@ pub fn diff_past<S: PageSource>(
         };
         let a = if order.is_le() { left.next_entry()? } else { None };
         let b = if order.is_ge() { right.next_entry()? } else { None };
+        left_lost &= a.is_none();
+        right_lost &= b.is_none();
         match (a, b) {
-            (Some(a), Some(b)) if a != b => visit(Change::Modified(a, b))?,
-            (Some(a), None) => visit(Change::Removed(a))?,
-            (None, Some(b)) => visit(Change::Added(b))?,
+            (Some(a), Some(b)) if a != b => visit(Change::Modified(a, b), true)?,
+            (Some(a), None) => visit(Change::Removed(a), !right_lost)?,
+            (None, Some(b)) => visit(Change::Added(b), !left_lost)?,
             _ => {}
         }
     }
@@ -149,6 +156,7 @@ mod tests {
         let before = entries(5_000);
         let mut after = before.clone();
         after[2_000].mtime.secs = 77;
+        let last = after.pop();
         let (a, b) = (build(&store, &before), build(&store, &after));
         let mut cursor = Cursor::new(&store, b.id, b.level);
         let (mut leaf, mut at) = (Vec::new(), 0);
@@ -167,14 +175,17 @@ mod tests {
             sides.push((side, cursor.take_unreadable_page().ok_or(error)?.id));
             Ok(())
         };
-        let visit = |change| {
+        let mut certain = Vec::new();
+        let visit = |change, is_certain| {
             let Change::Removed(entry) = change else { panic!("{change:?}") };
-            removed.push(entry);
+            if is_certain { &mut certain } else { &mut removed }.push(entry);
             Ok(())
         };
         diff_past(&mut left, &mut right, lost, visit).unwrap();
         assert_eq!(sides, [(Side::Right, page.id)]);
-        assert_eq!(removed, before[at..at + leaf.len()]);
+        assert_eq!(removed, before[at..at + leaf.len()], "that it is gone is not certain");
+        assert_eq!(certain, [before[4_999].clone()]);
+        assert_ne!(last, None);
     }
 
     #[test]

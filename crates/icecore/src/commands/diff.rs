@@ -1,6 +1,6 @@
 //! `icecore diff`.
 
-use super::ls::{finished, stop};
+use super::ls::{finished, lost, stop};
 use crate::codes::Code;
 use crate::context::Context;
 use crate::escape::{self, JsonPath};
@@ -8,11 +8,13 @@ use crate::failure::{Failure, Result};
 use crate::filter::Filter;
 use crate::terminal::Paint;
 use crate::units;
+use ids::SnapshotId;
 use pipeline::browse::{
     self,
-    diff::{self, Difference, DifferenceKind},
+    diff::{self, Difference, DifferenceKind, Unread},
 };
-use pipeline::pages::PageReader;
+use pipeline::manifest::Snapshot;
+use pipeline::pages::{LostPage, PageReader};
 use serde::Serialize;
 use std::ffi::OsString;
 
@@ -72,6 +74,10 @@ impl Count {
         }
     }
 
+    fn any(&self) -> bool {
+        [self.added, self.removed, self.content, self.attributes, self.r#type] != [0; 5]
+    }
+
     /// What is zero is not said.
     fn text(&self) -> String {
         let parts = [
@@ -108,16 +114,31 @@ impl Diff {
         if !path.is_empty() && lacks(&from) && lacks(&to) {
             return Err(context.failure(pipeline::Error::PathNotFound(escape::path(&path))));
         }
-        let (mut count, mut unwritten) = (Count::default(), None);
-        let result = diff::run(&pages, &from, &to, &path, |found| {
+        let (mut count, mut unwritten, mut unread) = (Count::default(), None, Unread::default());
+        let result = diff::run(&pages, (&from, &to), &path, &mut unread, |found| {
             count.add(&found);
             let shown = context.out.item("change", &shown(&found), || row(context, &found));
             shown.map_err(|failure| stop(&mut unwritten, failure))
         });
+        let code = lost::tell(context, unread_of(&unread, &from, &to), Code::Complete);
         finished(context, result, unwritten)?;
-        context.out.line(&count.text())?;
-        context.out.summary(Code::Complete, &count)
+        if code == Code::Complete || count.any() {
+            context.out.line(&count.text())?;
+        }
+        context.out.summary(code, &count)
     }
+}
+
+/// What could not be read of two snapshots, each page once: unchanged ones are in both.
+pub(super) fn unread_of<'a>(
+    unread: &'a Unread,
+    from: &Snapshot,
+    to: &Snapshot,
+) -> impl Iterator<Item = (SnapshotId, &'a LostPage)> {
+    let (of_from, of_to) = (from.id(), to.id());
+    let is_known = |page: &LostPage| unread.from.iter().any(|other| other.id == page.id);
+    let of_to = unread.to.iter().filter(move |page| !is_known(page)).map(move |page| (of_to, page));
+    unread.from.iter().map(move |page| (of_from, page)).chain(of_to)
 }
 
 fn shown(found: &Difference) -> Shown {

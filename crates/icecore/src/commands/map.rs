@@ -4,6 +4,7 @@ mod of_job;
 mod rows;
 mod wanted;
 
+use super::diff::unread_of;
 use super::ls::{finished, lost, stop};
 use crate::codes::Code;
 use crate::context::Context;
@@ -13,7 +14,7 @@ use crate::filter::Filter;
 use crate::units;
 use ids::SnapshotId;
 use pipeline::UnlockedRepository;
-use pipeline::browse::diff::{self, DifferenceKind};
+use pipeline::browse::diff::{self, DifferenceKind, Unread};
 use pipeline::browse::{self, map};
 use pipeline::manifest::Snapshot;
 use pipeline::pages::PageReader;
@@ -94,7 +95,7 @@ impl Map {
         };
         let wanted = self.wanted.matcher();
         let (mut count, mut unwritten) = (Count::default(), None);
-        let (mut lost, mut lists) = (Vec::new(), Vec::new());
+        let (mut lost, mut lists, mut unread) = (Vec::new(), Vec::new(), Unread::default());
         let mut visit = |entry: format::entry::Entry, change: Option<&'static str>| {
             if !wanted.takes(&entry) {
                 return Ok(());
@@ -105,7 +106,7 @@ impl Map {
             shown.map_err(|failure| stop(&mut unwritten, failure))
         };
         let result = match &before {
-            Some(before) => diff::run(&pages, before, &snapshot, &path, |found| {
+            Some(before) => diff::run(&pages, (before, &snapshot), &path, &mut unread, |found| {
                 match (found.now, rows::change(found.kind)) {
                     (Some(entry), change @ Some(_)) => visit(entry, change),
                     _ => Ok(()),
@@ -116,7 +117,8 @@ impl Map {
                 browse::below(&pages, &snapshot, &path, &mut lost, |entry| visit(entry, change))
             }
         };
-        let pages = lost.iter().chain(&lists).map(|page| (snapshot.id(), page));
+        let compared = before.iter().flat_map(|before| unread_of(&unread, before, &snapshot));
+        let pages = lost.iter().chain(&lists).map(|page| (snapshot.id(), page)).chain(compared);
         let code = lost::tell(context, pages, Code::Complete);
         finished(context, result, unwritten)?;
         context.out.summary(code, &count)

@@ -51,6 +51,30 @@ fn whoever_looks_into_a_snapshot_behind_a_lost_page_is_told_and_sees_the_rest() 
     machine.run(["ls", &machine.stored("latest", "z")]).ends(0);
 }
 
+/// What may be in a lost page of the other snapshot is no difference; a page that both have is not read.
+///
+/// Docs: `docs/EXIT-CODES.md`, 14.
+#[test]
+fn what_may_be_in_a_lost_page_is_no_difference() {
+    let machine = lost();
+    machine.write("zz/new", b"");
+    machine.backup();
+    let ran = machine.run(["diff", "latest~1", "latest"]).ends(0);
+    let shown = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(shown.contains("zz/new") && !shown.contains("a-file-with"), "{shown}");
+    let commands: [&[&str]; 2] =
+        [&["diff", "latest~2", "latest"], &["map", "latest~1", "--changed"]];
+    for words in commands {
+        let ran = machine.run(words).ends(14);
+        let shown = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(!shown.contains("source/a/") && !shown.contains("No difference"), "{shown}");
+        assert!(ran.stderr.contains("nothing from here on can be read"), "{}", ran.stderr);
+        let ran = machine.run([words, &["--json"]].concat()).ends(14);
+        assert_eq!(ran.last()["code"], 14, "{words:?}");
+        is_named_in_json(&ran);
+    }
+}
+
 fn is_named_in_json(ran: &Ran) {
     let reasons = ran.lines().into_iter().filter_map(|line| {
         (line["message_type"] == "problem").then(|| line["reason"].as_str().unwrap().to_owned())

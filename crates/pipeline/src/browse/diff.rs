@@ -4,10 +4,10 @@ use super::cursor;
 use super::find::{comparable, same_attributes};
 use crate::Result;
 use crate::manifest::Snapshot;
-use crate::pages::PageReader;
+use crate::pages::{LostPage, PageReader};
 use format::entry::Entry;
-use tree::Change;
 use tree::cursor::is_below;
+use tree::{Change, Cursor, Side, diff_past};
 
 /// The kind of a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,17 +69,42 @@ fn kind_of(before: &Entry, now: &Entry) -> Option<DifferenceKind> {
     }
 }
 
-/// Calls `visit` for every difference at or below `path`, in order.
+/// Pages that cannot be read.
+#[derive(Debug, Default)]
+pub struct Unread {
+    /// Of the first snapshot.
+    pub from: Vec<LostPage>,
+    /// Of the second.
+    pub to: Vec<LostPage>,
+}
+
+/// Calls `visit` for every difference at or below `path`, in order. Pages that cannot be read are added to `unread`, and
+/// the rest is compared: what may be in one of them is no difference.
+///
+/// # Errors
+/// That of `visit`; when a storage does not answer, or a tree is invalid.
 pub fn run(
     pages: &PageReader<'_>,
-    from: &Snapshot,
-    to: &Snapshot,
+    (from, to): (&Snapshot, &Snapshot),
     path: &[u8],
+    unread: &mut Unread,
     mut visit: impl FnMut(Difference) -> Result<()>,
 ) -> Result<()> {
     let (mut left, mut right) = (cursor(pages, from), cursor(pages, to));
-    tree::diff(&mut left, &mut right, |change| match Difference::of(pages, change) {
-        Some(found) if found.path() == path || is_below(found.path(), path) => visit(found),
-        _ => Ok(()),
+    let pass = |side, cursor: &mut Cursor<'_, PageReader<'_>>, error| {
+        let page = LostPage::at(cursor, &error).ok_or(error)?;
+        let lost = if side == Side::Left { &mut unread.from } else { &mut unread.to };
+        if !page.is_behind(path) {
+            lost.push(page);
+        }
+        Ok(())
+    };
+    diff_past(&mut left, &mut right, pass, |change, is_certain| {
+        match Difference::of(pages, change) {
+            Some(found) if is_certain && (found.path() == path || is_below(found.path(), path)) => {
+                visit(found)
+            }
+            _ => Ok(()),
+        }
     })
 }

@@ -83,7 +83,7 @@ fn search<'a>(
             note(lost, if side == Side::Left { pair[0] } else { pair[1] }, page);
             Ok(())
         };
-        diff_past(&mut left, &mut right, pass, |change| {
+        diff_past(&mut left, &mut right, pass, |change, _| {
             open.change(pages, change, at);
             Ok(())
         })?;

@@ -173,7 +173,7 @@ fn browsed(lab: &Lab, name: SnapshotRef) {
         Ok(())
     });
     let _ = browse::entry(&pages, &hostile, b"a/x");
-    let _ = diff::run(&pages, &good, &hostile, b"", |_| Ok(()));
+    let _ = diff::run(&pages, (&good, &hostile), b"", &mut diff::Unread::default(), |_| Ok(()));
     let _ = find::versions(&pages, &[good, hostile], &|_| true, &mut Vec::new());
 }
 

@@ -114,7 +114,7 @@ fn only_what_changed_differs_and_versions_are_those_of_the_content() {
     let [first, second, third] = [named(&first), named(&second), named(&third)];
     let paths = |from, to| {
         let mut found = Vec::new();
-        diff::run(&pages, from, to, b"", |difference| {
+        diff::run(&pages, (from, to), b"", &mut diff::Unread::default(), |difference| {
             found.push(String::from_utf8_lossy(difference.path()).into_owned());
             Ok(())
         })
