@@ -27,7 +27,12 @@ impl Client {
     /// # Errors
     /// When nobody listens.
     pub fn reach(&self) -> Result<()> {
-        UnixStream::connect(&self.socket).map(drop).map_err(Error::file("connect to", &self.socket))
+        self.connect().map(drop)
+    }
+
+    fn connect(&self) -> Result<UnixStream> {
+        let away = |source| Error::Away { socket: self.socket.clone(), source };
+        UnixStream::connect(&self.socket).map_err(away)
     }
 
     /// Asks that `files` of the pool in the directory `pool` be kept.
@@ -35,8 +40,7 @@ impl Client {
     /// # Errors
     /// When the helper does not answer, or refuses all of it.
     pub fn secure(&self, pool: &Path, files: &[File]) -> Result<Secured> {
-        let stream =
-            UnixStream::connect(&self.socket).map_err(Error::file("connect to", &self.socket))?;
+        let stream = self.connect()?;
         let failed = |error: std::io::Error| Error::Refused(error.to_string());
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;

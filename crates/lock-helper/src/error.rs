@@ -19,6 +19,14 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+    /// Nobody listens.
+    #[error("cannot connect to the lock helper at {}: {source}: systemctl start icecore-lock-helper", socket.display())]
+    Away {
+        /// Where it should listen.
+        socket: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// A directory is not as the helper needs it.
     #[error("{}: {why}", path.display())]
     Pool {

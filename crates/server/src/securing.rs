@@ -5,6 +5,7 @@
 //! look walks its snapshots, so the next one of the same domain waits for a multiple of what the last one took.
 
 mod buckets;
+mod files;
 #[cfg(test)]
 mod tests;
 
@@ -12,16 +13,16 @@ use api::Name;
 use api::status::KeptLocks;
 use api::upkeep::ObjectLock;
 use buckets::Buckets;
-use lock_helper::{Client, File, Secured};
+use files::secure_files;
+use lock_helper::Client;
 use parking_lot::Mutex;
 use repository::reclaim::locked::LockedFiles;
 use repository::watch::Unwatched;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use server_contract::folder::Folder;
 use server_contract::pool::{self, NAME_TAKEN};
 use server_data::domains::Domains;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,8 +39,6 @@ const AGAIN: Duration = Duration::from_secs(60);
 const REACH_EVERY: Duration = Duration::from_secs(10);
 /// Where a lock was ever given, this file is in the repository.
 const LOCKS_GIVEN: &str = "lock-clock";
-/// Files that failed and are named in the log.
-const NAMED_MAX: usize = 5;
 
 /// The repositories of this server, in pools that can be used.
 type Folders = Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
@@ -82,8 +81,12 @@ struct State {
     all_at: Option<Instant>,
     /// Domains that are to be looked at, not before this time.
     due: FxHashMap<PathBuf, Instant>,
+    /// Of these, those that need not have locks.
+    without_locks: FxHashSet<PathBuf>,
     /// Until when a domain rests after its last look.
     rests: FxHashMap<PathBuf, Instant>,
+    /// Pools in which a look goes on, and the domain that is looked at.
+    looks: FxHashMap<PathBuf, PathBuf>,
     /// When the helper is reached for again; `None` for at once.
     reach_at: Option<Instant>,
     /// How it went in each domain that has locks.
@@ -130,36 +133,64 @@ impl Securing {
         }
     }
 
-    /// Looks at the domains whose turn it is. The first time it tells of it also if there is none.
-    fn look(&self) {
+    /// Begins to look at the domains whose turn it is. Each pool has a thread of its own: a look in one that begins to
+    /// hang ends when it answers again, and keeps no other from its own. The first time it tells of it also if there is
+    /// none.
+    fn look(self: &Arc<Self>) {
         let is_first = self.state.lock().all_at.is_none();
         let due = self.due(Instant::now());
-        for folder in &due {
-            let begun = Instant::now();
-            let outcome = self.secure(folder);
-            let (domain, took) = (folder.display(), begun.elapsed());
-            match &outcome {
-                Ok(kept) => tracing::debug!(%domain, ?kept, ?took, "what is locked is kept"),
-                Err(why) => tracing::error!(%domain, why, "ALARM: what is locked is not kept"),
+        for (pool, domains) in &due {
+            let looks = Looks { securing: self.clone(), pool: pool.clone() };
+            let theirs = domains.clone();
+            if let Err(error) = std::thread::Builder::new().spawn(move || looks.at(&theirs)) {
+                domains.iter().for_each(|it| self.note(it, Err(text(&error)), Duration::ZERO));
             }
-            self.note(folder, outcome, took);
         }
-        if is_first || self.lost_any() || !due.is_empty() {
+        if self.lost_any() || is_first && due.is_empty() {
             (self.told)(self.summary());
         }
     }
 
-    /// Whether the helper that keeps something has gone, or a pool of which it does no longer answers: what it kept is
-    /// looked at again soon, and an alarm until then.
-    fn lost_any(&self) -> bool {
-        let Some(helper) = &self.helper else { return false };
-        let kept = self.state.lock().reach_now(Instant::now());
-        if kept.is_empty() {
-            return false;
+    /// Looks at a domain, if it is still there and may have locks.
+    fn look_at(&self, folder: &Path) {
+        let begun = Instant::now();
+        let outcome = self.outcome(folder);
+        let (domain, took) = (folder.display(), begun.elapsed());
+        match &outcome {
+            Some(Ok(kept)) => tracing::debug!(%domain, ?kept, ?took, "what is locked is kept"),
+            Some(Err(why)) => tracing::error!(%domain, why, "ALARM: what is locked is not kept"),
+            None => _ = self.state.lock().outcomes.remove(folder),
         }
-        let reached = helper.reach().map_err(text);
+        if let Some(outcome) = outcome {
+            self.note(folder, outcome, took);
+        }
+    }
+
+    /// What is kept of the repository in `folder`; `None` if it moved away or never had a lock.
+    fn outcome(&self, folder: &Path) -> Option<Outcome> {
+        let may_have_none = self.state.lock().without_locks.remove(folder);
+        if let Err(why) = (self.answers)(folder) {
+            return Some(Err(why));
+        }
+        // Nobody knows what moved away of a pool that is not there.
+        let is_gone = !folder.exists() && pool::verify(folder).is_ok();
+        let has_none = || may_have_none && !self.may_have_locks(folder);
+        (!is_gone && !has_none()).then(|| self.secure(folder))
+    }
+
+    /// Whether the helper that keeps something has gone, or a pool of which it does no longer answers, or one in which
+    /// a look goes on: what it kept is looked at again soon, and an alarm until then.
+    fn lost_any(&self) -> bool {
+        let asked = self.state.lock().reach_now(Instant::now());
+        let reached = match (&self.helper, asked.kept.is_empty()) {
+            (Some(helper), false) => helper.reach().map_err(text),
+            _ => Ok(()),
+        };
         let why = |folder: &PathBuf| reached.clone().and_then(|()| (self.answers)(folder)).err();
-        let lost: Vec<_> = kept.iter().filter_map(|it| Some((it, why(it)?))).collect();
+        let kept = asked.kept.iter().filter_map(|it| Some((it, why(it)?)));
+        let hangs = |folder: &PathBuf| (self.answers)(folder).err();
+        let looked_at = asked.looked_at.iter().filter_map(|it| Some((it, hangs(it)?)));
+        let lost: Vec<_> = kept.chain(looked_at).collect();
         for (folder, why) in &lost {
             tracing::error!(domain = %folder.display(), why, "ALARM: nobody knows whether what is locked is kept");
             self.note(folder, Err(why.clone()), Duration::ZERO);
@@ -167,31 +198,22 @@ impl Securing {
         !lost.is_empty()
     }
 
-    /// The domains whose turn it is. The others stay in the list.
-    fn due(&self, now: Instant) -> Vec<PathBuf> {
+    /// The domains whose turn it is, by their pools, in which looks count as begun. The others stay in the list.
+    fn due(&self, now: Instant) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+        let is_all = self.state.lock().all_at.is_none_or(|at| at <= now);
+        let all = if is_all { (self.folders)() } else { Vec::new() };
         let mut state = self.state.lock();
-        let mut wanted = self.domains.to_secure();
-        if state.all_at.is_none_or(|at| at <= now) {
+        if is_all {
             state.all_at = Some(now + ALL_EVERY);
-            // What moved away; nobody knows that of a pool that is not there.
-            state.outcomes.retain(|folder, _| {
-                (self.answers)(folder).is_err() || folder.exists() || pool::verify(folder).is_err()
-            });
-            wanted.extend((self.folders)().into_iter().filter(|it| self.may_have_locks(it)));
+            let told: Vec<_> = state.outcomes.keys().cloned().collect();
+            for folder in all.into_iter().chain(told) {
+                state.wants(folder, now, false);
+            }
         }
-        for folder in wanted {
-            state.due.entry(folder).or_insert(now);
+        for folder in self.domains.to_secure() {
+            state.wants(folder, now, true);
         }
-        let State { due, rests, .. } = &mut *state;
-        rests.retain(|_, until| *until > now);
-        let is_due = |folder: &PathBuf, at: &Instant| *at <= now && !rests.contains_key(folder);
-        let turn: Vec<_> = due
-            .iter()
-            .filter(|(folder, at)| is_due(folder, at))
-            .map(|(it, _)| it.clone())
-            .collect();
-        due.retain(|folder, _| !turn.contains(folder));
-        turn
+        state.take_due(now)
     }
 
     fn note(&self, folder: &Path, outcome: Outcome, took: Duration) {
@@ -207,18 +229,12 @@ impl Securing {
     /// Whether a lock may ever have been given in the repository in `folder`. Of one in a bucket only the bucket knows.
     fn may_have_locks(&self, folder: &Path) -> bool {
         match pool::is_in_bucket(folder) {
-            // Where nobody can look it may, and the look says why.
-            Ok(false) => {
-                let may = || (self.answers)(folder).is_err() || folder.join(LOCKS_GIVEN).exists();
-                self.helper.is_some() && may()
-            }
+            Ok(false) => self.helper.is_some() && folder.join(LOCKS_GIVEN).exists(),
             _ => self.buckets.is_some(), // an error is told by the look
         }
     }
 
-    /// What is kept of the repository in `folder`.
     fn secure(&self, folder: &Path) -> Outcome {
-        (self.answers)(folder)?;
         if pool::is_in_bucket(folder).map_err(text)? {
             let Some(buckets) = &self.buckets else { return Ok(Kept::default()) };
             return buckets.secure(folder, &self.locked(folder)?);
@@ -241,13 +257,19 @@ impl Securing {
     }
 }
 
+/// The directory of the pool in which the repository `folder` lies.
+fn pool_of(folder: &Path) -> PathBuf {
+    folder.ancestors().nth(2).unwrap_or(folder).to_owned()
+}
+
 /// Whether the pool in which the repository `domain` lies answers.
 ///
 /// # Errors
 /// Why it cannot be used.
 pub(crate) fn pool_answers(folder: &Folder, domain: &Path) -> Result<(), String> {
-    let pool = domain.ancestors().nth(2).and_then(|pool| pool.file_name()?.to_str());
-    let further = pool.filter(|name| *name != NAME_TAKEN).map(str::parse::<Name>);
+    let pool = pool_of(domain);
+    let name = pool.file_name().and_then(|name| name.to_str());
+    let further = name.filter(|name| *name != NAME_TAKEN).map(str::parse::<Name>);
     folder.pool_answers(further.transpose().map_err(text)?.as_ref()).map_err(text)
 }
 
@@ -255,27 +277,88 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Has the lock helper keep files.
-fn secure_files(helper: &Client, folder: &Path, locked: &LockedFiles) -> Outcome {
-    let (pool, within) = place(folder).map_err(text)?;
-    let files = named(&within, locked);
-    if files.is_empty() {
-        return Ok(Kept::default());
+/// The looks in one pool, as long as they go on: the pool is free for the next ones when they end, also by a panic.
+struct Looks {
+    securing: Arc<Securing>,
+    pool: PathBuf,
+}
+
+impl Looks {
+    fn at(self, domains: &[PathBuf]) {
+        for folder in domains {
+            self.securing.state.lock().looks.insert(self.pool.clone(), folder.clone());
+            self.securing.look_at(folder);
+        }
     }
-    let secured = helper.secure(&pool, &files).map_err(text)?;
-    judged(&secured, locked.lost_pages)
+}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        // While others go on, their part would be missing: they tell of all, or are told of when they hang.
+        if self.securing.state.lock().ends_in(&self.pool) {
+            (self.securing.told)(self.securing.summary());
+        }
+    }
+}
+
+/// What is to be asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    /// Domains of which the helper keeps something.
+    kept: Vec<PathBuf>,
+    /// Domains that are being looked at, of which nothing is known to be wrong.
+    looked_at: Vec<PathBuf>,
 }
 
 impl State {
-    /// The domains of which the helper keeps something, when it is time to reach for it.
-    fn reach_now(&mut self, now: Instant) -> Vec<PathBuf> {
+    /// Has a domain looked at. One that need not have locks costs an hourly look at a single file.
+    fn wants(&mut self, folder: PathBuf, now: Instant, has_locks: bool) {
+        if has_locks {
+            self.without_locks.remove(&folder);
+        } else if !self.due.contains_key(&folder) {
+            self.without_locks.insert(folder.clone());
+        }
+        self.due.entry(folder).or_insert(now);
+    }
+
+    /// Takes the domains whose turn it is out of the list, by their pools; not those of pools in which a look goes on.
+    fn take_due(&mut self, now: Instant) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+        let Self { due, rests, looks, .. } = self;
+        rests.retain(|_, until| *until > now);
+        let is_turn = |folder: &PathBuf, at: &Instant| {
+            *at <= now && !rests.contains_key(folder) && !looks.contains_key(&pool_of(folder))
+        };
+        let turn: Vec<_> = due.extract_if(|folder, at| is_turn(folder, at)).collect();
+        let mut by_pool: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (folder, _) in turn {
+            by_pool.entry(pool_of(&folder)).or_default().push(folder);
+        }
+        looks.extend(by_pool.iter().map(|(pool, domains)| (pool.clone(), domains[0].clone())));
+        by_pool
+    }
+
+    /// No look goes on in a pool any more. Returns whether there is an outcome of all.
+    fn ends_in(&mut self, pool: &Path) -> bool {
+        self.looks.remove(pool);
+        self.looks.values().all(|it| self.is_wrong(it))
+    }
+
+    fn is_wrong(&self, folder: &Path) -> bool {
+        self.outcomes.get(folder).is_some_and(Result::is_err)
+    }
+
+    /// The domains that are to be asked for, when it is time to.
+    fn reach_now(&mut self, now: Instant) -> Asked {
         if self.reach_at.is_some_and(|at| now < at) {
-            return Vec::new();
+            return Asked::default();
         }
         self.reach_at = Some(now + REACH_EVERY);
         let has_files = |outcome: &Outcome| outcome.as_ref().is_ok_and(|kept| kept.files > 0);
         let kept = self.outcomes.iter().filter(|(_, outcome)| has_files(outcome));
-        kept.map(|(folder, _)| folder.clone()).collect()
+        let kept: Vec<_> = kept.map(|(folder, _)| folder.clone()).collect();
+        let is_new = |folder: &&PathBuf| !kept.contains(folder) && !self.is_wrong(folder);
+        let looked_at = self.looks.values().filter(is_new).cloned().collect();
+        Asked { kept, looked_at }
     }
 
     fn summary(&self) -> KeptLocks {
@@ -297,54 +380,6 @@ impl State {
         }
         KeptLocks { files, objects, problems }
     }
-}
-
-/// The directory of the pool in which the repository `folder` lies, and its path in there. Links are followed here, so
-/// that the helper need not follow any. Where the directory of the domains is a file system of its own, it is the pool:
-/// no file has names in two of them.
-fn place(folder: &Path) -> std::io::Result<(PathBuf, String)> {
-    let real = folder.canonicalize()?;
-    let device = |path: &Path| path.metadata().map(|known| known.dev());
-    let own = device(&real)?;
-    let mut pool = real.clone();
-    for above in real.ancestors().skip(1).take(2) {
-        if device(above)? != own {
-            break;
-        }
-        above.clone_into(&mut pool);
-    }
-    let within = real.strip_prefix(&pool).unwrap_or(&real).to_string_lossy().into_owned();
-    Ok((pool, within))
-}
-
-fn named(within: &str, locked: &LockedFiles) -> Vec<File> {
-    // Nothing, where the domain is a file system of its own, and so the pool.
-    let above = if within.is_empty() { String::new() } else { format!("{within}/") };
-    let file = |(name, until_secs): &(String, i64)| File {
-        name: format!("{above}{name}"),
-        until_secs: *until_secs,
-    };
-    locked.files.iter().map(file).collect()
-}
-
-/// A file that is gone was removed since it was listed, by a reclaim that moved what is needed elsewhere: the next look
-/// finds it there.
-fn judged(secured: &Secured, lost_pages: u64) -> Outcome {
-    let failed = secured.failed.iter().filter(|failed| !failed.is_gone);
-    let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for failed in failed.clone().take(NAMED_MAX) {
-        named.entry(&failed.why).or_default().push(&failed.name);
-    }
-    if !named.is_empty() {
-        let reasons: Vec<_> =
-            named.iter().map(|(why, names)| format!("{} ({why})", names.join(", "))).collect();
-        return Err(format!("{} files are not kept: {}", failed.count(), reasons.join("; ")));
-    }
-    if secured.failed.iter().any(|failed| failed.is_gone) {
-        return Err("some files were removed meanwhile".into());
-    }
-    nothing_lost(lost_pages)?;
-    Ok(Kept { files: secured.files, objects: 0 })
 }
 
 fn nothing_lost(lost_pages: u64) -> Result<(), String> {

@@ -1,6 +1,8 @@
 //! Which files are named to whom, and what is told of it.
 
+use super::files::{judged, named, place};
 use super::*;
+use lock_helper::Secured;
 
 #[test]
 fn a_domain_is_named_by_its_pool_and_its_path_in_there() {
@@ -32,12 +34,16 @@ fn a_domain_that_is_a_file_system_of_its_own_is_named_from_there() {
 #[test]
 fn the_helper_is_reached_for_while_it_keeps_something() {
     let (now, mut state) = (Instant::now(), State::default());
-    assert_eq!(state.reach_now(now), [""; 0].map(PathBuf::from));
+    assert_eq!(state.reach_now(now), Asked::default());
     state.outcomes.insert("failed".into(), Err("away".into()));
     state.outcomes.insert("bucket".into(), Ok(Kept { files: 0, objects: 7 }));
     state.outcomes.insert("web".into(), Ok(Kept { files: 7, objects: 0 }));
-    assert!(state.reach_now(now + REACH_EVERY / 2).is_empty(), "not yet");
-    assert_eq!(state.reach_now(now + REACH_EVERY), [PathBuf::from("web")]);
+    assert_eq!(state.reach_now(now + REACH_EVERY / 2), Asked::default(), "not yet");
+    for looked_at in ["failed", "web", "new"] {
+        state.looks.insert(looked_at.into(), looked_at.into());
+    }
+    let [kept, looked_at] = ["web", "new"].map(|it| vec![PathBuf::from(it)]);
+    assert_eq!(state.reach_now(now + REACH_EVERY), Asked { kept, looked_at });
 }
 
 #[test]
@@ -64,6 +70,60 @@ fn silent_helper(folder: &Path) -> (std::os::unix::net::UnixListener, Keepers) {
     (listener, Keepers { lock_helper: Some(socket), object_lock: None })
 }
 
+fn looking(
+    keepers: &Keepers,
+    folders: &[PathBuf],
+    answers: Answers,
+    told: &Arc<Mutex<KeptLocks>>,
+) -> Arc<Securing> {
+    let (listed, tell) = (folders.to_vec(), told.clone());
+    let listed: Folders = Box::new(move || listed.clone());
+    let tell = move |kept| *tell.lock() = kept;
+    Arc::new(Securing::new(keepers, Arc::default(), (listed, answers), Box::new(tell)))
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "it does not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_pool_that_begins_to_hang_holds_up_no_look_at_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let [hangs, web] =
+        ["pools/slow/domains/hangs", "pool/domains/web"].map(|it| folder.path().join(it));
+    let (_listener, keepers) = silent_helper(folder.path());
+    let told = Arc::new(Mutex::new(KeptLocks::default()));
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let (ended, this) = (Mutex::new(ended), std::thread::current().id());
+    // Whoever looks into it is in there, and comes back at the end only.
+    let answers = move |domain: &Path| match domain.ends_with("hangs") {
+        true if std::thread::current().id() != this => Ok(_ = ended.lock().recv()),
+        true => Err("its file system has not answered".to_owned()),
+        false => Err("not a repository".to_owned()),
+    };
+    let folders = [hangs.clone(), web.clone()];
+    let securing = looking(&keepers, &folders, Box::new(answers), &told);
+    securing.look();
+    until(|| securing.state.lock().is_wrong(&web));
+    until(|| securing.state.lock().looks.len() == 1);
+    until(|| {
+        securing.state.lock().reach_at = None;
+        securing.lost_any();
+        securing.state.lock().is_wrong(&hangs)
+    });
+    // The other one is looked at again, the one that hangs is not.
+    let later = Instant::now() + AGAIN + AGAIN;
+    let turn = securing.state.lock().take_due(later);
+    assert_eq!(turn.into_values().collect::<Vec<_>>(), [[web.clone()]]);
+    assert!(securing.state.lock().ends_in(&pool_of(&web)), "nothing is told meanwhile");
+    end.send(()).unwrap();
+    until(|| securing.state.lock().looks.is_empty());
+}
+
 #[test]
 fn a_pool_that_does_not_answer_is_told_and_not_looked_into() {
     let folder = tempfile::tempdir().unwrap();
@@ -78,11 +138,9 @@ fn a_pool_that_does_not_answer_is_told_and_not_looked_into() {
         true => Err("its file system has not answered".to_owned()),
         false => Ok(()),
     };
-    let (listed, tell) = (move || folders.to_vec(), told.clone());
-    let tell = move |kept| *tell.lock() = kept;
-    let looks: (Folders, Answers) = (Box::new(listed), Box::new(answers));
-    let securing = Securing::new(&keepers, Arc::default(), looks, Box::new(tell));
+    let securing = looking(&keepers, &folders, Box::new(answers), &told);
     securing.look();
+    until(|| !told.lock().problems.is_empty());
     let problems = told.lock().problems.clone();
     let is_said =
         |name: &str| problems.iter().any(|it| it.contains(name) && it.contains("answered"));

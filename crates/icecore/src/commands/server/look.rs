@@ -75,8 +75,10 @@ impl Status {
 
 /// What others than the server, or `of` a storage server, keep of locked snapshots, and what they do not.
 fn kept(locks: &KeptLocks, of: &str) -> Vec<String> {
+    // What failed may be kept all the same.
+    let known = if locks.problems.is_empty() { "kept" } else { "known to be kept" };
     let told = |count: Option<u64>, what: &str, by: &str| {
-        count.map(|count| format!("locks        {} kept by {by}{of}", units::many(count, what)))
+        count.map(|count| format!("locks        {} {known} by {by}{of}", units::many(count, what)))
     };
     let files = told(locks.files, "file", "the lock helper");
     let objects = told(locks.objects, "object", "Object Lock");
