@@ -13,12 +13,14 @@ use repository::Repository;
 use repository::check::{ContainerDamage, containers_in_index, open_container};
 use repository::copy::heal_containers;
 use repository::lease::{Lease, LeasePurpose};
+use repository::presence::presence_beside_others;
 use repository::reclaim::{self, ReclaimOptions, ReclaimOutcome, Repacker};
 use repository::watch::{Unwatched, Watch};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Damages that are listed; all are counted.
 const TOLD_MAX: usize = 100;
@@ -91,8 +93,8 @@ pub struct Part {
 }
 
 /// A check that reads a part of the containers, in the order of their numbers: whoever goes on at the position that it
-/// returns has read all of them after so many parts as make a whole. Snapshots are always looked at. It ends early when
-/// `watch` says so.
+/// returns has read all of them after so many parts as make a whole. Snapshots are always looked at, and whether all
+/// containers are there. It ends early when `watch` says so.
 ///
 /// # Errors
 /// As [`scrub`].
@@ -120,7 +122,20 @@ pub fn scrub_part(repository: &Repository, part: Part, watch: &dyn Watch) -> Res
     }
     let is_last = wanted >= left.len();
     let position = if is_last { 0 } else { position };
-    Ok(PartReport { report, position, is_done: true, damaged })
+    let mut found = PartReport { report, position, is_done: true, damaged };
+    add_missing(repository, &mut found)?;
+    Ok(found)
+}
+
+/// Adds the containers that are missing outside of the part that was read: a check of a hundredth each day would come
+/// to them after a hundred days, and to know their names costs a list.
+fn add_missing(repository: &Repository, found: &mut PartReport) -> Result<()> {
+    for missing in presence_beside_others(repository, Duration::ZERO)?.damages {
+        if found.damaged.insert(missing.container) {
+            found.report.damage(format!("container {} is missing", missing.container.0));
+        }
+    }
+    Ok(())
 }
 
 /// Heals what a check of a part found damaged from `copies`, beside sessions, and looks at that again: what is damaged

@@ -36,6 +36,28 @@ pub fn presence(repository: &Repository, lengths_within: Duration) -> Result<Pre
     Ok(Presence { containers: ends.len() as u64, damages })
 }
 
+/// The same where others may write meanwhile: a reclaim removes containers after the index has lost them. What is
+/// missing or short counts only if it is so a second time, by the index as it is then.
+///
+/// # Errors
+/// When the storage cannot be read.
+pub fn presence_beside_others(
+    repository: &Repository,
+    lengths_within: Duration,
+) -> Result<Presence> {
+    let first = presence(repository, lengths_within)?;
+    if first.damages.is_empty() {
+        return Ok(first);
+    }
+    repository.refresh()?;
+    let mut again = presence(repository, lengths_within)?;
+    let was = |damage: &ContainerDamage| {
+        first.damages.iter().any(|before| before.container == damage.container)
+    };
+    again.damages.retain(was);
+    Ok(again)
+}
+
 /// Where the last record ends that the index has of each container.
 fn ends(repository: &Repository) -> Result<BTreeMap<ContainerNo, u64>> {
     let mut ends = BTreeMap::new();

@@ -5,6 +5,7 @@ use format::record::{self, RecordKind};
 use ids::{ObjectId, RepositoryId};
 use repository::lease::Lease;
 use repository::local::LocalStorage;
+use repository::presence::{Presence, presence, presence_beside_others};
 use repository::rebuild::FoundManifest;
 use repository::reclaim::{self, ReclaimOptions};
 use repository::session::Session;
@@ -14,6 +15,7 @@ use repository::watch::Watch;
 use repository::{Repository, container};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use stored::*;
 
 /// Review finding S6: one whose root is nowhere could neither be forgotten nor reclaimed.
@@ -81,6 +83,23 @@ fn killed_before_it_removes_reclaim_leaves_nothing_for_ever() {
     let left: Vec<_> = removed.iter().filter(|(_, path)| path.exists()).collect();
     assert!(left.is_empty(), "{} files stay for ever: {outcome:?}", left.len());
     let _ = container::DIRECTORY;
+}
+
+/// Whoever looks reads the index first and the list of files later.
+#[test]
+fn what_a_reclaim_removes_meanwhile_is_not_missing() {
+    let (folder, repository, lease) = made();
+    let old = store(&repository, &lease, 1, 9 << 20);
+    store(&repository, &lease, 2, 9 << 20);
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
+    let [beside, lone] = [(); 2].map(|()| Repository::open(storage.clone()).unwrap());
+    repository.forget(&lease, &[old], &session_record(), &tombstone()).unwrap();
+    reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
+    let damages = |found: repository::Result<Presence>| found.unwrap().damages.len();
+    assert!(damages(presence(&lone, Duration::ZERO)) > 0, "by its index, which is old");
+    assert_eq!(damages(presence_beside_others(&beside, Duration::ZERO)), 0);
+    std::fs::remove_file(&files(folder.path())[0]).unwrap();
+    assert_eq!(damages(presence_beside_others(&lone, Duration::ZERO)), 1);
 }
 
 #[test]

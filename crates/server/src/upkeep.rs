@@ -93,10 +93,7 @@ impl DomainUpkeep for Worker {
         let pace = Pace::new(watch, request.bytes_per_sec);
         let part = Part { after: request.position, percent: request.sample_percent };
         let done = keyless::scrub_part(&domain.repository, part, &pace);
-        let mut found = done.map_err(failed)?;
-        if found.is_done {
-            presence::add_missing(&domain.repository, &mut found)?;
-        }
+        let found = done.map_err(failed)?;
         if found.report.damaged == 0 {
             return Ok(checked(found, 0));
         }

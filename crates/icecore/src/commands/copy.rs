@@ -247,7 +247,7 @@ impl Copy {
         }
         for key in &report.lost_keys {
             context.out.note(&format!(
-                "the key {key} has no file in the copy: its file is damaged or missing here. Its password does not open the copy; another one does. If a further copy has it: icecore copy --repo THAT-COPY --to {}",
+                "the key {key} has no file in the copy: its file is damaged or missing here. Its password does not open the copy; another one does. If a further copy has it: icecore copy --repo THAT-COPY --to {}. If none has it: icecore key remove {key}",
                 quoted(&context.location())
             ));
         }

@@ -6,13 +6,16 @@
 use crate::testkit::build::{noise, small_tree};
 use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::{PASSWORD, TestFolder, Tree, assert_clean, stride};
+use ids::ContainerNo;
 use pipeline::check::{self, CheckOptions};
 use pipeline::copy::{self, CopyOptions, CopyReport};
+use pipeline::keyless::Part;
 use pipeline::progress::Progress;
 use pipeline::{Result, UnlockedRepository};
 use repository::Repository;
 use repository::local::LocalStorage;
 use repository::storage::Storage;
+use repository::watch::Unwatched;
 use simulation::Random;
 use simulation::disk::{Corruption, Disk, Fault as SimFault, Faults};
 use std::sync::Arc;
@@ -79,6 +82,29 @@ fn a_list_of_copies_that_cannot_be_read_brings_nothing_back() {
     assert!(error.is_err(), "{error:?}");
     let report = lab.copy_to(&faulty(&Plan::none())).unwrap();
     assert_eq!((report.snapshots.len(), report.forgotten_there), (0, 1), "{report:?}");
+}
+
+/// A check that reads a part each day would come to the others after days.
+#[test]
+fn a_check_of_a_part_of_a_copy_heals_what_is_missing_in_the_others() {
+    let lab = Lab::new();
+    let second = lab.folder.at("second");
+    let target: Arc<dyn Storage> = Arc::new(LocalStorage::create(&second).unwrap());
+    lab.copy_to(&target).unwrap();
+    let file = |number| second.join(repository::container::name(ContainerNo(number)));
+    let last = (1..20).rfind(|number| file(*number).exists()).unwrap();
+    std::fs::remove_file(file(last)).unwrap();
+    let source = LocalStorage::open(&lab.folder.repository()).unwrap();
+    let source = Arc::new(Repository::open(Arc::new(source)).unwrap());
+    let check = |percent| {
+        let part = Part { after: 0, percent };
+        copy::check(&source, &target, part, &Unwatched).unwrap()
+    };
+    let (found, healed) = check(Some(1.0));
+    assert!(found.position < last, "it was not read: {found:?}");
+    assert_eq!((found.report.damaged, healed > 0), (0, true), "{found:?}");
+    assert_eq!(check(None).0.report.damaged, 0);
+    lab.assert_is_whole(&UnlockedRepository::open(target, PASSWORD).unwrap());
 }
 
 /// The name was `index/state`, which both places have.

@@ -1,14 +1,10 @@
-//! Whether the containers of a domain are there: asked before a domain lies at a place to which it was copied, and by
-//! each check of a part.
+//! Whether the containers of a domain are there: asked before a domain lies at a place to which it was copied.
 
 use super::of_engine;
 use api::upkeep::CheckReport;
-use ids::ContainerNo;
-use pipeline::keyless::PartReport;
 use repository::Repository;
 use repository::presence::presence;
 use server_contract::upkeep::UpkeepError;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Somebody waits for the answer, and the control server does so for a minute.
@@ -27,37 +23,10 @@ pub(super) fn of(repository: &Repository) -> Result<CheckReport, UpkeepError> {
     })
 }
 
-/// Adds the containers that are missing outside of the part that was read: a check of a hundredth each day would come
-/// to them after a hundred days, and to know their names costs a list.
-pub(super) fn add_missing(
-    repository: &Repository,
-    found: &mut PartReport,
-) -> Result<(), UpkeepError> {
-    let first = missing(repository)?;
-    if first.is_subset(&found.damaged) {
-        return Ok(());
-    }
-    // A reclaim removes containers after the index has lost them: who looked between the two looks again.
-    for number in first.intersection(&missing(repository)?) {
-        if found.damaged.insert(*number) {
-            found.report.damaged += 1;
-            if found.report.damages.len() < TOLD_MAX {
-                found.report.damages.push(format!("container {} is missing", number.0));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn missing(repository: &Repository) -> Result<BTreeSet<ContainerNo>, UpkeepError> {
-    let found = presence(repository, Duration::ZERO).map_err(of_engine)?;
-    Ok(found.damages.into_iter().map(|damage| damage.container).collect())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::upkeep::Worker;
+    use ids::ContainerNo;
     use repository::watch::Unwatched;
     use server_contract::upkeep::{CheckRequest, DomainUpkeep};
     use server_control::Control;

@@ -1,7 +1,7 @@
 //! What the copy itself has lost: its list of snapshots alone says that all of them are there.
 
 use repository::check::ContainerDamage;
-use repository::presence::presence;
+use repository::presence::{presence, presence_beside_others};
 use repository::storage::Storage;
 use repository::{Error, Repository, Result};
 use std::sync::Arc;
@@ -21,23 +21,11 @@ pub(super) fn containers(
     }
     let copy = Repository::open(target.clone())?;
     match target.has_consistent_listing() {
-        true => beside_others(&copy),
+        true => Ok(presence_beside_others(&copy, LENGTHS_WITHIN)?.damages),
         // To list what is never stale writes a file there, and takes the lease.
         false if is_dry_run => Ok(Vec::new()),
         false => alone(&copy),
     }
-}
-
-/// A reclaim removes containers after the index has lost them: who looked between the two looks again.
-fn beside_others(copy: &Repository) -> Result<Vec<ContainerDamage>> {
-    let first = presence(copy, LENGTHS_WITHIN)?.damages;
-    if first.is_empty() {
-        return Ok(first);
-    }
-    copy.refresh()?;
-    let mut again = presence(copy, LENGTHS_WITHIN)?.damages;
-    again.retain(|damage| first.iter().any(|before| before.container == damage.container));
-    Ok(again)
 }
 
 /// Whoever writes there now is not waited for: the next copy looks.
