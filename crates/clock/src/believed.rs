@@ -64,6 +64,8 @@ pub enum Doubt {
     Fast(i64),
     /// It is behind, by this many seconds.
     Slow(i64),
+    /// Nothing is known of the time before this start.
+    Unreadable,
     /// The rules are not believed: they come from a catalog that lacks changes.
     Catalog,
 }
@@ -73,6 +75,10 @@ impl std::fmt::Display for Doubt {
         let (secs, side) = match self {
             Self::Fast(secs) => (secs, "ahead of"),
             Self::Slow(secs) => (secs, "behind"),
+            Self::Unreadable => {
+                return formatter
+                    .write_str("the time that was stored in the catalog cannot be read");
+            }
             Self::Catalog => {
                 return formatter.write_str("the catalog is older than what the server has seen");
             }
@@ -98,10 +104,9 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that knows no earlier time but `newest_secs`, that of the newest receipt.
-    pub fn start(tick: Tick, newest_secs: Option<i64>) -> Self {
-        let secs = newest_secs.map_or(tick.wall_secs, |newest| newest.max(tick.wall_secs));
-        Self::anchored(secs, tick)
+    /// A clock that knows no earlier time.
+    pub fn start(tick: Tick) -> Self {
+        Self::anchored(tick.wall_secs, tick)
     }
 
     fn anchored(secs: i64, tick: Tick) -> Self {
@@ -146,13 +151,6 @@ impl Clock {
         (self.tick, self.up_secs) = (tick, tick.up_secs);
     }
 
-    /// Raises the time to that of a receipt, which was given out.
-    pub fn at_least(&mut self, secs: i64) {
-        let raise = secs.saturating_sub(self.believed_secs).max(0);
-        self.believed_secs = self.believed_secs.saturating_add(raise);
-        self.anchor_secs = self.anchor_secs.saturating_add(raise);
-    }
-
     /// An administrator says that the wall clock is right. Time still does not go back: where it was ahead before, the
     /// reading is in doubt until the wall clock has caught up.
     pub fn confirm(&mut self, tick: Tick) -> Reading {
@@ -185,7 +183,7 @@ mod tests {
 
     /// The believed times of ticks `(wall, boot, up)`, less `NOW`, and whether each is in doubt.
     fn readings(ticks: &[(i64, u128, i64)]) -> Vec<(i64, bool)> {
-        let mut clock = Clock::start(tick(0, 1, 0), None);
+        let mut clock = Clock::start(tick(0, 1, 0));
         let read = |&(wall, boot, up): &(i64, u128, i64)| {
             let reading = clock.read(tick(wall, boot, up));
             (reading.secs - NOW, reading.doubt.is_some())
@@ -210,7 +208,7 @@ mod tests {
     #[test]
     fn a_start_whose_number_cannot_be_read_is_no_other_start() {
         let up = 100 * DAY;
-        let mut clock = Clock::start(tick(0, 7, up), None);
+        let mut clock = Clock::start(tick(0, 7, up));
         for (at, boot) in [(60, UNKNOWN_BOOT), (120, 7), (180, UNKNOWN_BOOT), (240, 7)] {
             let reading = clock.read(tick(at, boot, up + at));
             assert_eq!((reading.secs - NOW, reading.doubt), (at, None), "{at}");
@@ -221,7 +219,7 @@ mod tests {
         assert_eq!(clock.read(tick(360, 8, 90)).secs - NOW, 360);
         assert_eq!(clock.read(tick(DAY, 9, 5000)).secs - NOW, DAY);
         // Nor does each start of the server count where no start of the machine has a number.
-        let mut clock = Clock::start(tick(0, UNKNOWN_BOOT, up), None);
+        let mut clock = Clock::start(tick(0, UNKNOWN_BOOT, up));
         let reading = clock.read(tick(60, UNKNOWN_BOOT, up + 60));
         assert_eq!((reading.secs - NOW, reading.doubt), (60, None));
     }
@@ -255,19 +253,10 @@ mod tests {
 
     #[test]
     fn what_is_confirmed_is_believed_from_then_on() {
-        let mut clock = Clock::start(tick(0, 1, 0), None);
+        let mut clock = Clock::start(tick(0, 1, 0));
         assert!(clock.read(tick(90 * DAY, 1, 60)).doubt.is_some());
         assert_eq!(clock.confirm(tick(90 * DAY, 1, 61)), Reading::certain(NOW + 90 * DAY));
         assert_eq!(clock.read(tick(90 * DAY + 9, 1, 70)), Reading::certain(NOW + 90 * DAY + 9));
-    }
-
-    #[test]
-    fn no_time_is_before_the_newest_receipt() {
-        let clock = Clock::start(tick(0, 1, 0), Some(NOW + DAY));
-        assert_eq!(clock.clone().read(tick(0, 1, 0)).secs, NOW + DAY);
-        let mut clock = Clock::start(tick(0, 1, 0), None);
-        clock.at_least(NOW + 100);
-        assert_eq!(clock.read(tick(1, 1, 1)).secs, NOW + 100);
     }
 
     /// Whatever the clocks say: time does not go back, and gains no more than the bounds allow.
@@ -279,7 +268,7 @@ mod tests {
             ((state >> 33) as i64) % below
         };
         for _ in 0..500 {
-            let mut clock = Clock::start(tick(0, 0, 0), None);
+            let mut clock = Clock::start(tick(0, 0, 0));
             let (mut boot, mut up, mut ran, mut before, mut boots) = (0, 0, 0, NOW, 0);
             for _ in 0..60 {
                 let passed = random(5000);

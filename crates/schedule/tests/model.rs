@@ -94,7 +94,7 @@ impl Server {
         let mut random = Random::new(seed);
         let (spec, timetable) = any(&mut random);
         let begin = spec::midnight(spec.zone, spec::begin(&mut random));
-        let clock = Clock::start(Tick { wall_secs: begin, boot: 0, up_secs: 0 }, None);
+        let clock = Clock::start(Tick { wall_secs: begin, boot: 0, up_secs: 0 });
         let known = Situation { settled_secs: begin, is_seen: true, ..Situation::default() };
         Self {
             random,

@@ -173,7 +173,7 @@ mod tests {
         let control = Control::open(folder.path(), &[]).unwrap();
         let job = with_old_job(&control);
         let year_ago = clock::Tick { wall_secs: now_secs() - 365 * DAY_SECS, boot: 1, up_secs: 5 };
-        let stored = serde_json::to_string(&clock::Clock::start(year_ago, None)).unwrap();
+        let stored = serde_json::to_string(&clock::Clock::start(year_ago)).unwrap();
         control.catalog.set_clock(&stored).unwrap();
         drop(control);
         let control = Control::open(folder.path(), &[]).unwrap();

@@ -54,12 +54,6 @@ impl MachineClock {
         self.doubted(reading)
     }
 
-    /// Why nothing is known of the time before this start.
-    pub(crate) fn fault(&self) -> Option<String> {
-        let is_lost = self.state.lock().as_ref().is_some_and(|known| known.is_lost);
-        is_lost.then(|| "the time that was stored in the catalog cannot be read".to_owned())
-    }
-
     fn doubted(&self, reading: Reading) -> catalog::Result<Reading> {
         let is_older = self.mark.as_ref().map_or(Ok(false), |mark| mark.is_older())?;
         let doubt = if is_older { Some(Doubt::Catalog) } else { reading.doubt };
@@ -92,7 +86,7 @@ impl MachineClock {
                 (None, true)
             }
         };
-        let clock = clock.unwrap_or_else(|| Clock::start(tick, None));
+        let clock = clock.unwrap_or_else(|| Clock::start(tick));
         Ok(State { clock, stored_secs: None, boot: tick.boot, is_doubted: false, is_lost })
     }
 
@@ -122,10 +116,9 @@ impl MachineClock {
 }
 
 impl State {
-    /// Of what was stored nothing is known but that it was before: the whole time since 1970 is in doubt.
     fn read(&mut self, tick: Tick) -> Reading {
         let reading = self.clock.read(tick);
-        let lost = self.is_lost.then_some(Doubt::Fast(reading.secs));
+        let lost = self.is_lost.then_some(Doubt::Unreadable);
         Reading { doubt: lost.or(reading.doubt), ..reading }
     }
 }
@@ -150,7 +143,7 @@ mod tests {
         let first = MachineClock::new(catalog.clone()).read().unwrap();
         assert_eq!(first.doubt, None);
         let ahead = Tick { wall_secs: first.secs + 500, ..tick() };
-        let clock = serde_json::to_string(&Clock::start(ahead, None)).unwrap();
+        let clock = serde_json::to_string(&Clock::start(ahead)).unwrap();
         catalog.set_clock(&clock).unwrap();
         let second = MachineClock::new(catalog).read().unwrap();
         assert!(second.secs >= first.secs + 500, "not before what was given out");
@@ -166,11 +159,11 @@ mod tests {
         for _ in 0..2 {
             let clock = MachineClock::new(catalog.clone());
             assert!(clock.read().unwrap().doubt.is_some());
-            assert!(clock.read().unwrap().doubt.is_some() && clock.fault().is_some());
+            assert_eq!(clock.read().unwrap().doubt, Some(Doubt::Unreadable));
         }
         let clock = MachineClock::new(catalog.clone());
         assert_eq!(clock.confirm(crate::by("admin")).unwrap().doubt, None);
-        assert!(clock.read().unwrap().doubt.is_none() && clock.fault().is_none());
+        assert_eq!(clock.read().unwrap().doubt, None);
         assert_eq!(MachineClock::new(catalog).read().unwrap().doubt, None, "also after a restart");
     }
 
@@ -182,7 +175,7 @@ mod tests {
         let catalog = Arc::new(Catalog::open(&location).unwrap());
         let year = 365 * 86_400;
         let behind = Tick { wall_secs: now_secs() - year, boot: 1, up_secs: 5 };
-        catalog.set_clock(&serde_json::to_string(&Clock::start(behind, None)).unwrap()).unwrap();
+        catalog.set_clock(&serde_json::to_string(&Clock::start(behind)).unwrap()).unwrap();
         let clock = MachineClock::new(catalog.clone());
         assert!(clock.read().unwrap().doubt.is_some());
         assert_eq!(clock.confirm(crate::by("admin")).unwrap().doubt, None);

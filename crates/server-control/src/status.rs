@@ -96,8 +96,7 @@ impl ServerStatus {
     /// That changes may be missing is told with the catalog.
     fn clock_doubt(&self) -> Option<String> {
         let doubt = self.clock.read().ok()?.doubt?;
-        let told = || self.clock.fault().unwrap_or_else(|| doubt.to_string());
-        (doubt != Doubt::Catalog).then(told)
+        (doubt != Doubt::Catalog).then(|| doubt.to_string())
     }
 
     /// The cause first: a full disk is why nothing is stored.

@@ -147,7 +147,7 @@ impl World {
             random,
             seed,
             declared,
-            clock: Clock::start(Tick { wall_secs: begin, boot: 0, up_secs: 0 }, None),
+            clock: Clock::start(Tick { wall_secs: begin, boot: 0, up_secs: 0 }),
             is_hostile,
             world_secs: begin,
             wrong_secs: 0,

@@ -222,7 +222,7 @@ fn ages_are_counted_by_the_believed_clock_and_a_doubt_is_told() {
     drop(Control::open(folder.path(), &[]).unwrap());
     let year = 365 * 86_400;
     let behind = clock::Tick { wall_secs: crate::now_secs() - year, boot: 1, up_secs: 5 };
-    let stopped = serde_json::to_string(&clock::Clock::start(behind, None)).unwrap();
+    let stopped = serde_json::to_string(&clock::Clock::start(behind)).unwrap();
     let location = catalog::Location::file(folder.path().join("catalog.sqlite"));
     Catalog::open(&location).unwrap().set_clock(&stopped).unwrap();
     let control = Control::open(folder.path(), &[]).unwrap();

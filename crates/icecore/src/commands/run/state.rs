@@ -65,6 +65,8 @@ impl State {
     /// The state of the repository of this id, in `folder`. Nobody else has it meanwhile.
     pub(super) fn open(folder: &Path, repository: &str) -> Result<Self> {
         let failed = |error: io::Error| Failure::file(folder, &error);
+        // What lies above it may be shared with a server of another user.
+        fs::create_dir_all(folder.parent().unwrap_or(folder)).map_err(failed)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let lock = lock(&folder.join(format!("{repository}.lock")))?;
         let path = folder.join(format!("{repository}.json"));
@@ -81,7 +83,7 @@ impl State {
     /// The time, believed within bounds.
     pub(super) fn read_clock(&mut self) -> Reading {
         let tick = tick();
-        let clock = self.stored.clock.get_or_insert_with(|| Clock::start(tick, None));
+        let clock = self.stored.clock.get_or_insert_with(|| Clock::start(tick));
         self.now = clock.read(tick);
         self.now
     }
@@ -89,7 +91,7 @@ impl State {
     /// The same, when somebody says that the clock of the machine is right.
     pub(super) fn confirm_clock(&mut self) -> Reading {
         let tick = tick();
-        let clock = self.stored.clock.get_or_insert_with(|| Clock::start(tick, None));
+        let clock = self.stored.clock.get_or_insert_with(|| Clock::start(tick));
         self.now = clock.confirm(tick);
         self.now
     }
