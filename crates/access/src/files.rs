@@ -10,8 +10,10 @@ use zeroize::Zeroizing;
 /// Larger files than this are not ours.
 const BYTES_MAX: u64 = 256 << 10;
 
-/// Creates the folder with its parents, accessible to its owner only.
+/// Creates the folder, accessible to its owner only, and its parents as any other program does: a server of another
+/// user may have its own folder beside it.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder.parent().unwrap_or(folder)).map_err(file(folder))?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(file(folder))
 }
 

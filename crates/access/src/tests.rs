@@ -183,3 +183,14 @@ fn what_is_set_aside_stays_in_the_folder() {
     keep_own(path, "own", Some("ab"));
     assert_eq!(names(path), ["recovery.key.own"]);
 }
+
+#[test]
+fn what_lies_above_a_folder_of_ours_is_as_any_other() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().unwrap();
+    let [above, other] = ["above", "other"].map(|name| place.path().join(name));
+    crate::files::make_folder(&above.join("agent")).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&above.join("agent")), mode(&above)), (0o700, mode(&other)));
+}

@@ -5,6 +5,7 @@ use crate::client_options::resolve::Resolved;
 use crate::client_options::typed::environment;
 use crate::failure::{Failure, Result};
 use crate::filter::Filter;
+use crate::home;
 use crate::node::cache;
 use crate::node::job::Job;
 use crate::node::policy::{Check, Received};
@@ -67,8 +68,7 @@ impl AsRef<AtomicBool> for Cancel {
 
 /// A file or a unit of the system has nobody who writes the home directory for `~/`.
 fn at_home(path: &OsStr) -> PathBuf {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    match (Path::new(path).strip_prefix("~"), home) {
+    match (Path::new(path).strip_prefix("~"), home::folder()) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
     }

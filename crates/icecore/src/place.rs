@@ -1,6 +1,7 @@
 //! The storage of the repository that the user names: a directory, or a bucket (`s3://bucket/prefix`).
 
 use crate::failure::{Failure, Result, quoted};
+use crate::home;
 use crate::out::Out;
 use object_storage::{Access, Away, Credentials, Location, ObjectStorage, Patience, connect};
 use repository::lease::LOCK;
@@ -169,7 +170,7 @@ fn cache_directory() -> Option<PathBuf> {
     let given = variable(CACHE_VARIABLE);
     let of_user = || {
         let set = |path: &PathBuf| path.is_absolute();
-        let home = || Some(variable("HOME").filter(set)?.join(".cache"));
+        let home = || Some(home::folder()?.join(".cache"));
         Some(variable("XDG_CACHE_HOME").filter(set).or_else(home)?.join("icecore"))
     };
     given.or_else(of_user).filter(|directory| !directory.as_os_str().is_empty())

@@ -17,6 +17,7 @@ use crate::client_options::resolve::Resolved;
 use crate::client_options::table::{self, Given, PATHS};
 use crate::client_options::{Candidate, Layer};
 use crate::failure::{Failure, Result, quoted};
+use crate::home;
 use crate::text_file;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -273,7 +274,7 @@ pub(crate) fn own_paths(resolved: &Resolved) -> Result<Vec<PathBuf>> {
     let Some(chosen) = chosen.filter(|chosen| chosen.layer != Layer::CommandLine) else {
         return Ok(Vec::new());
     };
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = home::folder();
     let own = |path: &OsStr| match (Path::new(path).strip_prefix("~"), &home) {
         (Ok(rest), Some(home)) => Ok(home.join(rest)),
         _ if Path::new(path).is_absolute() => Ok(PathBuf::from(path)),
@@ -291,7 +292,7 @@ pub(crate) fn own_paths(resolved: &Resolved) -> Result<Vec<PathBuf>> {
 fn config_files() -> Vec<PathBuf> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+    let home = absolute("XDG_CONFIG_HOME").or_else(|| Some(home::folder()?.join(".config")));
     home.map(|home| home.join(FILE)).into_iter().chain([PathBuf::from(SYSTEM_FILE)]).collect()
 }
 

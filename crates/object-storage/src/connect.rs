@@ -3,7 +3,7 @@
 use crate::away::Away;
 use crate::client::Client;
 use crate::credential_process::Renewed;
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, variable};
 use crate::location::Location;
 use crate::requests::{Counted, Requests};
 use crate::signed::Signed;
@@ -58,7 +58,7 @@ pub fn connect(location: &Location, access: &Access) -> StorageResult<Client> {
 /// # Errors
 /// When there are none; those of the storage.
 pub fn from_environment(location: &Location, away: Away) -> StorageResult<ObjectStorage> {
-    let found = Credentials::find(|name| std::env::var(name).ok());
+    let found = Credentials::find(variable);
     let credentials = found.map_err(|reason| no_credentials(location, reason))?;
     let away = away.or_as_the_environment_says();
     let access = Access { away, ..Access::new(credentials) };

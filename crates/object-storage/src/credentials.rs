@@ -84,6 +84,13 @@ struct Given {
     process: Option<Process>,
 }
 
+/// A variable of this process. A unit of the system has no HOME: then what the list of users says.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    let home = || std::env::home_dir()?.into_os_string().into_string().ok();
+    let variable = std::env::var(name).ok();
+    if name == "HOME" { variable.or_else(home) } else { variable }
+}
+
 /// Keys of the credentials file come first, then the command of either file.
 fn from_files(set: &impl Fn(&str) -> Option<String>, profile: &str) -> Result<Given, String> {
     let home = |name: &str| Some(PathBuf::from(set("HOME")?).join(".aws").join(name));

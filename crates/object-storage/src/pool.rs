@@ -8,7 +8,7 @@
 use crate::away::Away;
 use crate::client::Client;
 use crate::connect::{Access, connect, no_credentials};
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, variable};
 use crate::location::Location;
 use crate::names::{number, numbered};
 use crate::probe;
@@ -36,7 +36,7 @@ impl BucketPool {
     /// # Errors
     /// When there are no credentials, or they make no sense.
     pub fn from_environment(location: &Location) -> StorageResult<Self> {
-        let found = Credentials::find(|name| std::env::var(name).ok());
+        let found = Credentials::find(variable);
         let credentials = found.map_err(|reason| no_credentials(location, reason))?;
         Ok(Self::new(connect(
             location,

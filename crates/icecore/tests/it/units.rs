@@ -1,6 +1,6 @@
 //! The units for systemd, as far as they can be looked at where no systemd runs.
 
-use crate::machine::{Machine, Ran, ended};
+use crate::machine::{Machine, PASSWORD, Ran, ended};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,6 +20,70 @@ fn unit(name: &str) -> PathBuf {
 
 fn analyze(words: &[&str], unit: &Path) -> Ran {
     ended(Command::new("systemd-analyze").args(words).arg(unit))
+}
+
+/// As a unit of the system starts it.
+///
+/// Docs: `docs/GUIDE-ONE-MACHINE.md`, the configuration file.
+#[test]
+fn without_home_the_configuration_file_of_the_user_is_found() {
+    let machine = Machine::new();
+    let folder = machine.path("home/.config/icecore");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.toml"), "exclude = [\"private/\"]\n").unwrap();
+    let command = machine.command(["options"]);
+    let script =
+        "mount --bind \"$HOME\" \"$(getent passwd 0 | cut -d: -f6)\" && unset HOME && exec \"$@\"";
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", script, "sh"]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = ended(&mut shell);
+    if ran.stderr.contains("unshare") || ran.stderr.contains("mount:") {
+        return testkit::skip("nothing can be mounted: not root");
+    }
+    let shown = ran.ends(0).text();
+    assert!(shown.contains("private/"), "{shown}");
+}
+
+/// The version that began has children of its own kind.
+#[test]
+fn a_program_that_is_replaced_while_it_runs_starts_itself() {
+    let machine = Machine::new();
+    let (program, file) = (machine.path("program"), machine.path("site.toml"));
+    // Not by this process: what another test starts meanwhile would have it open for writing.
+    ended(Command::new("cp").arg(env!("CARGO_BIN_EXE_icecore")).arg(&program)).ends(0);
+    let paths = serde_json::to_string(&[machine.source()]).unwrap();
+    let text = format!(
+        "[schedule.due]\nevery = \"1 day\"\nwindow = \"always\"\n[policy.home]\npaths = {paths}\nschedules = [\"due\"]\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let state = machine.path("state");
+    let words = ["run", "--json", file.to_str().unwrap(), "--state", state.to_str().unwrap()];
+    let command = machine.command([&words[..], &["--force", "home"]].concat());
+    let mut copied = Command::new(&program);
+    copied.args(command.get_args()).env_clear().stdin(std::process::Stdio::null());
+    copied.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    // It asks for the password first.
+    let removes = format!("rm -f '{}'; echo '{PASSWORD}'", program.display());
+    copied.env_remove("ICECORE_PASSWORD").env("ICECORE_PASSWORD_COMMAND", removes);
+    let ran = ended(&mut copied).ends(0);
+    assert!(!program.exists(), "{ran:?}");
+    assert_eq!(machine.snapshots().len(), 1, "{ran:?}");
+}
+
+/// What a systemd that does not run here would do.
+#[test]
+fn the_units_say_what_the_program_cannot() {
+    let text = |name: &str| std::fs::read_to_string(unit(name)).unwrap();
+    for name in ["icecore-agent", "icecore-run"] {
+        let has = |line: &str| assert!(text(name).contains(line), "{name}: {line}");
+        has("\nEnvironment=HOME=%h\n");
+        ["CAP_SETUID", "CAP_SETGID"].iter().for_each(|it| has(it)); // hooks of other users
+    }
+    for (name, _) in &UNITS[..4] {
+        assert!(text(name).contains("\nRestart=always\n"), "{name}");
+    }
 }
 
 #[test]

@@ -7,13 +7,14 @@ use crate::lines::{self, Lines};
 use crate::node::allow::{self, ALLOW, Allow};
 use crate::node::policy::JobOptions;
 use crate::node::streams;
+use crate::ourselves;
 use api::commands::{NewBackup, NewRestore, NodeCommand, Task};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Maximum number of characters of a job's last line that are sent to the server.
 const WORDS_MAX: usize = 900;
@@ -167,11 +168,7 @@ fn innermost<'a>(path: &Path, folders: &'a [PathBuf]) -> Option<&'a Path> {
 
 fn start(context: &Context, arguments: &[OsString]) -> Outcome {
     let failed = |error: io::Error| Outcome::refused(format!("cannot start the job: {error}"));
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return failed(error),
-    };
-    let mut command = Command::new(program);
+    let mut command = ourselves::command();
     command.args(arguments).env("ICECORE_AGENT_DIR", context.agent_folder());
     command.env_remove("ICECORE_REPO").env_remove("ICECORE_PROFILE");
     command.stdin(Stdio::null()).stderr(Stdio::inherit());

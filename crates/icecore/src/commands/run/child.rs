@@ -5,11 +5,13 @@ use crate::client_options::table;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::failure::{Failure, Result};
+use crate::home;
 use crate::lines;
+use crate::ourselves;
 use schedule::Level;
 use site::{ChangeDetection, Compression, OptionValue};
 use std::ffi::OsString;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// How a backup ended.
 pub(super) struct Ended {
@@ -23,8 +25,7 @@ pub(super) fn back_up(context: &Context, source: &PolicySource, level: Level) ->
     let failed = |error: std::io::Error| {
         Failure::new(Code::Failed, format!("cannot start the backup of {}: {error}", source.policy))
     };
-    let program = std::env::current_exe().map_err(failed)?;
-    let mut command = Command::new(program);
+    let mut command = ourselves::command();
     command.args(ours(context)?).arg("backup").args(words(source, level));
     command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let (status, last) = lines::run(command, lines::last).map_err(failed)?;
@@ -86,7 +87,7 @@ pub(super) fn words(source: &PolicySource, level: Level) -> Vec<OsString> {
 
 /// `~/work` of the user who runs this.
 fn expanded(path: &str) -> String {
-    let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/'));
+    let home = home::folder().and_then(|home| home.into_os_string().into_string().ok());
     match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => format!("{}/{rest}", home.trim_end_matches('/')),
         _ => path.to_owned(),

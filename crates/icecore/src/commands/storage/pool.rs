@@ -39,7 +39,7 @@ enum Action {
 /// Turn a directory of this machine into a pool; or say where a pool that moved is now (its superblock identifies it).
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example:\n  icecore storage pool add second /mnt/second\n\nMount the file system first: the storage server remembers that it was mounted, and refuses the pool when it is not."
+    after_help = "Example:\n  icecore storage pool add second /mnt/second\n\nMount the file system first: the storage server remembers that it was mounted, and refuses the pool when it is not. If the storage server is a service, name the directory to its unit, too, or it is read-only after the next start: systemctl edit icecore-storage, ReadWritePaths=/mnt/second."
 )]
 struct Add {
     /// Its name.
