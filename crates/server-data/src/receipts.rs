@@ -163,7 +163,7 @@ fn last(folder: &Path) -> io::Result<(u64, i64)> {
     };
     let parsed = text.trim_end().split_once(' ');
     let parsed = parsed.and_then(|(next, secs)| Some((next.parse().ok()?, secs.parse().ok()?)));
-    let bad = || format!("{} is damaged; to start again, remove its folder", path.display());
+    let bad = || format!("{} is damaged; to start again, remove its directory", path.display());
     parsed.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, bad()))
 }
 
