@@ -327,7 +327,7 @@ SABOTAGES = {
         "crates/pipeline/src/backup/emptied.rs", "failed.contains(escape(source).as_str())", "failed.contains(escape(source).as_str()) && false",
         test("icecore", "a_source_that_is_not_mounted_pushes_no_good_backup_out")),
     "a directory that was empty before is not missed": (
-        "crates/pipeline/src/backup/emptied.rs", "had_files: root.was_so }", "had_files: true }",
+        "crates/pipeline/src/backup/emptied.rs", "Last::new(found, root.source.clone(), had_files))", "Last::new(found, root.source.clone(), true || had_files))",
         test("icecore", "a_directory_that_somebody_emptied_is_backed_up_as_it_is")),
     "a snapshot in a bucket whose config was deleted is not acknowledged": (
         "crates/object-storage/src/storage/files.rs", "if is_repository { self.is_still_there() }", "if is_repository && false { self.is_still_there() }",
@@ -545,10 +545,10 @@ SABOTAGES = {
         "crates/icecore/src/node/keys.rs", "    if there.is_some_and(|there| *there != *text) {", "    if there.is_some_and(|there| false && *there != *text) {",
         test("icecore", "a_recovery_key_gets_its_name")),
     "a check of a part looks for all containers": (
-        "crates/server/src/upkeep.rs", "            presence::add_missing(&domain.repository, &mut found)?;\n", "",
+        "crates/pipeline/src/keyless.rs", "    add_missing(repository, &mut found)?;\n", "    let _ = add_missing;\n",
         test("server", "a_check_of_a_part_names")),
     "a missing container is counted once": (
-        "crates/server/src/upkeep/presence.rs", "if found.damaged.insert(*number) {", "if found.damaged.insert(*number) || true {",
+        "crates/pipeline/src/keyless.rs", "if found.damaged.insert(missing.container) {", "if found.damaged.insert(missing.container) || true {",
         test("server", "a_check_of_a_part_names")),
     "states of pools end a pass of a move": (
         "crates/server/src/moving.rs", "Pace::new(&allowed, ", "Pace::new(self.watch, ",
@@ -2479,7 +2479,7 @@ SABOTAGES = {
         "crates/server-contract/src/pool/states.rs", "(Err(_), true) => may_be_removed(&place)?,", "(Err(_), true) => {}",
         test("server-contract", "a_lost_pool_whose_directory")),
     "a pool that does not answer is not looked into for its locks": (
-        "crates/server/src/securing.rs", "        (self.answers)(folder)?;\n", "",
+        "crates/server/src/securing.rs", "        if let Err(why) = (self.answers)(folder) {\n            return Some(Err(why));\n        }\n", "",
         test("server", "a_pool_that_does_not_answer_is_told")),
     "a pool that no longer answers is an alarm for what was kept of it": (
         "crates/server/src/securing.rs", "reached.clone().and_then(|()| (self.answers)(folder)).err()",
@@ -2496,6 +2496,102 @@ SABOTAGES = {
     "a pool that cannot be opened costs the lock helper itself only": (
         "crates/lock-helper/src/serve.rs", "failed = failed.or(Some(error));", "return Err(error);",
         test("lock-helper", "a_pool_that_cannot_be_opened_costs")),
+    "a pool in which a look goes on is left alone": (
+        "crates/server/src/securing.rs", "&& !looks.contains_key(&pool_of(folder))", "&& (true || !looks.contains_key(&pool_of(folder)))",
+        test("server", "a_pool_that_begins_to_hang")),
+    "a pool in which a look hangs is told": (
+        "crates/server/src/securing.rs", "let lost: Vec<_> = kept.chain(looked_at).collect();", "let lost: Vec<_> = kept.chain(looked_at.take(0)).collect();",
+        test("server", "a_pool_that_begins_to_hang")),
+    "what may be in a lost page is not certain": (
+        "crates/tree/src/diff.rs", "visit(Change::Removed(a), !right_lost)?", "visit(Change::Removed(a), true || !right_lost)?",
+        test("tree", "a_lost_page_costs_what_it_names")),
+    "what is not certain is no difference": (
+        "crates/pipeline/src/browse/diff.rs", "Some(found) if is_certain && (", "Some(found) if (true || is_certain) && (",
+        test("icecore", "what_may_be_in_a_lost_page_is_no_difference")),
+    "what a reclaim removed since the index was read is not missing": (
+        "crates/repository/src/presence.rs", "    if first.damages.is_empty() {\n        return Ok(first);\n    }\n", "    if true || first.damages.is_empty() {\n        return Ok(first);\n    }\n",
+        test("repository", "what_a_reclaim_removes_meanwhile_is_not_missing")),
+    "a check of a part of a copy looks for all containers": (
+        "crates/pipeline/src/keyless.rs", "    for missing in presence_beside_others(repository, Duration::ZERO)?.damages {", "    for missing in presence_beside_others(repository, Duration::ZERO)?.damages.into_iter().take(0) {",
+        test("pipeline", "a_check_of_a_part_of_a_copy_heals_what_is_missing")),
+    "what should be mounted inside a source is looked for": (
+        "crates/pipeline/src/backup/emptied.rs", "options.mount_points.iter().flat_map", "options.mount_points.iter().take(0).flat_map",
+        test("icecore", "what_should_be_mounted_inside_a_source")),
+    "what is mounted again is missed no more": (
+        "crates/pipeline/src/backup/emptied.rs", "root.was_so && (root.is_named || !is_other)", "root.was_so && (true || root.is_named || !is_other)",
+        test("icecore", "what_should_be_mounted_inside_a_source")),
+    "what is in memory is empty after each start": (
+        "crates/capture/src/mount_points.rs", "&& !IN_MEMORY.contains(&kind)", "&& (true || !IN_MEMORY.contains(&kind))",
+        test("capture", "what_is_mounted_at_the_start")),
+    "what should be mounted is named whatever else failed": (
+        "crates/pipeline/src/backup/failed.rs", " || problem.operation == CaptureOperation::FindFiles", "",
+        test("pipeline", "what_should_be_mounted_is_named")),
+    "what should be mounted is named first": (
+        "crates/pipeline/src/backup/failed.rs", "ranked.sort_by_key(|(_, object)| object.reason != not_mounted);", "let _ = not_mounted;",
+        test("pipeline", "what_should_be_mounted_is_named")),
+    "a new owner has its own name": (
+        "crates/pipeline/src/backup/worker.rs", "let (user, group) = (owners.user(uid).to_vec(), owners.group(gid).to_vec());", "let (user, group) = { let _ = owners; (old.user.clone(), old.group.clone()) };",
+        test("pipeline", "whoever_got_a_file_since_the_walk")),
+    "what waits for further names has a bound": (
+        "crates/pipeline/src/backup/links.rs", "            self.files.clear();\n", "",
+        test("pipeline", "what_waits_for_further_names_has_a_bound")),
+    "a program that is replaced starts itself": (
+        "crates/icecore/src/ourselves.rs", 'Command::new("/proc/self/exe")', "Command::new(std::env::current_exe().unwrap_or_default())",
+        test("icecore", "a_program_that_is_replaced_while_it_runs")),
+    "without HOME the list of users says where home is": (
+        "crates/icecore/src/home.rs", "std::env::home_dir()", 'std::env::var_os("HOME").map(PathBuf::from)',
+        test("icecore", "without_home_the_configuration_file")),
+    "what lies above the folder of an agent is for others, too": (
+        "crates/access/src/files.rs", "    fs::create_dir_all(folder.parent().unwrap_or(folder)).map_err(file(folder))?;\n", "",
+        test("access", "what_lies_above_a_folder_of_ours")),
+    "a class in a pattern matches no slash": (
+        "crates/capture/src/excludes/git_glob.rs", "        line.extend(self.is_negated.then_some('/'));\n", "",
+        test("capture", "patterns_mean_what_gitignore_says")),
+    "a range in a pattern matches no slash": (
+        "crates/capture/src/excludes/git_glob.rs", "const SPECIAL: [char; 3] = ['/', ']', '-'];", "const SPECIAL: [char; 2] = [']', '-'];",
+        test("capture", "patterns_mean_what_gitignore_says")),
+    "a slash in a class anchors a pattern": (
+        "crates/capture/src/excludes/git_glob.rs", "        (true, false) => \"/\",\n", "        (true, false) => \"\",\n",
+        test("capture", "patterns_mean_what_gitignore_says")),
+    "a class that takes out the slash does not anchor a pattern": (
+        "crates/capture/src/excludes/git_glob.rs", "        (false, true) => \"**/\",\n", "        (false, true) => \"\",\n",
+        test("capture", "patterns_mean_what_gitignore_says")),
+    "braces in a pattern are characters": (
+        "crates/capture/src/excludes/git_glob.rs", "            '{' | '}' => line.extend(", "            '{' | '}' if false => line.extend(",
+        test("capture", "patterns_mean_what_gitignore_says")),
+    "classes of characters have names": (
+        "crates/capture/src/excludes/git_glob.rs", "name_of_class(rest).filter(|_| char == '[')", "name_of_class(rest).filter(|_| false && char == '[')",
+        test("capture", "patterns_mean_what_gitignore_says")),
+    "what is named in a directory with a tag is in": (
+        "crates/capture/src/walk/list.rs", "name == tag.name() || is_planned(name)", "name == tag.name() || false && is_planned(name)",
+        test("capture", "what_the_user_named_in_a_directory_with_a_tag_is_in")),
+    "nothing else in a directory with a tag is in": (
+        "crates/capture/src/walk/worker.rs", "        if listing.is_tagged {\n", "        if false && listing.is_tagged {\n",
+        test("capture", "what_the_user_named_in_a_directory_with_a_tag_is_in")),
+    "nothing else in an excluded directory above a named path is in": (
+        "crates/capture/src/walk/worker.rs", "        if self.pattern_excludes(listing, row.position, ListedType::Directory) {\n", "        if false && self.pattern_excludes(listing, row.position, ListedType::Directory) {\n",
+        test("capture", "a_root_in_an_excluded_directory_is_reached")),
+    "nothing else in a marked directory above a named path is in": (
+        "crates/capture/src/walk/worker.rs", "        self.skips(batch, listing, row)\n", "        self.skips(batch, listing, row) && false\n",
+        test("capture", "nothing_else_of_an_excluded_directory_that_leads_to_a_root_is_taken")),
+    "an automount is not triggered by a look": (
+        "crates/capture/src/walk/directory.rs", "        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;\n", "        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;\n",
+        test("capture", "an_automount_is_not_triggered_unless_it_is_named")),
+    "an automount that is named is mounted before it is inspected": (
+        "crates/capture/src/walk/worker.rs", "let flags = if is_root { flags }", "let flags = if is_root && false { flags }",
+        test("capture", "an_automount_is_not_triggered_unless_it_is_named")),
+    "a file on which another has a lease is waited for": (
+        "crates/capture/src/read/lease.rs", "        Err(Errno::AGAIN) => opening_within(", "        Err(Errno::AGAIN) if false => opening_within(",
+        test("capture", "a_file_on_which_another_has_a_lease_is_read_when_it_is_given_back")),
+    "a file that is told to be empty is read where that says nothing": (
+        "crates/capture/src/read/small.rs", "match met.size == 0 && kinds.may_hide_sizes(", "match false && met.size == 0 && kinds.may_hide_sizes(",
+        test("capture", "a_file_of_a_pseudo_file_system_is_read_to_its_end")),
+    "a file of unknown size is not cut": (
+        "crates/capture/src/read/small.rs", "        if length as u64 > bytes_max {\n            return Err(Errno::FBIG);\n", "        if length as u64 > bytes_max {\n            length = bytes_max as usize;\n            break;\n",
+        test("capture", "a_file_of_a_pseudo_file_system_is_read_to_its_end")),
+    "what is mounted on demand and is not is told": (
+        "crates/pipeline/src/backup/emptied.rs", "(was_so || was_entered).then(|| Last::new(found, source, was_so))", "(false && (was_so || was_entered)).then(|| Last::new(found, source, was_so))",
+        test("icecore", "what_an_automounter_has_not_mounted_is_told")),
 }
 
 
