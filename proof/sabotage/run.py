@@ -2514,9 +2514,6 @@ SABOTAGES = {
     "what should be mounted inside a source is looked for": (
         "crates/pipeline/src/backup/emptied.rs", "options.mount_points.iter().flat_map", "options.mount_points.iter().take(0).flat_map",
         test("icecore", "what_should_be_mounted_inside_a_source")),
-    "what is mounted again is missed no more": (
-        "crates/pipeline/src/backup/emptied.rs", "root.was_so && (root.is_named || !is_other)", "root.was_so && (true || root.is_named || !is_other)",
-        test("icecore", "what_should_be_mounted_inside_a_source")),
     "what is in memory is empty after each start": (
         "crates/capture/src/mount_points.rs", "&& !IN_MEMORY.contains(&kind)", "&& (true || !IN_MEMORY.contains(&kind))",
         test("capture", "what_is_mounted_at_the_start")),
@@ -2532,9 +2529,6 @@ SABOTAGES = {
     "what waits for further names has a bound": (
         "crates/pipeline/src/backup/links.rs", "            self.files.clear();\n", "",
         test("pipeline", "what_waits_for_further_names_has_a_bound")),
-    "a program that is replaced starts itself": (
-        "crates/icecore/src/ourselves.rs", 'Command::new("/proc/self/exe")', "Command::new(std::env::current_exe().unwrap_or_default())",
-        test("icecore", "a_program_that_is_replaced_while_it_runs")),
     "without HOME the list of users says where home is": (
         "crates/icecore/src/home.rs", "std::env::home_dir()", 'std::env::var_os("HOME").map(PathBuf::from)',
         test("icecore", "without_home_the_configuration_file")),
