@@ -2583,6 +2583,12 @@ SABOTAGES = {
     "what is mounted on demand and is not is told": (
         "crates/pipeline/src/backup/emptied.rs", "(was_so || was_entered).then(|| Last::new(found, source, was_so))", "(false && (was_so || was_entered)).then(|| Last::new(found, source, was_so))",
         test("icecore", "what_an_automounter_has_not_mounted_is_told")),
+    "what is mounted again is missed no more": (
+        "crates/pipeline/src/backup/emptied.rs", "root.was_so && (root.is_named || !is_other)", "root.was_so && (true || root.is_named || !is_other)",
+        test("icecore", "what_should_be_mounted_inside_a_source")),
+    "a program that is replaced starts itself": (
+        "crates/icecore/src/ourselves.rs", 'Command::new("/proc/self/exe")', "Command::new(std::env::current_exe().unwrap_or_default())",
+        test("icecore", "a_program_that_is_replaced_while_it_runs")),
 }
 
 

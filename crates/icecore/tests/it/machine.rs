@@ -150,6 +150,13 @@ impl Machine {
     }
 }
 
+/// `shell` with the variables of `command`, which it starts, and no others.
+pub(crate) fn around(mut shell: Command, command: &Command) -> Command {
+    shell.env_clear().stdin(Stdio::null());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell
+}
+
 /// Runs to the end.
 pub(crate) fn ended(command: &mut Command) -> Ran {
     let output = command.output().unwrap();

@@ -1,6 +1,6 @@
 //! The units for systemd, as far as they can be looked at where no systemd runs.
 
-use crate::machine::{Machine, PASSWORD, Ran, ended};
+use crate::machine::{Machine, Ran, around, ended};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,8 +37,7 @@ fn without_home_the_configuration_file_of_the_user_is_found() {
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "sh", "-c", script, "sh"]);
     shell.arg(command.get_program()).args(command.get_args());
-    shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ran = ended(&mut shell);
+    let ran = ended(&mut around(shell, &command));
     if ran.stderr.contains("unshare") || ran.stderr.contains("mount:") {
         return testkit::skip("nothing can be mounted: not root");
     }
@@ -61,13 +60,11 @@ fn a_program_that_is_replaced_while_it_runs_starts_itself() {
     let state = machine.path("state");
     let words = ["run", "--json", file.to_str().unwrap(), "--state", state.to_str().unwrap()];
     let command = machine.command([&words[..], &["--force", "home"]].concat());
-    let mut copied = Command::new(&program);
-    copied.args(command.get_args()).env_clear().stdin(std::process::Stdio::null());
-    copied.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    // It asks for the password first.
-    let removes = format!("rm -f '{}'; echo '{PASSWORD}'", program.display());
-    copied.env_remove("ICECORE_PASSWORD").env("ICECORE_PASSWORD_COMMAND", removes);
-    let ran = ended(&mut copied).ends(0);
+    // As if it had been started before it was replaced.
+    let script = "exec 3<\"$0\" && rm \"$0\" && exec /proc/self/fd/3 \"$@\"";
+    let mut gone = Command::new("sh");
+    gone.args(["-c", script]).arg(&program).args(command.get_args());
+    let ran = ended(&mut around(gone, &command)).ends(0);
     assert!(!program.exists(), "{ran:?}");
     assert_eq!(machine.snapshots().len(), 1, "{ran:?}");
 }
