@@ -46,6 +46,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a key list is replaced by others": (
+        "crates/repository/src/local/current.rs", "const WRITTEN_ONCE: [&str; 3] = [\"containers/\",", "const WRITTEN_ONCE: [&str; 4] = [\"keys/\", \"containers/\",",
+        test("repository", "what_gets_its_name_once")),
     "what is still there has not vanished": (
         "crates/capture/src/gone.rs", "        Errno::NOENT => is_gone(directory, name),", "        Errno::NOENT => true,",
         test("icecore", "what_is_listed_and_cannot_be_had")),
