@@ -49,6 +49,9 @@ SABOTAGES = {
     "a key list is replaced by others": (
         "crates/repository/src/local/current.rs", "const WRITTEN_ONCE: [&str; 3] = [\"containers/\",", "const WRITTEN_ONCE: [&str; 4] = [\"keys/\", \"containers/\",",
         test("repository", "what_gets_its_name_once")),
+    "the sealed part of a manifest has its own limit": (
+        "crates/format/src/record.rs", "[MANIFEST_CLEAR_MAX, MANIFEST_BODY_MAX, MANIFEST_SEALED_MAX],", "[MANIFEST_CLEAR_MAX, MANIFEST_BODY_MAX, RECORD_SEALED_MAX],",
+        test("server", "a_manifest_is_refused_whose_snapshot_file_nobody_would_read")),
     "what is still there has not vanished": (
         "crates/capture/src/gone.rs", "        Errno::NOENT => is_gone(directory, name),", "        Errno::NOENT => true,",
         test("icecore", "what_is_listed_and_cannot_be_had")),

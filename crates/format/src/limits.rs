@@ -39,8 +39,12 @@ pub const TREE_LEVELS_MAX: u8 = 48;
 pub const CONTAINER_BYTES_MAX: u64 = 1 << 32;
 /// Most records in one container.
 pub const CONTAINER_RECORDS_MAX: usize = 1 << 20;
-/// Longest sealed part of a manifest in bytes.
+/// Longest body of a manifest in bytes, before compression.
 pub const MANIFEST_BODY_MAX: usize = 1 << 20;
+/// Most sealed bytes of a manifest: its body if that cannot be compressed, the padding (at most 12 %), the tag.
+pub const MANIFEST_SEALED_MAX: usize = MANIFEST_BODY_MAX + MANIFEST_BODY_MAX / 8 + 64;
+/// Longest clear part of a manifest in bytes: more than head, extension and signature take.
+pub const MANIFEST_CLEAR_MAX: usize = 2 * MANIFEST_EXTENSION_MAX;
 /// Longest extension of a manifest's head, or of a receipt, in bytes.
 pub const MANIFEST_EXTENSION_MAX: usize = 4096;
 /// Longest lock of a snapshot in seconds: 100 years, of 366 days each.

@@ -8,7 +8,8 @@
 //! over all bytes before it, so that scrub needs no key.
 
 use crate::limits::{
-    MANIFEST_BODY_MAX, RECORD_CLEAR_MAX, RECORD_OBJECTS_MAX, RECORD_PLAIN_MAX, RECORD_SEALED_MAX,
+    MANIFEST_BODY_MAX, MANIFEST_CLEAR_MAX, MANIFEST_SEALED_MAX, RECORD_CLEAR_MAX,
+    RECORD_OBJECTS_MAX, RECORD_PLAIN_MAX, RECORD_SEALED_MAX,
 };
 use crate::wire::{Reader, checksum};
 use crate::{Error, Result};
@@ -97,14 +98,15 @@ impl Header {
 
     /// Whether all counts and lengths are within the limits.
     fn check(&self) -> Result<()> {
-        let plain_max = match self.kind {
-            RecordKind::Manifest => MANIFEST_BODY_MAX,
-            _ => RECORD_PLAIN_MAX,
+        // With a session record and a receipt, a manifest is a snapshot file, which is read as one.
+        let [clear_max, plain_max, sealed_max] = match self.kind {
+            RecordKind::Manifest => [MANIFEST_CLEAR_MAX, MANIFEST_BODY_MAX, MANIFEST_SEALED_MAX],
+            _ => [RECORD_CLEAR_MAX, RECORD_PLAIN_MAX, RECORD_SEALED_MAX],
         };
         limited(self.objects, RECORD_OBJECTS_MAX, "record object count")?;
-        limited(self.clear_bytes, RECORD_CLEAR_MAX, "record clear part")?;
+        limited(self.clear_bytes, clear_max, "record clear part")?;
         limited(self.plain_bytes, plain_max, "record plaintext")?;
-        limited(self.sealed_bytes, RECORD_SEALED_MAX, "record sealed part").map(drop)
+        limited(self.sealed_bytes, sealed_max, "record sealed part").map(drop)
     }
 
     /// The header at the start of `bytes`. Its lengths are within the limits; nothing else is
@@ -349,10 +351,12 @@ mod tests {
             let (codec, session, nonce) = (Codec::Raw, SessionId([3; 16]), 9);
             Header { kind, codec, session, nonce, objects, clear_bytes, plain_bytes, sealed_bytes }
         };
-        for (kind, plain_max) in
-            [(RecordKind::Data, RECORD_PLAIN_MAX), (RecordKind::Manifest, MANIFEST_BODY_MAX)]
+        let of_data = [RECORD_CLEAR_MAX, RECORD_PLAIN_MAX, RECORD_SEALED_MAX];
+        let of_manifest = [MANIFEST_CLEAR_MAX, MANIFEST_BODY_MAX, MANIFEST_SEALED_MAX];
+        for (kind, [clear_max, plain_max, sealed_max]) in
+            [(RecordKind::Data, of_data), (RecordKind::Manifest, of_manifest)]
         {
-            let limits = [RECORD_OBJECTS_MAX, RECORD_CLEAR_MAX, plain_max, RECORD_SEALED_MAX];
+            let limits = [RECORD_OBJECTS_MAX, clear_max, plain_max, sealed_max];
             let most = header(kind, limits);
             assert_eq!(Header::decode(&most.encode().unwrap()).unwrap(), most);
             for at in 0..limits.len() {

@@ -138,6 +138,54 @@ async fn no_manifest_but_an_own_new_one_is_published() {
     scene.stands().await;
 }
 
+/// Seen: it was acknowledged, and the file counted as damaged: no reclaim of the domain ended well any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_is_refused_whose_snapshot_file_nobody_would_read() {
+    let scene = Scene::set().await;
+    let mut raw = Raw::opened(&scene.robbed).await;
+    let (writer, ring) = stolen_keys(&scene.robbed, &mut raw).await;
+    let before = scene.server.snapshots("vault");
+    let (sealer, repository) = (sealer(&ring), scene.repository_id());
+    raw.begin(&sealer).await;
+    let (sequence, root) = (raw.number().await, scene.server.newest_head("vault").root);
+    let forged = Forged {
+        root,
+        sealer: &sealer,
+        ring: &ring,
+        repository,
+        writer,
+        sequence,
+        source: NOBODYS,
+    };
+    let Packet::Commit { manifest } = forged.commit() else { panic!() };
+    for sealed in [2_090_000, format::limits::MANIFEST_SEALED_MAX + 1] {
+        raw.is_refused(&Packet::Commit { manifest: swollen(&manifest, sealed) }, Code::Damaged)
+            .await;
+    }
+    assert_eq!(scene.server.snapshots("vault"), before);
+    // The largest that is taken is read.
+    let most = swollen(&manifest, format::limits::MANIFEST_SEALED_MAX);
+    let answer = raw.ask(&Packet::Commit { manifest: most }).await;
+    assert!(matches!(answer, Packet::Committed { .. }), "{answer:?}");
+    assert_eq!(scene.server.newest_head("vault").sequence, sequence);
+    scene.stands().await;
+}
+
+/// The record of a manifest with a sealed part of so many bytes, which its signature does not cover.
+fn swollen(manifest: &[u8], sealed_bytes: usize) -> Vec<u8> {
+    /// Where the header has the length of the sealed part.
+    const AT: std::ops::Range<usize> = 44..48;
+    let record = format::record::verify(manifest).unwrap();
+    let mut swollen = format::record::SealedRecord {
+        kind: record.header.kind,
+        ids: Vec::new(),
+        associated: record.associated.to_vec(),
+        sealed: vec![0; sealed_bytes],
+    };
+    swollen.associated[AT].copy_from_slice(&(sealed_bytes as u32).to_le_bytes());
+    swollen.to_bytes()
+}
+
 /// The manifest that lies behind the session record of a snapshot's file; behind it lies a receipt.
 fn replayed(file: &[u8]) -> Packet {
     let length = |bytes| format::record::split(bytes).unwrap().header.record_bytes();
