@@ -52,6 +52,15 @@ SABOTAGES = {
     "the sealed part of a manifest has its own limit": (
         "crates/format/src/record.rs", "[MANIFEST_CLEAR_MAX, MANIFEST_BODY_MAX, MANIFEST_SEALED_MAX],", "[MANIFEST_CLEAR_MAX, MANIFEST_BODY_MAX, RECORD_SEALED_MAX],",
         test("server", "a_manifest_is_refused_whose_snapshot_file_nobody_would_read")),
+    "keys that do not fit are asked for": (
+        "crates/remote/src/as_store.rs", "all.len() >= KEYS_MAX && self", "all.len() > KEYS_MAX && self",
+        test("remote", "the_keys_of_a_container_that_do_not_fit")),
+    "keys that do not rise end the asking": (
+        "crates/remote/src/as_store.rs", "            if !rises || all.len()", "            if !rises && all.len()",
+        test("remote", "the_keys_of_a_container_that_do_not_fit")),
+    "keys are sent in order": (
+        "crates/server-data/src/reading.rs", "    keys.sort_unstable();\n    keys.dedup();\n", "    keys.dedup();\n",
+        test("server-data", "all_keys_of_a_container_are_sent_in_parts")),
     "what is still there has not vanished": (
         "crates/capture/src/gone.rs", "        Errno::NOENT => is_gone(directory, name),", "        Errno::NOENT => true,",
         test("icecore", "what_is_listed_and_cannot_be_had")),

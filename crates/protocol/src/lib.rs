@@ -22,9 +22,11 @@ pub use packet::Packet;
 /// Oldest version that this program supports.
 pub const VERSION_OLDEST: u16 = 3;
 /// Newest version that this program supports.
-pub const VERSION_NEWEST: u16 = 5;
+pub const VERSION_NEWEST: u16 = 6;
 /// The first version with the packet `Checkpoint`.
 pub const VERSION_CHECKPOINT: u16 = 5;
+/// The first version with the packet `GetMoreKeys`.
+pub const VERSION_MORE_KEYS: u16 = 6;
 /// Name of the data protocol in the TLS handshake (ALPN).
 pub const ALPN: &[u8] = b"icecore/1";
 /// The newest version that both ends support, given the range of the other end.

@@ -338,6 +338,15 @@ packets! {
     }
     /// Makes everything durable that the session stored until now. Answered by `Done`.
     34 Checkpoint Client SMALL_BYTES_MAX, [InSession] {}
+    /// Requests the sealed session keys of a container that sort after one of them: `GetKeys` had as many as fit.
+    35 GetMoreKeys Client SMALL_BYTES_MAX, [Open InSession] {
+        /// The container.
+        container: ContainerNo,
+        /// Whether to recover them from parity.
+        healed: bool,
+        /// The last one that is known.
+        after: PathBytes,
+    }
 
     /// Reply to `Hello`.
     129 Welcome Server SMALL_BYTES_MAX, [] -> Greeted {
@@ -404,9 +413,10 @@ packets! {
         /// The location that was read.
         location: RecordLocation,
     } tail record
-    /// Reply to `GetKeys`.
+    /// Reply to `GetKeys` and `GetMoreKeys`.
     138 Keys Server SLOTS_BYTES_MAX, [] {
-        /// The clear part of each session record.
+        /// The clear part of each session record, each once, in the order of their bytes. As many as there may be:
+        /// there may be more.
         keys: Vec<PathBytes>,
     }
     /// Reply to `Begin`.

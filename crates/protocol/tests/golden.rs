@@ -170,6 +170,7 @@ fn of_clients() -> Vec<Packet> {
         Packet::Upkeep { job: 34, goes_on: true, request: b"{}".to_vec() },
         Packet::GetExpiry { number: 36 },
         Packet::Checkpoint {},
+        Packet::GetMoreKeys { container: ContainerNo(8), healed: false, after: bytes(b"a key") },
     ]
 }
 

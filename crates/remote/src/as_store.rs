@@ -3,11 +3,12 @@
 use crate::stream::Pending;
 use crate::write_session::RemoteWriteSession;
 use crate::{Failure, Purpose, Remote};
+use format::limits::CONTAINER_RECORDS_MAX;
 use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
-use protocol::Packet;
-use protocol::limits::IDS_MAX;
+use protocol::limits::{IDS_MAX, KEYS_MAX};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
+use protocol::{Packet, VERSION_MORE_KEYS};
 use std::sync::Arc;
 use store::{
     Config, Error, ReceiptKey, Result, SnapshotRef, Store, StoredSnapshot, WriteLease, WriteSession,
@@ -196,10 +197,20 @@ impl Store for Remote {
             Some(pending) if !healed => pending,
             _ => self.first.request(&Packet::GetKeys { container, healed })?,
         };
-        match pending.wait()? {
-            Packet::Keys { keys } => Ok(keys.into_iter().map(|key| key.0).collect()),
-            _ => Err(bad_reply("GetKeys")),
+        let mut all = keys_of(pending.wait()?)?;
+        let mut is_full = all.len() >= KEYS_MAX && self.opened.version >= VERSION_MORE_KEYS;
+        while is_full {
+            let after = PathBytes(all.last().cloned().unwrap_or_default());
+            let more = Packet::GetMoreKeys { container, healed, after };
+            let more = keys_of(self.first.call(&more)?)?;
+            let rises = all.last().into_iter().chain(&more).is_sorted_by(|one, next| one < next);
+            if !rises || all.len() > CONTAINER_RECORDS_MAX {
+                return Err(bad_reply("GetMoreKeys"));
+            }
+            is_full = more.len() >= KEYS_MAX;
+            all.extend(more);
         }
+        Ok(all)
     }
 
     fn forget(&self, session: &SealedRecord, tombstone: &SealedRecord) -> Result<u64> {
@@ -212,6 +223,13 @@ impl Store for Remote {
 
     fn write_lease(self: Arc<Self>, _holder: &str) -> Result<Box<dyn WriteLease>> {
         Ok(Box::new(RemoteWriteLease(self)))
+    }
+}
+
+fn keys_of(reply: Packet) -> Result<Vec<Vec<u8>>> {
+    match reply {
+        Packet::Keys { keys } => Ok(keys.into_iter().map(|key| key.0).collect()),
+        _ => Err(bad_reply("GetKeys")),
     }
 }
 

@@ -5,7 +5,7 @@ use super::faults;
 use format::limits::RECORD_BYTES_MAX;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use protocol::Packet;
-use protocol::limits::{SLOTS_MAX, SNAPSHOTS_MAX};
+use protocol::limits::{KEYS_MAX, SLOTS_MAX, SNAPSHOTS_MAX};
 use protocol::packet::{PathBytes, Slot, SnapshotName};
 use repository::fallback::WithCopies;
 use repository::snapshots::SnapshotRef;
@@ -32,7 +32,10 @@ pub(super) fn answer(
         }
         Packet::Read { location } => read(with_copies, *location),
         Packet::Fetch { id } => fetch(with_copies, id),
-        Packet::GetKeys { container, healed } => keys(with_copies, *container, *healed),
+        Packet::GetKeys { container, healed } => keys(with_copies, *container, *healed, &[]),
+        Packet::GetMoreKeys { container, healed, after } => {
+            keys(with_copies, *container, *healed, &after.0)
+        }
         Packet::Heal { location } => Ok(heal(with_copies, *location)),
         _ => return faults::not_allowed("this request is not supported"),
     };
@@ -126,17 +129,48 @@ fn heal(repository: &WithCopies, location: RecordLocation) -> Packet {
     }
 }
 
-fn keys(repository: &WithCopies, container: ContainerNo, healed: bool) -> Result<Packet> {
-    let mut keys = repository.session_keys(container, healed)?;
-    keys.dedup();
-    keys.truncate(protocol::limits::KEYS_MAX);
+fn keys(
+    repository: &WithCopies,
+    container: ContainerNo,
+    healed: bool,
+    after: &[u8],
+) -> Result<Packet> {
+    let keys = some_keys(repository.session_keys(container, healed)?, after);
     Ok(Packet::Keys { keys: keys.into_iter().map(PathBytes).collect() })
+}
+
+/// As many of the `keys` as fit into a reply, of those that sort after `after`. Each is there twice, at its records and
+/// at the end of the container.
+fn some_keys(mut keys: Vec<Vec<u8>>, after: &[u8]) -> Vec<Vec<u8>> {
+    keys.retain(|key| key.as_slice() > after);
+    keys.sort_unstable();
+    keys.dedup();
+    keys.truncate(KEYS_MAX);
+    keys
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ids::SnapshotId;
+
+    /// Reclaim puts small containers together: one may have the records of thousands of sessions.
+    #[test]
+    fn all_keys_of_a_container_are_sent_in_parts_each_once() {
+        for count in [0, 1, KEYS_MAX - 1, KEYS_MAX, KEYS_MAX + 1, 3 * KEYS_MAX + 7] {
+            let all: Vec<_> = (0..count as u32).rev().map(|n| n.to_be_bytes().to_vec()).collect();
+            let (twice, mut found) = ([all.clone(), all].concat(), Vec::new());
+            loop {
+                let part = some_keys(twice.clone(), found.last().map_or(&[][..], Vec::as_slice));
+                let is_last = part.len() < KEYS_MAX;
+                found.extend(part);
+                if is_last {
+                    break;
+                }
+            }
+            assert!(found.is_sorted() && found.len() == count, "{} of {count}", found.len());
+        }
+    }
 
     #[test]
     fn of_two_with_one_number_both_are_on_one_page() {

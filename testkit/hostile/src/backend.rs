@@ -102,6 +102,13 @@ impl Backend {
                 let keys = store.session_keys(*container, *healed)?;
                 Packet::Keys { keys: keys.into_iter().map(PathBytes).collect() }
             }
+            Packet::GetMoreKeys { container, healed, after } => {
+                let mut keys = store.session_keys(*container, *healed)?;
+                keys.retain(|key| *key > after.0);
+                keys.sort_unstable();
+                keys.dedup();
+                Packet::Keys { keys: keys.into_iter().map(PathBytes).collect() }
+            }
             other => self.of_session(&repository, other)?,
         })
     }

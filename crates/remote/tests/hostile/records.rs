@@ -5,10 +5,12 @@ use crate::lab::{Lab, dial, ends, is_refused, open};
 use crate::testkit;
 use crate::testkit::forge::{Forge, directory, file, symlink};
 use format::entry::Entry;
-use hostile_server::Reply;
+use hostile_server::{Asked, Reply};
 use ids::{ContainerNo, RecordLocation};
 use protocol::Packet;
 use protocol::fault::{Code, fault};
+use protocol::limits::KEYS_MAX;
+use protocol::packet::PathBytes;
 use remote::Purpose;
 use std::collections::BTreeMap;
 
@@ -142,6 +144,36 @@ fn places_and_keys_that_are_wrong_lead_nowhere() {
         });
         is_refused(lab.restores(&fake, lab.good), what);
     }
+}
+
+/// As many keys as fit into a reply, which open nothing.
+fn other_keys() -> Packet {
+    let keys = (0..KEYS_MAX as u64).map(|number| PathBytes(number.to_be_bytes().to_vec()));
+    Packet::Keys { keys: keys.collect() }
+}
+
+/// Seen: they were cut off, and good data counted as damaged where the snapshot of a session was forgotten.
+#[test]
+fn the_keys_of_a_container_that_do_not_fit_into_one_reply_are_asked_for() {
+    let lab = Lab::new();
+    lab.folder.write("new", b"of another session");
+    let (first, second) = (lab.good, lab.folder.backup(&lab.archive).snapshot);
+    let answers = |more: fn(Asked<'_>) -> Reply| {
+        lab.lies(move |asked| match asked.packet {
+            Packet::GetKeys { .. } => Reply::Say(vec![other_keys()]),
+            // Its file has the key, too.
+            Packet::GetSnapshot { name } if name.id == first.id => {
+                Reply::Say(vec![fault(Code::SnapshotMissing, "gone", "", &[])])
+            }
+            Packet::GetMoreKeys { .. } => more(asked),
+            _ => asked.honestly(),
+        })
+    };
+    assert_eq!(lab.restores(&answers(|asked| asked.honestly()), second), Ok(()));
+    let falls = answers(|_| Reply::Say(vec![other_keys()]));
+    is_refused(lab.restores(&falls, second), "keys that come again");
+    let missing = answers(|_| Reply::Say(vec![Packet::Keys { keys: vec![] }]));
+    is_refused(lab.restores(&missing, second), "no further keys");
 }
 
 #[test]
