@@ -61,6 +61,12 @@ SABOTAGES = {
     "keys are sent in order": (
         "crates/server-data/src/reading.rs", "    keys.sort_unstable();\n    keys.dedup();\n", "    keys.dedup();\n",
         test("server-data", "all_keys_of_a_container_are_sent_in_parts")),
+    "two snapshots of a fork have one number": (
+        "crates/server-control/src/remote_domain.rs", "(one.sequence == next.sequence && one.id != next.id)", "false",
+        test("server-control", "two_snapshots_of_a_forked_history")),
+    "a snapshot is listed once": (
+        "crates/server-control/src/remote_domain.rs", "one.sequence == next.sequence && one.id != next.id", "one.sequence == next.sequence",
+        test("server-control", "a_list_without_an_end")),
     "what is still there has not vanished": (
         "crates/capture/src/gone.rs", "        Errno::NOENT => is_gone(directory, name),", "        Errno::NOENT => true,",
         test("icecore", "what_is_listed_and_cannot_be_had")),
