@@ -67,6 +67,12 @@ SABOTAGES = {
     "a snapshot is listed once": (
         "crates/server-control/src/remote_domain.rs", "one.sequence == next.sequence && one.id != next.id", "one.sequence == next.sequence",
         test("server-control", "a_list_without_an_end")),
+    "a lease that was lost does not begin again": (
+        "crates/repository/src/lease.rs", "    match last.is_none() && files.is_empty() {", "    match last.is_none() {",
+        test("repository", "a_lease_that_was_lost_does_not_begin_again")),
+    "a rebuild behind a lost lease raises the epoch": (
+        "crates/repository/src/lease.rs", "    match last.is_none() && files.is_empty() {", "    match last.is_none() {",
+        test("pipeline", "a_rebuild_after_the_state_was_lost_distrusts")),
     "what is still there has not vanished": (
         "crates/capture/src/gone.rs", "        Errno::NOENT => is_gone(directory, name),", "        Errno::NOENT => true,",
         test("icecore", "what_is_listed_and_cannot_be_had")),

@@ -2,7 +2,7 @@
 //! fences out a writer that lost the lock without noticing.
 
 use crate::config;
-use crate::container::{self, read::ContainerReader};
+use crate::container::{self, ContainerFile, read::ContainerReader};
 use crate::guard::{Guard, guarded};
 use crate::storage::{LockGuard, Storage, read_checked};
 use crate::{Error, Result, reserve};
@@ -151,24 +151,34 @@ fn put(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// The generation of the lease before. When its file is damaged, a number beyond any that can have
-/// been given: the lock is ours, so nobody else writes.
+/// The generation of the lease before. When its file is damaged, or is missing where somebody wrote, a number beyond
+/// any that can have been given: the lock is ours, so nobody else writes.
 fn last_generation(storage: &dyn Storage) -> Result<u64> {
-    const BEYOND: u64 = 1 << 32;
-    match read(storage) {
-        Ok(last) => Ok(last.map_or(0, |(generation, _)| generation)),
-        Err(Error::Damaged { .. }) => {
-            let files = container::list(storage, ContainerNo(0))?;
-            let finished = files.iter().rev().filter(|file| file.finished);
-            // One that is listed may be gone.
-            let mut headers = finished.filter_map(|file| {
-                ContainerReader::open(storage, file.number).ok()?.any_header().ok()
-            });
-            let last = headers.next().map_or(0, |header| header.generation);
-            Ok(last.saturating_add(BEYOND))
-        }
-        Err(error) => Err(error),
+    let last = match read(storage) {
+        Ok(Some((generation, _))) => return Ok(generation),
+        Ok(None) => None,
+        Err(error @ Error::Damaged { .. }) => Some(error),
+        Err(error) => return Err(error),
+    };
+    let files = match container::list(storage, ContainerNo(0)) {
+        Err(error) if last.is_none() && error.is_not_found() => return Ok(0),
+        files => files?,
+    };
+    match last.is_none() && files.is_empty() {
+        true => Ok(0),
+        false => Ok(beyond_any(storage, &files)),
     }
+}
+
+/// More than the newest container that can be read says, by more than any number of leases.
+fn beyond_any(storage: &dyn Storage, files: &[ContainerFile]) -> u64 {
+    const BEYOND: u64 = 1 << 32;
+    let finished = files.iter().rev().filter(|file| file.finished);
+    // One that is listed may be gone.
+    let mut headers = finished
+        .filter_map(|file| ContainerReader::open(storage, file.number).ok()?.any_header().ok());
+    let last = headers.next().map_or(0, |header| header.generation);
+    last.saturating_add(BEYOND)
 }
 
 fn encode(generation: u64, holder: &str) -> Vec<u8> {
@@ -273,6 +283,21 @@ mod tests {
             storage.put(NAME, garbage).unwrap();
             assert!(Lease::acquire(&storage, "new").unwrap().generation() > 1 << 32);
         }
+    }
+
+    /// A rebuild counts from it (F-12.6), and so does a key list that is made again (F-11.3).
+    #[test]
+    fn a_lease_that_was_lost_does_not_begin_again_where_somebody_wrote() {
+        let (directory, storage) = storage();
+        storage.create_directory(container::DIRECTORY).unwrap();
+        drop(Lease::acquire(&storage, "first").unwrap());
+        let lost = || std::fs::remove_file(directory.path().join(NAME)).unwrap();
+        lost();
+        assert_eq!(Lease::acquire(&storage, "nobody wrote").unwrap().generation(), 1);
+        storage.create_directory(&container::shard(ContainerNo(7))).unwrap();
+        storage.put(&container::name(ContainerNo(7)), b"nothing that can be read").unwrap();
+        lost();
+        assert!(Lease::acquire(&storage, "new").unwrap().generation() > 1 << 32);
     }
 
     /// Found by the fuzzer: who may write to the storage can make a good sum of too little.

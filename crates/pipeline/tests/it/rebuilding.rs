@@ -210,16 +210,25 @@ fn a_container_with_the_content_of_another_asks_for_one_rebuild() {
 /// The state that counted earlier losses is lost itself: what was made between is untrusted.
 #[test]
 fn a_rebuild_after_the_state_was_lost_distrusts_snapshots_made_since_the_one_before() {
-    let (folder, _) = lab();
-    rebuilt(&folder);
-    folder.backup(&folder.open());
-    remove(&folder, "index");
-    let first = folder.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
-    std::fs::remove_file(folder.repository().join(first)).unwrap();
-    rebuilt(&folder);
-    let (repository, tree) = (folder.open(), folder.state());
-    let done = folder.backup(&repository);
-    folder.assert_restores(&repository, done.snapshot, &tree);
+    for is_lease_lost in [false, true] {
+        let (folder, _) = lab();
+        let lose = || {
+            remove(&folder, "index");
+            if is_lease_lost {
+                std::fs::remove_file(folder.repository().join("lease")).unwrap();
+            }
+        };
+        lose();
+        rebuilt(&folder);
+        folder.backup(&folder.open());
+        lose();
+        let first = folder.files().into_iter().find(|name| name.ends_with(".ice")).unwrap();
+        std::fs::remove_file(folder.repository().join(first)).unwrap();
+        rebuilt(&folder);
+        let (repository, tree) = (folder.open(), folder.state());
+        let done = folder.backup(&repository);
+        folder.assert_restores(&repository, done.snapshot, &tree);
+    }
 }
 
 /// Damage in a tree page as well: the new tree does not build on what is lost.
