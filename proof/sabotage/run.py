@@ -73,6 +73,12 @@ SABOTAGES = {
     "a rebuild behind a lost lease raises the epoch": (
         "crates/repository/src/lease.rs", "    match last.is_none() && files.is_empty() {", "    match last.is_none() {",
         test("pipeline", "a_rebuild_after_the_state_was_lost_distrusts")),
+    "a machine that replaces another keeps its domain": (
+        "crates/server-control/src/tokens.rs", "new.domain.clone().or(known.map(|node| node.domain))", "new.domain.clone()",
+        test("server-control", "a_machine_that_replaces_another_gets_its_domain")),
+    "a machine that replaces another gets no more rights": (
+        "crates/server-control/src/tokens.rs", "new.role.or(known.as_ref().map(|node| node.role))", "new.role",
+        test("server-control", "a_machine_that_replaces_another_gets_its_domain")),
     "what is still there has not vanished": (
         "crates/capture/src/gone.rs", "        Errno::NOENT => is_gone(directory, name),", "        Errno::NOENT => true,",
         test("icecore", "what_is_listed_and_cannot_be_had")),
@@ -255,7 +261,7 @@ SABOTAGES = {
         "crates/server/src/planes.rs", "        self.remove_returned_keys().await;\n", "",
         test("icecore", "a_server_that_starts_removes_a_key_that_came_back_before_it_serves_nodes")),
     "a node joins no domain of others unasked": (
-        "crates/server-control/src/tokens.rs", "Some(other) if nodes.iter().all(|one| one.name != *node) => Err", "Some(other) if nodes.is_empty() => Err",
+        "crates/server-control/src/tokens.rs", "match self.catalog.nodes_of(node)?.first() {", "match self.catalog.nodes_of(node)?.first().filter(|other| other.revoked) {",
         test("icecore", "a_node_with_the_name_of_a_domain_of_others_does_not_join_it_unasked")),
     "a disk that fails is no damage": (
         "crates/repository/src/local/failing.rs", "        match error == Errno::IO", "        match false && error == Errno::IO",

@@ -33,15 +33,15 @@ pub enum Role {
 pub struct NewToken {
     /// The node that enrolls with it.
     pub node: Name,
-    /// Its dedup domain; its own name when missing.
+    /// Its dedup domain; when missing, the one that a node of this name has, and for a new node its own name.
     #[serde(default)]
     pub domain: Option<Name>,
     /// Who knows the keys, if the domain is created.
     #[serde(default)]
     pub keys: KeyMode,
-    /// What the node may do.
+    /// What the node may do; when missing, what a node of this name may, and for a new node everything.
     #[serde(default)]
-    pub role: Role,
+    pub role: Option<Role>,
     /// Validity in seconds; one hour when missing.
     #[serde(default)]
     pub valid_secs: Option<u64>,
@@ -70,7 +70,7 @@ pub struct NewToken {
 }
 
 impl NewToken {
-    /// A request for `node`, with a managed domain of its own.
+    /// A request for `node`: a new one gets a managed domain of its own, another one keeps what it has.
     pub fn of(node: Name) -> Self {
         let (domain, keys, role, valid_secs) = Default::default();
         let (storage, pool, unit) = Default::default();
@@ -100,6 +100,9 @@ pub struct IssuedToken {
     pub node: Name,
     /// Its domain.
     pub domain: Name,
+    /// What it may do.
+    #[serde(default)]
+    pub role: Role,
     /// The storage server on which the domain lies, or will lie; `null` for the control server.
     #[serde(default)]
     pub storage: Option<Name>,

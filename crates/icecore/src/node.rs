@@ -20,6 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::options::Global;
 use crate::out::Out;
 use crate::progress::is_on_terminal;
+use access::identity::Agent;
 use access::{Client, Identity, blocking};
 use api::domains::Privacy;
 use api::enroll::{KeyMode, Role};
@@ -122,7 +123,8 @@ impl Node {
         }
         let (node, domain) = (&self.identity.agent.node, &self.identity.agent.domain);
         failure.hint(format!(
-            "It was deleted, or its disk is lost, or a pool of its storage server is not there: ask the administrator to look: icecore server status. If it is gone for good, to begin anew, there: icecore server remove {node} && icecore server remove-domain {domain} --lost && icecore server token {node}; here: icecore agent enroll --replace URL TOKEN"
+            "It was deleted, or its disk is lost, or a pool of its storage server is not there: ask the administrator to look: icecore server status. If it is gone for good, to start over, once all other nodes of the domain are removed, there: icecore server remove {node} && icecore server remove-domain {domain} --lost && icecore server token {node}{}; here: icecore agent enroll --replace URL TOKEN",
+            terms(&self.identity.agent)
         ))
     }
 
@@ -324,4 +326,12 @@ pub(crate) fn not_enrolled(folder: &Path) -> Failure {
         format!("this machine is not a node of a server ({})", folder.display()),
     )
     .hint("On the server: icecore server token NODE. Then on this machine: icecore agent enroll URL TOKEN")
+}
+
+/// What a token for a new node has to say, so that it becomes what `agent` is.
+fn terms(agent: &Agent) -> String {
+    let domain = (agent.domain != agent.node).then(|| format!(" --domain {}", agent.domain));
+    let keys = (agent.keys == KeyMode::Client).then(|| " --keys client".to_owned());
+    let role = (agent.role == Role::WriteOnly).then(|| " --write-only".to_owned());
+    [domain, keys, role].into_iter().flatten().collect()
 }

@@ -65,7 +65,14 @@ impl Tokens {
     /// [`Error::Usage`] when the domain has other keys; [`Error::Catalog`].
     pub(crate) fn make(&self, who: &str, new: &NewToken) -> Result<IssuedToken> {
         let by = by(who);
-        let domain = new.domain.clone().map_or_else(|| self.own_domain(&new.node), Ok)?;
+        let known = self.catalog.node(&new.node)?;
+        let replaces = known.is_some();
+        let role = new.role.or(known.as_ref().map(|node| node.role)).unwrap_or_default();
+        // A machine that takes the place of another one backs up to where that did, and may do no more.
+        let domain = match new.domain.clone().or(known.map(|node| node.domain)) {
+            Some(domain) => domain,
+            None => self.own_domain(&new.node)?,
+        };
         let keys = self.keys_of(&domain, new.keys)?;
         let placement = self.placement_of(&domain, new)?;
         let storage = self.storage_of(&domain, placement.storage.as_ref())?;
@@ -75,22 +82,31 @@ impl Tokens {
         let expires = by.now_secs.saturating_add_unsigned(valid_secs);
         let token =
             Token { secret: *random::<16>()?, ca_fingerprint: self.issuer.fingerprint_prefix() };
-        let (node, role) = (new.node.clone(), new.role);
+        let node = new.node.clone();
         let terms = TokenTerms { node, domain, role, keys, expires, storage, pool, settings };
         self.catalog.add_token(by, &pki::fingerprint(&token.secret), &terms)?;
-        let replaces = self.catalog.node(&new.node)?.is_some();
         let (text, server) = (token.to_text(), self.identity.address());
-        let TokenTerms { node, domain, storage, pool, .. } = terms;
+        let TokenTerms { node, domain, role, storage, pool, .. } = terms;
         let (token, unit) = (text, placement.unit);
-        Ok(IssuedToken { token, node, domain, storage, pool, unit, server, expires, replaces })
+        Ok(IssuedToken {
+            token,
+            node,
+            domain,
+            role,
+            storage,
+            pool,
+            unit,
+            server,
+            expires,
+            replaces,
+        })
     }
 
-    /// The domain of a node's own name, unless it is that of others: whoever joins them reads what they store, and has
-    /// to be asked for by name.
+    /// The domain of a new node's own name, unless it is that of others: whoever joins them reads what they store, and
+    /// has to be asked for by name.
     fn own_domain(&self, node: &Name) -> Result<Name> {
-        let nodes = self.catalog.nodes_of(node)?;
-        match nodes.first() {
-            Some(other) if nodes.iter().all(|one| one.name != *node) => Err(Error::Unfit {
+        match self.catalog.nodes_of(node)?.first() {
+            Some(other) => Err(Error::Unfit {
                 message: format!(
                     "the domain '{node}' is that of other nodes, such as '{}'",
                     other.name
@@ -99,7 +115,7 @@ impl Tokens {
                     "To let it join them, and read what they store: icecore server token {node} --domain {node}. For a domain of its own: --domain NAME"
                 ),
             }),
-            _ => Ok(node.clone()),
+            None => Ok(node.clone()),
         }
     }
 

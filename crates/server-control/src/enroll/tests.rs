@@ -3,7 +3,7 @@
 use crate::repositories::{self, Direct};
 use crate::{Control, Error};
 use api::Token;
-use api::enroll::{EnrollRequest, KeyMode, NewToken};
+use api::enroll::{EnrollRequest, KeyMode, NewToken, Role};
 use ids::KeyId;
 use pki::NodeKey;
 use repository::config::Config;
@@ -95,6 +95,32 @@ fn an_enrollment_that_fails_at_any_step_can_be_tried_again() {
             KeyId::from_hex(&told.key.unwrap())
         );
     }
+}
+
+/// Seen: without a word, a machine that replaced one of a shared domain got an empty one of its own, and one that
+/// replaced a write-only machine could read.
+#[test]
+fn a_machine_that_replaces_another_gets_its_domain_and_no_more_rights() {
+    let (_folder, control) = control();
+    let enroll = |new: &NewToken| {
+        let made = control.make_token("admin", new).unwrap();
+        let told = control.enroll(FROM, &request(&made.token)).unwrap();
+        assert_eq!((&made.domain, made.role), (&told.domain, told.role));
+        (told.domain.to_string(), told.role, made.replaces)
+    };
+    let (domain, role) = (Some("team".parse().unwrap()), Some(Role::WriteOnly));
+    let first = enroll(&NewToken { domain, role, ..new_token("web") });
+    assert_eq!(first, ("team".into(), Role::WriteOnly, false));
+    let same = ("team".into(), Role::WriteOnly, true);
+    assert_eq!(enroll(&new_token("web")), same);
+    control.nodes.revoke("admin", &"web".parse().unwrap()).unwrap();
+    assert_eq!(enroll(&new_token("web")), same, "also when it was revoked");
+    // Whoever wants something else says so.
+    let full = NewToken { role: Some(Role::Full), ..new_token("web") };
+    assert_eq!(enroll(&full), ("team".into(), Role::Full, true));
+    let own = NewToken { domain: Some("web".parse().unwrap()), ..new_token("web") };
+    assert_eq!(enroll(&own), ("web".into(), Role::Full, true));
+    assert_eq!(enroll(&new_token("other")), ("other".into(), Role::Full, false));
 }
 
 #[test]

@@ -91,7 +91,7 @@ async fn a_key_of_a_grant_goes_when_its_time_is_over() {
 #[tokio::test]
 async fn a_write_only_node_reads_not_even_its_own_domain() {
     let rig = Rig::start().await;
-    let new = NewToken { role: Role::WriteOnly, ..new_token("web") };
+    let new = NewToken { role: Some(Role::WriteOnly), ..new_token("web") };
     let (client, node) = enroll(&rig, new).await;
     assert!(!rig.control.access(&node, None).unwrap().may_read);
     let new = NewKey { domain: "web".parse().unwrap(), slot_secret: "07".repeat(32) };

@@ -51,7 +51,7 @@ async fn a_machine_becomes_a_node_renews_and_is_thrown_out() {
 async fn the_slot_secret_of_an_enrollment_opens_the_repository() {
     let rig = Rig::start().await;
     for (node, role, reads) in [("full", Role::Full, true), ("half", Role::WriteOnly, false)] {
-        let made = rig.token(NewToken { role, ..new_token(node) }).await;
+        let made = rig.token(NewToken { role: Some(role), ..new_token(node) }).await;
         let agent = rig.folder(node);
         access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
         let identity = Identity::load(&agent).unwrap();

@@ -492,7 +492,7 @@ async fn a_storage_server_learns_of_no_grants_to_domains_elsewhere() {
 async fn who_was_revoked_is_told_so_and_a_revoked_storage_server_is_told_nothing() {
     let rig = Rig::start().await;
     start(&rig).await;
-    let web = node(&rig, NewToken { role: Role::WriteOnly, ..on_disk("web") }).await;
+    let web = node(&rig, NewToken { role: Some(Role::WriteOnly), ..on_disk("web") }).await;
     let disk =
         storage_server::StorageIdentity::load(&rig.folder("disk")).unwrap().client().unwrap();
     let asked = NodeConnection {

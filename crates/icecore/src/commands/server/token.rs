@@ -13,25 +13,29 @@ use api::storage_servers::{ANY, IssuedStorageServerToken, NewStorageServerToken}
 /// Create a token that enrolls one machine, once, as a node or storage server.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token archive --dedup off\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n  icecore server token web-04 --on any\n\nIf the node exists already, the machine that enrolls replaces it: the certificates of the earlier machine become invalid."
+    after_help = "Examples:\n  icecore server token web-01\n  icecore server token db-01 --keys client\n  icecore server token vault --privacy hardened --parity 3\n  icecore server token archive --dedup off\n  icecore server token web-02 --write-only --valid 1d\n  icecore server token disk-1 --storage\n  icecore server token web-03 --on disk-1\n  icecore server token web-04 --on any\n\nIf the node exists already, the machine that enrolls replaces it, with the same domain and rights unless you name others: the certificates of the earlier machine become invalid."
 )]
 pub(crate) struct TokenArgs {
     /// Name of the node: a-z, 0-9, '.', '_', '-'.
     #[arg(value_name = "NODE")]
     node: Name,
-    /// Dedup domain of the node [default: its own]. Nodes of one domain share their stored data and must trust each
-    /// other: each can find out whether another one has stored certain data, and can store a false chunk that damages
-    /// later backups of the same data by others (a restore detects it, but the chunk is lost).
+    /// Dedup domain of the node [default: the one that it has; for a new node, its own]. Nodes of one domain share
+    /// their stored data and must trust each other: each can find out whether another one has stored certain data, and
+    /// can store a false chunk that damages later backups of the same data by others (a restore detects it, but the
+    /// chunk is lost).
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
     /// Who has the keys of a new domain.
     #[arg(long, value_enum, default_value = "managed")]
     keys: Keys,
-    /// The node can back up, but not read.
+    /// The node can back up, but not read [default: for a node that exists, what it can do now].
     #[arg(long)]
     write_only: bool,
+    /// The node can back up and read [default: for a new node].
+    #[arg(long, conflicts_with = "write_only")]
+    read_write: bool,
     /// Enroll a storage server with this name, which holds the repositories of some domains.
-    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "on", "pool", "unit", "privacy", "parity", "dedup"])]
+    #[arg(long, conflicts_with_all = ["domain", "keys", "write_only", "read_write", "on", "pool", "unit", "privacy", "parity", "dedup"])]
     storage: bool,
     /// Storage server that holds a new domain, or `any`, to choose one by free space [default: this server].
     #[arg(long, value_name = "STORAGE")]
@@ -77,7 +81,7 @@ impl TokenArgs {
             node: self.node.clone(),
             domain: super::domain(self.domain.as_ref())?,
             keys: if self.keys == Keys::Client { KeyMode::Client } else { KeyMode::Managed },
-            role: if self.write_only { Role::WriteOnly } else { Role::Full },
+            role: self.role(),
             valid_secs: Some(self.valid),
             storage: self.on.clone(),
             pool: self.pool.clone(),
@@ -88,9 +92,10 @@ impl TokenArgs {
         };
         let made: IssuedToken = reach.post("/tokens", &new)?;
         if made.replaces {
+            let role = if made.role == Role::WriteOnly { ", write-only" } else { "" };
             context.out.remark(&format!(
-                "node '{}' exists already: the machine that enrolls replaces it",
-                made.node
+                "node '{}' exists already: the machine that enrolls replaces it, in the domain '{}'{role}",
+                made.node, made.domain
             ));
         }
         if let Some(line) = self.chosen(&made) {
@@ -103,6 +108,14 @@ impl TokenArgs {
 }
 
 impl TokenArgs {
+    fn role(&self) -> Option<Role> {
+        match (self.write_only, self.read_write) {
+            (true, _) => Some(Role::WriteOnly),
+            (_, true) => Some(Role::Full),
+            _ => None,
+        }
+    }
+
     /// Where the domain lies, if somebody else than this command chose it.
     fn chosen(&self, made: &IssuedToken) -> Option<String> {
         let is_any = self.on.as_ref().is_some_and(|on| on.as_str() == ANY);

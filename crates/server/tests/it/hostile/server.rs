@@ -89,7 +89,7 @@ impl Whole {
         keys: KeyMode,
     ) -> Machine {
         let (node, domain) = (name.parse().unwrap(), Some(domain.parse().unwrap()));
-        let new = NewToken { domain, role, keys, ..NewToken::of(node) };
+        let new = NewToken { domain, role: Some(role), keys, ..NewToken::of(node) };
         let made: IssuedToken = self.admin().post("/tokens", &new).await.unwrap();
         let folder = self.folder(name);
         let url = self.control.address();
