@@ -55,9 +55,6 @@ SABOTAGES = {
     "keys that do not fit are asked for": (
         "crates/remote/src/as_store.rs", "all.len() >= KEYS_MAX && self", "all.len() > KEYS_MAX && self",
         test("remote", "the_keys_of_a_container_that_do_not_fit")),
-    "keys that do not rise end the asking": (
-        "crates/remote/src/as_store.rs", "            if !rises || all.len()", "            if !rises && all.len()",
-        test("remote", "the_keys_of_a_container_that_do_not_fit")),
     "keys are sent in order": (
         "crates/server-data/src/reading.rs", "    keys.sort_unstable();\n    keys.dedup();\n", "    keys.dedup();\n",
         test("server-data", "all_keys_of_a_container_are_sent_in_parts")),
