@@ -59,16 +59,19 @@ SABOTAGES = {
         "crates/server-data/src/reading.rs", "    keys.sort_unstable();\n    keys.dedup();\n", "    keys.dedup();\n",
         test("server-data", "all_keys_of_a_container_are_sent_in_parts")),
     "two snapshots of a fork have one number": (
-        "crates/server-control/src/remote_domain.rs", "(one.sequence == next.sequence && one.id != next.id)", "false",
+        "crates/protocol/src/field.rs", "(one.sequence == next.sequence && one.id != next.id)", "false",
         test("server-control", "two_snapshots_of_a_forked_history")),
     "a snapshot is listed once": (
-        "crates/server-control/src/remote_domain.rs", "one.sequence == next.sequence && one.id != next.id", "one.sequence == next.sequence",
+        "crates/protocol/src/field.rs", "one.sequence == next.sequence && one.id != next.id", "one.sequence == next.sequence",
         test("server-control", "a_list_without_an_end")),
+    "keys that have no end are refused": (
+        "crates/remote/src/as_store.rs", "bytes > KEYS_BYTES_MAX", "bytes > 4 * KEYS_BYTES_MAX",
+        test("remote", "keys_that_have_no_end_are_a_lie")),
     "a lease that was lost does not begin again": (
-        "crates/repository/src/lease.rs", "    match last.is_none() && files.is_empty() {", "    match last.is_none() {",
+        "crates/repository/src/lease.rs", "    match is_missing && files.is_empty() {", "    match is_missing {",
         test("repository", "a_lease_that_was_lost_does_not_begin_again")),
     "a rebuild behind a lost lease raises the epoch": (
-        "crates/repository/src/lease.rs", "    match last.is_none() && files.is_empty() {", "    match last.is_none() {",
+        "crates/repository/src/lease.rs", "    match is_missing && files.is_empty() {", "    match is_missing {",
         test("pipeline", "a_rebuild_after_the_state_was_lost_distrusts")),
     "a machine that replaces another keeps its domain": (
         "crates/server-control/src/tokens.rs", "new.domain.clone().or(known.map(|node| node.domain))", "new.domain.clone()",

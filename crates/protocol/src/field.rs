@@ -161,6 +161,17 @@ pub struct SnapshotName {
     pub id: SnapshotId,
 }
 
+impl SnapshotName {
+    /// Whether a page of names comes after the number `after`, in order. Two have one number where a history was forked:
+    /// `check` says so, and both are restored.
+    pub fn rise(after: u64, names: &[Self]) -> bool {
+        names.first().is_none_or(|first| first.sequence > after)
+            && names.is_sorted_by(|one, next| {
+                one.sequence < next.sequence || (one.sequence == next.sequence && one.id != next.id)
+            })
+    }
+}
+
 impl Field for SnapshotName {
     fn put(&self, out: &mut Vec<u8>) {
         self.sequence.put(out);

@@ -3,7 +3,6 @@
 use crate::stream::Pending;
 use crate::write_session::RemoteWriteSession;
 use crate::{Failure, Purpose, Remote};
-use format::limits::CONTAINER_RECORDS_MAX;
 use format::record::SealedRecord;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use protocol::limits::{IDS_MAX, KEYS_MAX};
@@ -20,17 +19,10 @@ const SLOTS_MAX: usize = 64 << 10;
 const VERSION_EXPIRY: u16 = 4;
 /// More than the ids of all snapshots of any domain.
 const EXPIRIES_BYTES_MAX: usize = 256 << 20;
+/// More than the keys of the sessions in any container: keys that have no end are a lie.
+const KEYS_BYTES_MAX: usize = 64 << 20;
 /// More snapshots than any domain has: a list that has no end is a lie.
 const SNAPSHOTS_MAX: usize = 4 << 20;
-
-/// Whether a page of names comes behind the number `after`, in order. Two have one number where a history was forked:
-/// `check` says so, and both are restored.
-fn follows(after: u64, names: &[SnapshotName]) -> bool {
-    names.first().is_none_or(|first| first.sequence > after)
-        && names.is_sorted_by(|one, next| {
-            one.sequence < next.sequence || (one.sequence == next.sequence && one.id != next.id)
-        })
-}
 
 impl Store for Remote {
     fn config(&self) -> &Config {
@@ -53,7 +45,7 @@ impl Store for Remote {
                 return Err(bad_reply("ListSnapshots"));
             };
             let is_endless = more && (names.is_empty() || all.len() >= SNAPSHOTS_MAX);
-            if !follows(after, &names) || is_endless {
+            if !SnapshotName::rise(after, &names) || is_endless {
                 return Err(bad_reply("ListSnapshots"));
             }
             all.extend(names.into_iter().map(reference));
@@ -199,12 +191,14 @@ impl Store for Remote {
         };
         let mut all = keys_of(pending.wait()?)?;
         let mut is_full = all.len() >= KEYS_MAX && self.opened.version >= VERSION_MORE_KEYS;
+        let mut bytes = 0;
         while is_full {
             let after = PathBytes(all.last().cloned().unwrap_or_default());
             let more = Packet::GetMoreKeys { container, healed, after };
             let more = keys_of(self.first.call(&more)?)?;
             let rises = all.last().into_iter().chain(&more).is_sorted_by(|one, next| one < next);
-            if !rises || all.len() > CONTAINER_RECORDS_MAX {
+            bytes += more.iter().map(Vec::len).sum::<usize>();
+            if !rises || bytes > KEYS_BYTES_MAX {
                 return Err(bad_reply("GetMoreKeys"));
             }
             is_full = more.len() >= KEYS_MAX;
@@ -345,10 +339,10 @@ mod tests {
                 .collect()
         };
         for good in [&[][..], &[4], &[4, 5, 9], &[4, 4, 5]] {
-            assert!(follows(3, &names(good)), "{good:?}");
+            assert!(SnapshotName::rise(3, &names(good)), "{good:?}");
         }
         for bad in [&[3][..], &[4, 3], &[5, 4, 6]] {
-            assert!(!follows(3, &names(bad)), "{bad:?}");
+            assert!(!SnapshotName::rise(3, &names(bad)), "{bad:?}");
         }
     }
 }

@@ -154,17 +154,17 @@ fn put(storage: &dyn Storage, bytes: &[u8]) -> Result<()> {
 /// The generation of the lease before. When its file is damaged, or is missing where somebody wrote, a number beyond
 /// any that can have been given: the lock is ours, so nobody else writes.
 fn last_generation(storage: &dyn Storage) -> Result<u64> {
-    let last = match read(storage) {
+    let is_missing = match read(storage) {
         Ok(Some((generation, _))) => return Ok(generation),
-        Ok(None) => None,
-        Err(error @ Error::Damaged { .. }) => Some(error),
+        Ok(None) => true,
+        Err(Error::Damaged { .. }) => false,
         Err(error) => return Err(error),
     };
     let files = match container::list(storage, ContainerNo(0)) {
-        Err(error) if last.is_none() && error.is_not_found() => return Ok(0),
+        Err(error) if error.is_not_found() => Vec::new(),
         files => files?,
     };
-    match last.is_none() && files.is_empty() {
+    match is_missing && files.is_empty() {
         true => Ok(0),
         false => Ok(beyond_any(storage, &files)),
     }

@@ -224,16 +224,12 @@ impl RemoteDomain {
     }
 }
 
-/// The last number of a part of a list whose numbers rise from `after` on; or why the list is refused.
+/// The last number of a part of a list that comes after the number `after`, in order; or why the list is refused.
 fn checked(names: &[SnapshotName], after: u64, before: usize) -> std::result::Result<u64, String> {
     if before + names.len() > SNAPSHOTS_LISTED_MAX {
         return Err(format!("it lists more than {SNAPSHOTS_LISTED_MAX} snapshots"));
     }
-    let follows = names.first().is_none_or(|first| first.sequence > after);
-    let in_order = names.is_sorted_by(|one, next| {
-        one.sequence < next.sequence || (one.sequence == next.sequence && one.id != next.id)
-    });
-    match follows && in_order {
+    match SnapshotName::rise(after, names) {
         true => Ok(names.last().map_or(after, |last| last.sequence)),
         false => Err("its list of snapshots is not in order".to_owned()),
     }

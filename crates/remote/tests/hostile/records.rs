@@ -13,6 +13,8 @@ use protocol::limits::KEYS_MAX;
 use protocol::packet::PathBytes;
 use remote::Purpose;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
 fn an_honest_one_serves() {
@@ -174,6 +176,30 @@ fn the_keys_of_a_container_that_do_not_fit_into_one_reply_are_asked_for() {
     is_refused(lab.restores(&falls, second), "keys that come again");
     let missing = answers(|_| Reply::Say(vec![Packet::Keys { keys: vec![] }]));
     is_refused(lab.restores(&missing, second), "no further keys");
+}
+
+/// Each reply as large as one may be.
+#[test]
+fn keys_that_have_no_end_are_a_lie() {
+    let lab = Lab::new();
+    lab.folder.write("new", b"of another session");
+    let second = lab.folder.backup(&lab.archive).snapshot;
+    let (asked_for, counted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (number, count) = (asked_for, counted.clone());
+    let fake = lab.lies(move |asked| match asked.packet {
+        Packet::GetKeys { .. } | Packet::GetMoreKeys { .. } => {
+            count.fetch_add(1, Ordering::Relaxed);
+            let first = number.fetch_add(KEYS_MAX as u64, Ordering::Relaxed);
+            let key = |at: u64| [&(first + at).to_be_bytes()[..], &[0; 1000]].concat();
+            let keys = (0..KEYS_MAX as u64).map(|at| PathBytes(key(at))).collect();
+            Reply::Say(vec![Packet::Keys { keys }])
+        }
+        _ => asked.honestly(),
+    });
+    let _ = lab.restores(&fake, second);
+    // Each record that is wanted asks once, and is given up after 64 MiB.
+    let replies = counted.load(Ordering::Relaxed);
+    assert!((60..=600).contains(&replies), "{replies}");
 }
 
 #[test]

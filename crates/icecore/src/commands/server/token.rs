@@ -28,10 +28,10 @@ pub(crate) struct TokenArgs {
     /// Who has the keys of a new domain.
     #[arg(long, value_enum, default_value = "managed")]
     keys: Keys,
-    /// The node can back up, but not read [default: for a node that exists, what it can do now].
+    /// The node can back up, but not read [default: what it can do now; a new node can read].
     #[arg(long)]
     write_only: bool,
-    /// The node can back up and read [default: for a new node].
+    /// The node can back up and read, even if it was write-only.
     #[arg(long, conflicts_with = "write_only")]
     read_write: bool,
     /// Enroll a storage server with this name, which holds the repositories of some domains.
