@@ -88,8 +88,9 @@ pub(crate) fn healed_left(storage: &dyn Storage) -> Result<Vec<String>> {
 }
 
 fn shards(names: Vec<String>) -> impl Iterator<Item = String> {
-    let is_shard =
-        |name: &String| name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_shard = |name: &String| {
+        name.len() == 8 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
     names.into_iter().filter(is_shard)
 }
 
@@ -100,7 +101,8 @@ fn parse(name: &str) -> Option<ContainerFile> {
         (None, None) => return None,
     };
     let number = ContainerNo(u64::from_str_radix(digits, 16).ok()?);
-    Some(ContainerFile { number, finished })
+    // Its only spelling: another file would be read in the place of this one.
+    (number.to_string() == digits).then_some(ContainerFile { number, finished })
 }
 
 #[cfg(test)]
@@ -113,7 +115,11 @@ mod tests {
         assert_eq!(name(number), "containers/00000012/0000001234.ice");
         assert_eq!(parse("0000001234.ice"), Some(ContainerFile { number, finished: true }));
         assert_eq!(parse("0000001234.part"), Some(ContainerFile { number, finished: false }));
-        assert_eq!(parse("lost+found"), None);
+        assert_eq!(parse("123456789ab.ice").map(|file| file.number.0), Some(0x1234_5678_9ab));
+        for other in ["lost+found", "1.ice", "+000001234.ice", "00000ABCDE.part", "00000001234.ice"]
+        {
+            assert_eq!(parse(other), None, "{other}");
+        }
         let healed = healed_name(number);
         assert_eq!(parse(healed.rsplit('/').next().unwrap()), None, "nobody reads it");
     }

@@ -20,14 +20,20 @@ impl SnapshotRef {
 
     /// Path of its file in the repository.
     pub fn path(self) -> String {
-        format!("{}/{:010x}-{}", Self::DIRECTORY, self.sequence, self.id)
+        format!("{}/{}", Self::DIRECTORY, self.file_name())
+    }
+
+    fn file_name(self) -> String {
+        format!("{:010x}-{}", self.sequence, self.id)
     }
 
     /// The snapshot whose file in [`SnapshotRef::DIRECTORY`] is called `name`; `None` for other files.
     pub fn from_file_name(name: &str) -> Option<Self> {
         let (sequence, id) = name.split_once('-')?;
         let sequence = u64::from_str_radix(sequence, 16).ok()?;
-        Some(Self { sequence, id: SnapshotId::from_hex(id)? })
+        let named = Self { sequence, id: SnapshotId::from_hex(id)? };
+        // Its only spelling: a second one would be listed as another snapshot.
+        (named.file_name() == name).then_some(named)
     }
 }
 
@@ -108,4 +114,22 @@ fn receipt(bytes: &[u8], manifest: &Header) -> format::Result<Option<Vec<u8>>> {
         return Err(format::Error::Invalid { what: "snapshot" });
     }
     Ok(Some(record.clear.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_file_has_one_name() {
+        for sequence in [1, 0xff_ffff_ffff, 0x100_0000_0000] {
+            let named = SnapshotRef { sequence, id: SnapshotId([0xab; 32]) };
+            let name = named.file_name();
+            assert_eq!(SnapshotRef::from_file_name(&name), Some(named));
+            let others = [format!("0{name}"), format!("+{}", &name[1..]), name.to_uppercase()];
+            for other in others {
+                assert_eq!(SnapshotRef::from_file_name(&other), None, "{other}");
+            }
+        }
+    }
 }
