@@ -64,6 +64,15 @@ SABOTAGES = {
     "a snapshot is listed once": (
         "crates/protocol/src/field.rs", "one.sequence == next.sequence && one.id != next.id", "one.sequence == next.sequence",
         test("server-control", "a_list_without_an_end")),
+    "a server that shuts down does not say that a snapshot is damaged": (
+        "crates/server-control/src/remote_domain.rs", "[Code::Damaged, Code::Storage].iter()", "Code::ALL.iter()",
+        test("server-control", "only_what_cannot_be_read_counts_as_damaged")),
+    "a container has one name": (
+        "crates/repository/src/container.rs", "(number.to_string() == digits)", "true",
+        test("repository", "names_are_read_back")),
+    "a snapshot file has one name": (
+        "crates/store/src/snapshot.rs", "(named.file_name() == name)", "true",
+        test("store", "a_snapshot_file_has_one_name")),
     "keys that have no end are refused": (
         "crates/remote/src/as_store.rs", "bytes > KEYS_BYTES_MAX", "bytes > 4 * KEYS_BYTES_MAX",
         test("remote", "keys_that_have_no_end_are_a_lie")),

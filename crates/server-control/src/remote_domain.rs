@@ -195,8 +195,8 @@ impl RemoteDomain {
                 Ok(Some(decode(name, &file).map_err(|_| name)))
             }
             Packet::Fault { code, .. } if code == Code::SnapshotMissing as u16 => Ok(None),
-            Packet::Fault { .. } => Ok(Some(Err(name))),
-            other => Err(self.unexpected(&other)),
+            Packet::Fault { code, .. } if is_of_the_file(code) => Ok(Some(Err(name))),
+            other => Err(self.unexpected(&self.done(other)?)),
         }
     }
 
@@ -224,6 +224,12 @@ impl RemoteDomain {
     }
 }
 
+/// Whether a fault says that the file of the snapshot cannot be read. Others are of the server or of the moment: what
+/// nobody looked at is not damaged.
+fn is_of_the_file(code: u16) -> bool {
+    [Code::Damaged, Code::Storage].iter().any(|of_the_file| *of_the_file as u16 == code)
+}
+
 /// The last number of a part of a list that comes after the number `after`, in order; or why the list is refused.
 fn checked(names: &[SnapshotName], after: u64, before: usize) -> std::result::Result<u64, String> {
     if before + names.len() > SNAPSHOTS_LISTED_MAX {
@@ -245,6 +251,14 @@ mod tests {
             id: ids::SnapshotId([at as u8; 16]),
         };
         numbers.iter().enumerate().map(name).collect()
+    }
+
+    /// Seen: the snapshots of a storage server that was shutting down were listed as damaged.
+    #[test]
+    fn only_what_cannot_be_read_counts_as_damaged() {
+        let of_the_file = Code::ALL.into_iter().filter(|code| is_of_the_file(*code as u16));
+        assert_eq!(of_the_file.collect::<Vec<_>>(), [Code::Damaged, Code::Storage]);
+        assert!(!is_of_the_file(u16::MAX), "of a later version");
     }
 
     /// Seen: the domain was neither listed nor expired any more, and no key of it could be removed.
