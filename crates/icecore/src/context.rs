@@ -294,7 +294,7 @@ impl Context {
             if let Some(name) = name
                 && !told.swap(true, Ordering::Relaxed)
             {
-                out.note(&format!("waiting for {name}, which is being brought back; what was restored until now stays, and the same command goes on after an interruption"));
+                out.note(&format!("waiting for {name}, which is being brought back; what was restored until now stays, and the same command continues after an interruption"));
             }
             !progress.cancel.load(Ordering::Relaxed)
         };

@@ -227,10 +227,10 @@ impl From<Error> for Failure {
                 "If the password is right, put the file of its key back from a copy of the repository. Any other password and a recovery key work without it.",
             ),
             Error::Forked { .. } => Self::new(Code::Failed, message).hint(
-                "Nothing was copied, and both stay as they are: each can be restored from where it lies. To go on with one of the two, forget the other where it lies: icecore forget SNAPSHOT --repo PLACE. Then copy again. For another copy of the first place: icecore copy --to OTHER-PLACE",
+                "Nothing was copied, and both stay as they are: each can be restored from where it lies. To continue with one of the two, forget the other where it lies: icecore forget SNAPSHOT --repo PLACE. Then copy again. For another copy of the original: icecore copy --to OTHER-PLACE",
             ),
             Error::KeysApart { .. } => Self::new(Code::Failed, message).hint(
-                "Nothing was copied. To see the keys of each place: icecore key list --repo PLACE. To give the copy those of the first place, and to lose the others: icecore copy --replace-keys --to COPY. To keep both as they are: icecore copy --to OTHER-PLACE",
+                "Nothing was copied. To see the keys of each place: icecore key list --repo PLACE. To give the copy those of the original, and to lose the others: icecore copy --replace-keys --to COPY. To keep both as they are: icecore copy --to OTHER-PLACE",
             ),
             Error::KeysDisown { there, .. } => Self::new(Code::Failed, message).hint(format!(
                 "Nothing was copied, and the copy opens with the passwords that it had. Restore what you need of them, then remove them with such a password: icecore forget SNAPSHOT --repo {0}. Then copy again. To lose them without that: icecore copy --give-up --to {0}",
@@ -379,9 +379,9 @@ fn of_storage(error: &StorageError) -> Failure {
 fn of_file(path: &str, source: &io::Error) -> Option<String> {
     let mount = || format!("findmnt --target {}", quoted(path));
     match source.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            Some("Make room there, and run it again: a restore goes on where it was.".to_owned())
-        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(
+            "Make room there, and run it again: a restore continues where it stopped.".to_owned(),
+        ),
         ErrorKind::ReadOnlyFilesystem => {
             Some(format!("It is mounted read-only: {}. Choose another place.", mount()))
         }

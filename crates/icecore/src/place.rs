@@ -159,7 +159,7 @@ fn bucket(place: &Path) -> Result<Option<Location>> {
         let failure =
             Failure::usage(format!("the address of the repository is not usable: {reason}"));
         failure.hint(
-            "Write it as s3://BUCKET/PREFIX, and set AWS_ENDPOINT_URL for a storage other than AWS",
+            "Write it as s3://BUCKET/PREFIX, and set AWS_ENDPOINT_URL for an object store other than AWS",
         )
     })
 }

@@ -82,7 +82,7 @@ pub struct CopyOutcome {
     pub records: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Objects that are lost in the first place.
+    /// Objects that are lost in the original.
     pub lost_objects: u64,
     /// The first of them.
     pub lost: Vec<LostObject>,
@@ -124,7 +124,7 @@ struct Copier<'scope, 'env> {
     pin: Option<ReaderPin>,
     /// Pages that were walked.
     visited: FxHashSet<Prefix>,
-    /// What is lost in the first place.
+    /// What is lost in the original.
     lost: FxHashSet<Prefix>,
     /// What the copy lacks and was not copied yet.
     wanted: Vec<ObjectId>,
@@ -308,7 +308,7 @@ impl<'scope, 'env> Copier<'scope, 'env> {
         for stored in pending {
             match self.has_lost(stored.head.root)? {
                 true if !self.accept_damage => {
-                    let reason = "parts of it are lost in the first place".to_owned();
+                    let reason = "parts of it are lost in the original".to_owned();
                     self.outcome.left_out.push((stored.name.id, reason));
                 }
                 _ => whole.push(stored),

@@ -34,7 +34,7 @@ const COMPARED_WITHIN: Duration = Duration::from_secs(10);
 const BUCKETS: &str = "s3://";
 const USABLE_DIRECTORY: &str =
     "Give an empty directory of a file system that is mounted: findmnt --target DIR";
-const USABLE_BUCKET: &str = "Give a part of a bucket that nothing else uses, s3://BUCKET/PREFIX. The server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a storage other than AWS, AWS_ENDPOINT_URL in its environment.";
+const USABLE_BUCKET: &str = "Give a part of a bucket that nothing else uses, s3://BUCKET/PREFIX. The server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for an object store other than AWS, AWS_ENDPOINT_URL in its environment.";
 
 /// The pools of this server.
 #[derive(Clone)]

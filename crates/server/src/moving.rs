@@ -383,7 +383,7 @@ impl Attempt<'_> {
         UpkeepError::Failed(if !self.is_switched && copy.exists() {
             let at = moves::shown(&copy);
             format!(
-                "{why}. What was copied stays in {}: the next move goes on with it",
+                "{why}. What was copied stays in {}: the next move continues with it",
                 at.display()
             )
         } else if self.is_switched && left.exists() {

@@ -48,8 +48,8 @@ enum Action {
 
 #[derive(clap::Args, Debug)]
 struct Set {
-    /// For how long from now on: 30d, 12w, 1y. At most a year counts. What is locked anew is locked for a tenth longer,
-    /// so that the next runs need not prolong it.
+    /// For how long from now on: 30d, 12w, 1y. At most a year counts. What is locked again is locked for a tenth
+    /// longer, so that the next runs need not prolong it.
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse_span)]
     secs: u64,
     /// Who can end a lock early: nobody (compliance), or whoever may bypass it (governance).

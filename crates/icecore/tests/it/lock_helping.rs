@@ -304,5 +304,5 @@ fn a_storage_server_whose_helper_is_not_heard_is_an_alarm_of_the_control_server(
     // Somebody left out the flag.
     site.has_lock_helper = false;
     site.start_storage();
-    OwnUser::storage(&site.machine).alarms("since the storage server started anew");
+    OwnUser::storage(&site.machine).alarms("since the storage server restarted");
 }

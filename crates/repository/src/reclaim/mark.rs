@@ -130,7 +130,7 @@ fn not_there() -> Error {
 fn unreadable(name: SnapshotRef) -> Error {
     let id = name.id;
     Error::UncertainData(format!(
-        "snapshot {id} cannot be read. First icecore rebuild, which writes it anew from its container. If it is still \
+        "snapshot {id} cannot be read. First icecore rebuild, which writes it again from its container. If it is still \
          unreadable after that: icecore forget --damaged {id}"
     ))
 }

@@ -23,7 +23,7 @@ const HEADERS_MAX: usize = 64;
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
 /// Nobody knows what a request waits for; hardly anything but a database or a storage takes so long.
-const SLOW: &str = "the server did not answer in time: perhaps its catalog or a storage hangs";
+const SLOW: &str = "the server did not answer in time: perhaps its catalog or its storage hangs";
 const SLOW_HINT: &str = "It may still be carried out. To see where the catalog lies, on the server: icecore server catalog show";
 
 /// How long a caller may take.

@@ -69,7 +69,7 @@ impl StorageServerState {
             KeptLocksNews::Kept(kept) if self.is_there() => return Some(kept.clone()),
             KeptLocksNews::Kept(kept) => (kept.clone(), "the storage server is away"),
             KeptLocksNews::Before(kept) => {
-                (kept.clone(), "nothing was heard of locks since the storage server started anew")
+                (kept.clone(), "nothing was heard of locks since the storage server restarted")
             }
         };
         kept.problems.insert(0, format!("{why}: what is kept there now is unknown"));

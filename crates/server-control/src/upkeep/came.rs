@@ -36,9 +36,9 @@ impl Came {
         Self { cause, ..Self::failed(error.to_string()) }
     }
 
-    /// What it did stays done, and the next run goes on.
+    /// What it did stays done, and the next run continues.
     pub(super) fn stopped(self) -> Self {
-        let error = Some("its window closed; the next run goes on".to_owned());
+        let error = Some("its window closed; the next run continues".to_owned());
         Self { state: JobState::Partial, error, ..self }
     }
 

@@ -285,7 +285,7 @@ fn a_pool_whose_state_changed_meanwhile_ends_the_move() {
     let rig = Rig::new();
     *rig.may_go_on.lock() = Err("the pool 'fast' is offline".to_owned());
     let error = rig.moved(false).unwrap_err().to_string();
-    assert!(error.contains("is offline") && error.contains("the next move goes on"), "{error}");
+    assert!(error.contains("is offline") && error.contains("the next move continues"), "{error}");
     assert!(!unfinished(&rig.to).join("containers").exists(), "nothing was copied meanwhile");
     assert_eq!(*rig.switched.lock(), 0);
     assert!(rig.shared.domains.open(&rig.from).is_ok());

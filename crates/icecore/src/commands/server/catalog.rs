@@ -33,7 +33,7 @@ enum Action {
         #[arg(value_name = "TO")]
         to: String,
     },
-    /// Say that the catalog counts as it is, when it was restored from an older copy or began anew.
+    /// Say that the catalog counts as it is, when it was restored from an older copy or created again.
     ///
     /// Until then nothing expires: the catalog may lack holds, policies and grants. Look at them first. What the server
     /// has revoked stays revoked.
@@ -96,7 +96,7 @@ fn confirm(reach: &Reach, context: &Context) -> Result<Code> {
     }
     let entries = units::many(done.entries, "entry");
     context.out.line(&format!(
-        "The server goes on with its catalog as it is: {entries} in its audit log."
+        "The server continues with its catalog as it is: {entries} in its audit log."
     ))?;
     context.out.summary(Code::Complete, &done)
 }

@@ -19,7 +19,7 @@ pub(crate) struct JobArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum JobAction {
-    /// Let a job of a policy wait until it is resumed. A backup that runs is ended; when it is resumed it begins anew
+    /// Let a job of a policy wait until it is resumed. A backup that runs is ended; when it is resumed it starts again
     /// and finds what it had stored.
     #[command(after_help = "Example:\n  icecore server job suspend 17")]
     Suspend {

@@ -48,7 +48,7 @@ enum Action {
 /// superblock identifies it).
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool add cloud s3://bucket/icecore\n\nMount the file system first: the server remembers that it was mounted, and refuses the pool when it is not. If the server is a service, name the directory to its unit, too, or it is read-only after the next start: systemctl edit icecore-server, ReadWritePaths=/mnt/fast. For a bucket the server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for a storage other than AWS, AWS_ENDPOINT_URL in its environment: in /etc/icecore/server.env if it is a service."
+    after_help = "Examples:\n  icecore server pool add fast /mnt/fast\n  icecore server pool add cloud s3://bucket/icecore\n\nMount the file system first: the server remembers that it was mounted, and refuses the pool when it is not. If the server is a service, name the directory to its unit, too, or it is read-only after the next start: systemctl edit icecore-server, ReadWritePaths=/mnt/fast. For a bucket the server needs AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for an object store other than AWS, AWS_ENDPOINT_URL in its environment: in /etc/icecore/server.env if it is a service."
 )]
 struct Add {
     /// Its name.

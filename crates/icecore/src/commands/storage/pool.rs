@@ -79,7 +79,7 @@ struct Remove {
     /// Its name.
     #[arg(value_name = "NAME")]
     name: Name,
-    /// Its disk is lost, with all domains on it: the next backups of their nodes begin anew.
+    /// Its disk is lost, with all domains on it: the next backups of their nodes start with nothing.
     #[arg(long)]
     lost: bool,
 }

@@ -631,7 +631,7 @@ fn what_the_network_changes_is_refused_by_the_storage() {
     let flips = PathBuf::from(std::env::var(OBJECTS).unwrap()).with_extension("flips");
     fs::write(&flips, "").unwrap();
     let error = pools.moved("disk", "one").unwrap_err().to_string();
-    assert!(error.contains(".ice") && error.contains("the next move goes on"), "{error}");
+    assert!(error.contains(".ice") && error.contains("the next move continues"), "{error}");
     assert!(!container("one", 1).exists(), "it has no object: {error}");
     fs::remove_file(flips).unwrap();
     pools.moved("disk", "one").unwrap();

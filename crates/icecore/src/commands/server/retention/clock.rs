@@ -30,7 +30,7 @@ impl ClockArgs {
     pub(crate) fn run(&self, reach: &Reach, context: &Context) -> Result<Code> {
         let Action::Confirm = self.action;
         let done: ConfirmedClock = reach.post("/clock/confirm", &serde_json::json!({}))?;
-        context.out.line(&format!("The server goes on from {}.", when(done.time)))?;
+        context.out.line(&format!("The server continues from {}.", when(done.time)))?;
         if let Some(doubt) = &done.doubt {
             context
                 .out

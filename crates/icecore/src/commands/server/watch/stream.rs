@@ -21,7 +21,7 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    /// The id after which the stream goes on.
+    /// The id after which the stream continues.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
