@@ -16,6 +16,7 @@ use api::commands::{CommandState, NewBackup, Task};
 use api::domains::Grant;
 use api::enroll::{EnrollReply, KeyMode, Role};
 use api::jobs::{JobFilter, JobState, Progress};
+use api::nodes::ForgetScope;
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -140,8 +141,10 @@ fn a_machine_that_takes_a_node_s_place_ends_its_certificates_and_grants(on: On) 
     let (_folder, catalog) = with_nodes(on);
     let grant = Grant { node: name("web"), domain: name("db"), until: None };
     catalog.add_grant(BY, &grant).unwrap();
+    catalog.allow_forget(BY, &name("web"), ForgetScope::Own).unwrap();
     catalog.add_token(BY, &[3; 32], &terms("web")).unwrap();
     enroll(&catalog, 3, "web", "new").unwrap();
+    assert_eq!(catalog.node(&name("web")).unwrap().unwrap().forget, ForgetScope::None);
     assert!(catalog.certificate(Holder::Node, "web").unwrap().unwrap().revoked);
     assert!(!catalog.certificate(Holder::Node, "new").unwrap().unwrap().revoked);
     assert!(catalog.grants().unwrap().is_empty());
