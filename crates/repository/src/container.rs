@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(name(number), "containers/00000012/0000001234.ice");
         assert_eq!(parse("0000001234.ice"), Some(ContainerFile { number, finished: true }));
         assert_eq!(parse("0000001234.part"), Some(ContainerFile { number, finished: false }));
-        assert_eq!(parse("123456789ab.ice").map(|file| file.number.0), Some(0x1234_5678_9ab));
+        assert_eq!(parse("123456789ab.ice").map(|file| file.number.0), Some(0x123_4567_89ab));
         for other in ["lost+found", "1.ice", "+000001234.ice", "00000ABCDE.part", "00000001234.ice"]
         {
             assert_eq!(parse(other), None, "{other}");

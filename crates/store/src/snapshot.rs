@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_snapshot_file_has_one_name() {
         for sequence in [1, 0xff_ffff_ffff, 0x100_0000_0000] {
-            let named = SnapshotRef { sequence, id: SnapshotId([0xab; 32]) };
+            let named = SnapshotRef { sequence, id: SnapshotId([0xab; 16]) };
             let name = named.file_name();
             assert_eq!(SnapshotRef::from_file_name(&name), Some(named));
             let others = [format!("0{name}"), format!("+{}", &name[1..]), name.to_uppercase()];
