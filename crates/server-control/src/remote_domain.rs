@@ -224,7 +224,7 @@ impl RemoteDomain {
     }
 }
 
-/// Whether a fault says that the file of the snapshot cannot be read. Others are of the server or of the moment: what
+/// Whether a fault says that the file of the snapshot cannot be read. Others are about the server, and may pass: what
 /// nobody looked at is not damaged.
 fn is_of_the_file(code: u16) -> bool {
     [Code::Damaged, Code::Storage].iter().any(|of_the_file| *of_the_file as u16 == code)
