@@ -3,7 +3,8 @@
 //!
 //! A line of JSON for each part, with the checksum of what it is built from, below one with the time of the whole run.
 //! A part of other sources runs again, and with another length all do. The record lies among the sources, so that it
-//! can be committed and a run of hours goes on on another machine.
+//! can be committed and a run of hours continued on another machine. Several runs may note in it at the same time, each
+//! some of the parts.
 
 use super::Outcome;
 use super::parts::Part;
@@ -11,7 +12,7 @@ use super::sources::Sources;
 use crate::options;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Where records and tables lie, below the top folder.
@@ -38,18 +39,19 @@ impl Record {
 
     fn at(path: PathBuf, sources: Sources, seconds: u64) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let heading = json!({ "seconds": seconds });
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        // The last line may be half of one: whoever was killed while writing it did not end the part.
-        let mut lines = text.lines().map_while(|line| serde_json::from_str::<Value>(line).ok());
-        let is_same = lines.next().as_ref() == Some(&heading);
-        let done: Vec<Value> = if is_same { lines.collect() } else { Vec::new() };
-        let kept: Vec<_> = [&heading].into_iter().chain(&done).map(Value::to_string).collect();
-        let new = path.with_extension("new");
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(failed)?;
-        std::fs::write(&new, kept.join("\n") + "\n").map_err(failed)?;
-        std::fs::rename(&new, &path).map_err(failed)?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+        let mut file = open_shared(&path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
+        let (kept, done) = whole_lines(&text, &json!({ "seconds": seconds }));
+        if kept < text.len() || kept == 0 {
+            alone(&file, &path)?;
+            file.set_len(kept as u64).map_err(failed)?;
+        }
+        if kept == 0 {
+            append(&mut file, &json!({ "seconds": seconds })).map_err(failed)?;
+        }
+        file.lock_shared().map_err(failed)?;
         Ok(Self { path, file, done, sources })
     }
 
@@ -76,16 +78,50 @@ impl Record {
         let line = json!({
             "part": name, "sources": sources, "seconds": seconds, "is_well": is_well, "skipped": skipped, "said": said
         });
-        let written = writeln!(self.file, "{line}").and_then(|()| self.file.sync_data());
-        written.map_err(|error| format!("{}: {error}", self.path.display()))
+        append(&mut self.file, &line).map_err(|error| format!("{}: {error}", self.path.display()))
     }
 
     /// Keeps `table` beside the record, and ends the run: the next one starts from the beginning.
     pub(super) fn finish(self, table: &str) -> Result<PathBuf, String> {
+        alone(&self.file, &self.path)?;
         let kept = self.path.with_extension("md");
         let result = std::fs::write(&kept, table).and_then(|()| std::fs::remove_file(&self.path));
         result.map(|()| kept).map_err(|error| format!("{}: {error}", self.path.display()))
     }
+}
+
+/// Opens a record for one of several runs: what one appends stays when another begins.
+fn open_shared(path: &Path) -> Result<File, String> {
+    let file = OpenOptions::new().read(true).append(true).create(true).open(path);
+    let shared = file.and_then(|file| file.lock_shared().map(|()| file));
+    shared.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Makes this the only run that has the record open, before something of it goes.
+fn alone(file: &File, path: &Path) -> Result<(), String> {
+    let why = |_| {
+        format!("{}: another run notes there what has ended; wait until it ends", path.display())
+    };
+    file.try_lock().map_err(why)
+}
+
+/// How many bytes of `text` hold whole lines below `heading`, and these lines. The last line may be half of one: whoever
+/// was killed while writing it did not end the part. Below another heading none counts.
+fn whole_lines(text: &str, heading: &Value) -> (usize, Vec<Value>) {
+    let whole = |line: &str| serde_json::from_str::<Value>(line.strip_suffix('\n')?).ok();
+    let lines = text.split_inclusive('\n').map_while(|line| Some((line.len(), whole(line)?)));
+    let (lengths, mut lines): (Vec<_>, Vec<_>) = lines.unzip();
+    if lines.first() != Some(heading) {
+        return (0, Vec::new());
+    }
+    lines.remove(0);
+    (lengths.iter().sum(), lines)
+}
+
+/// Adds a line by one call, so that two runs do not mix theirs.
+fn append(file: &mut File, line: &Value) -> std::io::Result<()> {
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.sync_data()
 }
 
 #[cfg(test)]
@@ -106,11 +142,15 @@ pub(super) mod tests {
         }
 
         pub(in crate::all) fn open(&self, sources: &str, seconds: u64) -> Record {
+            self.tried(sources, seconds).unwrap()
+        }
+
+        fn tried(&self, sources: &str, seconds: u64) -> Result<Record, String> {
             let listed = vec![format!("100644 blob {sources}\tcrates/a/lib.rs")];
             let folder = "crates/a".to_owned();
             let packages = [("a".to_owned(), Package { folder, ..Package::default() })].into();
             let sources = Sources { listed, packages, ..Sources::default() };
-            Record::at(self.0.join("nightly.jsonl"), sources, seconds).unwrap()
+            Record::at(self.0.join("nightly.jsonl"), sources, seconds)
         }
     }
 
@@ -181,6 +221,23 @@ pub(super) mod tests {
         assert_eq!(again.outcome(&FULL), None);
         again.sources.changed.push("crates/a/lib.rs".to_owned());
         assert_eq!(again.outcome(&FULL), None);
+    }
+
+    #[test]
+    fn two_runs_at_the_same_time_lose_nothing_of_each_other() {
+        let folder = Folder::new("record-two");
+        let mut first = folder.open("abc", 60);
+        let mut second = folder.open("abc", 60);
+        first.note(&KILL, &outcome(&KILL, true)).unwrap();
+        second.note(&FUZZ, &outcome(&FUZZ, true)).unwrap();
+        first.note(&FULL, &outcome(&FULL, false)).unwrap();
+        assert_eq!(folder.open("abc", 60).done.len(), 3);
+        // What would take lines away from another run waits for it.
+        let refused = folder.tried("abc", 61).err().unwrap();
+        assert!(refused.contains("another run"), "{refused}");
+        let refused = first.finish("| rig |\n").unwrap_err();
+        assert!(refused.contains("another run"), "{refused}");
+        second.finish("| rig |\n").unwrap();
     }
 
     #[test]
