@@ -56,6 +56,12 @@ pub enum Error {
         /// What was being read.
         what: &'static str,
     },
+    /// The storage has it and does not give its bytes.
+    #[error("it cannot be read: {why}")]
+    Unreadable {
+        /// The system's reason.
+        why: String,
+    },
     /// A newer program wrote this.
     #[error("{what} has version {version}; this program knows up to {known}: upgrade icecore")]
     Version {

@@ -7,7 +7,7 @@ use crate::manifest::BACKUP_KIND;
 use crate::{Error, KeyError, Result};
 use crypto::key_list::SignedKeyList;
 use crypto::{
-    IdKey, KdfParams, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role,
+    IdKey, KdfParams, KeyEntry, KeyList, KeyMaterial, KeyRing, NewSlot, Privacy, ReaderKeys, Role,
     RootVerifyKey, SlotInfo, SlotSecret,
 };
 use ids::{KeyEpoch, KeyId, ObjectId, SnapshotId};
@@ -198,9 +198,8 @@ impl UnlockedRepository {
         }
         let list =
             list().and_then(|list| SignedKeyList::verify(&list, &root, config.repository).ok());
-        let keys = list.iter().flat_map(|list| list.entries()).filter(|key| key.is_live());
-        let is_there = |id: KeyId| slots.iter().any(|(slot, _)| *slot == id);
-        let missing: Vec<_> = keys.map(|key| key.id).filter(|id| !is_there(*id)).collect();
+        let keys = list.iter().flat_map(|list| without_slot(list.entries(), &slots));
+        let missing: Vec<_> = keys.map(|key| key.id).collect();
         Err(if missing.is_empty() { Error::WrongKey } else { Error::KeysMissing(missing) })
     }
 
@@ -345,6 +344,15 @@ impl UnlockedRepository {
         // Under another id it would be used to verify what that key signed, and fail.
         (info.id == id).then_some(info)
     }
+}
+
+/// Those of `keys` that are in use and have none of these slots.
+pub(crate) fn without_slot<'a>(
+    keys: &'a [KeyEntry],
+    slots: &[(KeyId, Vec<u8>)],
+) -> Vec<&'a KeyEntry> {
+    let has_slot = |id: KeyId| slots.iter().any(|(slot, _)| *slot == id);
+    keys.iter().filter(|key| key.is_live() && !has_slot(key.id)).collect()
 }
 
 /// Generates the secrets of a new repository.

@@ -108,11 +108,16 @@ impl Repository {
         }
         match read_checked(&*self.storage, name, BYTES_MAX) {
             Err(error) if error.is_not_found() => Ok(Vec::new()), // it has just ended
-            // What is damaged pins nothing: a reader that misses something says so.
-            Err(Error::Damaged { .. }) => Ok(Vec::new()),
+            // What is damaged pins nothing: a reader that misses something says so. What cannot be read now may be
+            // whole, and its reader is alive.
+            Err(Error::Damaged { reason, .. }) if !is_unreadable(&reason) => Ok(Vec::new()),
             bytes => Ok(decode(&bytes?).unwrap_or_default()),
         }
     }
+}
+
+fn is_unreadable(reason: &format::Error) -> bool {
+    matches!(reason, format::Error::Unreadable { .. })
 }
 
 fn encode(roots: &[ObjectId]) -> Vec<u8> {

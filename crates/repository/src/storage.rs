@@ -285,7 +285,8 @@ pub fn read_small(storage: &dyn Storage, name: &str, limit: usize) -> StorageRes
     Ok(bytes)
 }
 
-/// The same, where a file that is longer is a damaged one: its writer never makes such.
+/// The same, where a file that is longer is a damaged one, as its writer never makes such; and one that the storage
+/// does not give.
 pub(crate) fn read_checked(
     storage: &dyn Storage,
     name: &str,
@@ -294,6 +295,10 @@ pub(crate) fn read_checked(
     read_small(storage, name, limit).map_err(|error| match error.source.kind() {
         io::ErrorKind::InvalidData => {
             crate::Error::damaged(name, format::Error::Invalid { what: "its length" })
+        }
+        _ if error.is_unreadable() => {
+            let why = error.source.to_string();
+            crate::Error::damaged(name, format::Error::Unreadable { why })
         }
         _ => error.into(),
     })

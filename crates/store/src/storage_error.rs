@@ -91,6 +91,22 @@ impl StorageError {
             || is_connection_error(self.source.kind())
     }
 
+    /// Whether the storage has the file and does not give its bytes: a bad sector, a checksum of the file system that
+    /// does not match, something in its place that is no file. It is damaged, as one with other bytes is.
+    pub fn is_unreadable(&self) -> bool {
+        use rustix::io::Errno;
+        const REFUSED: [Errno; 7] = [
+            Errno::IO,
+            Errno::UCLEAN,
+            Errno::BADMSG,
+            Errno::NODATA,
+            Errno::ILSEQ,
+            Errno::ISDIR,
+            Errno::LOOP,
+        ];
+        Errno::from_io_error(&self.source).is_some_and(|errno| REFUSED.contains(&errno))
+    }
+
     /// In which class it lies, if that is why it cannot be read.
     pub fn archived(&self) -> Option<&Archived> {
         self.source.get_ref()?.downcast_ref()
@@ -129,6 +145,30 @@ pub fn is_connection_error(kind: io::ErrorKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_disk_does_not_give_is_told_from_what_nobody_may_read_or_reach() {
+        use rustix::io::Errno;
+        let told = |code: Errno| {
+            let error = StorageError::new("read", "lease", code);
+            (
+                error.is_unreadable(),
+                error.is_unreachable() || error.is_full() || error.is_not_found(),
+            )
+        };
+        for code in
+            [Errno::IO, Errno::UCLEAN, Errno::BADMSG, Errno::NODATA, Errno::ISDIR, Errno::LOOP]
+        {
+            assert_eq!(told(code), (true, false), "{code}");
+        }
+        for code in
+            [Errno::ACCESS, Errno::TIMEDOUT, Errno::STALE, Errno::MFILE, Errno::NOSPC, Errno::NOENT]
+        {
+            assert_eq!(told(code), (false, true), "{code}");
+        }
+        let of_a_bucket = StorageError::new("read", "lease", io::Error::other("it said 418"));
+        assert!(!of_a_bucket.is_unreadable());
+    }
 
     #[test]
     fn what_is_archived_is_neither_damaged_nor_refused_whoever_is_told() {

@@ -6,23 +6,54 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The file system of a repository, in an image.
-struct Disk(PathBuf);
+pub(crate) struct Disk(PathBuf);
 
 impl Disk {
     /// `None` where nobody may mount.
     fn mount(machine: &Machine) -> Option<Self> {
+        Self::mount_as(machine, ["mkfs.ext4", "-q", "-F"], "loop")
+    }
+
+    /// The same with a file system that the words make.
+    pub(crate) fn mount_as(machine: &Machine, make: [&str; 3], options: &str) -> Option<Self> {
         let (image, place) = (machine.path("image"), machine.path("repository"));
         std::fs::create_dir_all(&place).unwrap();
         std::fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
-        let made = run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
+        let made = run(make[0], &[make[1], make[2], image.to_str().unwrap()]);
         let disk = Self(place);
-        let options = ["-o", "loop", image.to_str().unwrap(), disk.text()];
-        if made && run("mount", &options) {
+        if made && disk.attach(machine, options) {
             return Some(disk);
         }
         std::mem::forget(disk); // nothing is mounted there
         testkit::skip("no loop device can be mounted: not root");
         None
+    }
+
+    fn attach(&self, machine: &Machine, options: &str) -> bool {
+        run("mount", &["-o", options, machine.path("image").to_str().unwrap(), self.text()])
+    }
+
+    /// Takes bytes of the file away from below a file system that has checksums: it gives none of them any more.
+    pub(crate) fn rots(&self, machine: &Machine, name: &str, options: &str) {
+        let file = self.0.join(name);
+        let content = std::fs::read(&file).unwrap();
+        assert!(run("umount", &[self.text()]));
+        std::fs::write(machine.path("wanted"), &content[..content.len().min(4096)]).unwrap();
+        let change = "import mmap, sys\n\
+            wanted = open(sys.argv[2], 'rb').read()\n\
+            file = open(sys.argv[1], 'r+b')\n\
+            image = mmap.mmap(file.fileno(), 0)\n\
+            at = image.find(wanted)\n\
+            assert at >= 0\n\
+            while at >= 0:\n\
+            \timage[at] ^= 1\n\
+            \tat = image.find(wanted, at + 1)";
+        let [image, wanted] = ["image", "wanted"].map(|name| machine.path(name));
+        let places = [image.to_str().unwrap(), wanted.to_str().unwrap()];
+        assert!(run("python3", &[&["-c", change], &places[..]].concat()));
+        assert!(self.attach(machine, options));
+        let refused = std::fs::read(&file).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(5), "{name}");
     }
 
     fn text(&self) -> &str {

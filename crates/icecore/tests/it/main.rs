@@ -80,6 +80,7 @@ mod trusting;
 mod unheard;
 mod units;
 mod unmounted;
+mod unreadable;
 mod upkeeping;
 mod waiting;
 mod wishes;

@@ -2,6 +2,7 @@
 //! is stored twice is there twice.
 
 use super::{CheckReport, Damage};
+use crate::unlocked::without_slot;
 use crate::{Result, UnlockedRepository};
 use crypto::{KeyEntry, LAST_KEY_EPOCH};
 use ids::KeyId;
@@ -23,7 +24,11 @@ pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -
         damages.push(Damage { what, healable: true, has_twin: true, ..Damage::default() });
     }
     let mut tell = |what| damages.push(Damage { what, ..Damage::default() });
-    for (id, slot) in repository.local()?.key_slots()? {
+    let slots = repository.local()?.key_slots()?;
+    // No damage: a command that was killed leaves a key so that nobody was given.
+    let missing = without_slot(list.entries(), &slots).into_iter().map(without_file);
+    report.notes.extend(missing.map(|what| Damage { what, ..Damage::default() }));
+    for (id, slot) in slots {
         match crypto::verify_slot_certificate(&slot, &repository.slot.root) {
             Ok(info) if info.id != id => {
                 tell(unusable(id, &format!("it is the slot of key {}", info.id)));
@@ -75,6 +80,14 @@ fn undelivered(entry: &KeyEntry) -> String {
 
 fn unusable(id: KeyId, reason: &str) -> String {
     format!("key {id}: {reason}; its password no longer opens the repository")
+}
+
+fn without_file(entry: &KeyEntry) -> String {
+    let id = entry.id;
+    format!(
+        "key {id} ({}) has no file any more (keys/{id}), so its password or recovery key opens nothing. Bring the file back from a copy: icecore copy --repo COPY --to REPOSITORY. Without a copy: icecore key remove {id}, and make a new key",
+        entry.label
+    )
 }
 
 fn left(id: KeyId) -> String {

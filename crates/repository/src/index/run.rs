@@ -6,7 +6,7 @@
 //! 12 bytes are enough to tell 10^12 ids apart (two are alike with a chance of 1 in 160,000); who
 //! reads the record sees the whole id.
 
-use crate::storage::{FileReader, FileWriter, Storage};
+use crate::storage::{FileReader, FileWriter, Storage, StorageError};
 use crate::{Error, Result};
 use format::limits::RECORD_BYTES_MAX;
 use format::wire::{Reader, checksum};
@@ -189,12 +189,12 @@ pub(crate) struct RunReader {
 impl RunReader {
     /// Opens the run `name`.
     pub(crate) fn open(storage: &dyn Storage, name: &str) -> Result<Self> {
-        let file = storage.open(name)?;
         let damaged = || Error::IndexDamaged { name: name.to_owned() };
+        let file = storage.open(name).map_err(|error| refused(name, error))?;
         let length = file.length()?;
         let mut trailer = [0; TRAILER_BYTES];
         let end = length.checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
-        file.read_exact_at(&mut trailer, end)?;
+        read(&*file, name, &mut trailer, end)?;
         let mut reader = Reader::new(&trailer, "index run");
         let (Ok(entries), Ok(filter_bytes), Ok(filter_sum)) =
             (reader.u64(), reader.u64(), reader.array())
@@ -209,9 +209,9 @@ impl RunReader {
             return Err(damaged());
         }
         let mut fence = vec![0; pages as usize * 8];
-        file.read_exact_at(&mut fence, fence_offset)?;
+        read(&*file, name, &mut fence, fence_offset)?;
         let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0)?;
+        read(&*file, name, &mut header, 0)?;
         let zeros = header.strip_prefix(&MAGIC).unwrap_or(&[1]);
         let (covered, sum) = trailer.split_at(TRAILER_BYTES - 16);
         // The fence says which page an id is in: a wrong one would make ids seem missing.
@@ -267,13 +267,17 @@ impl RunReader {
 
     fn load_filter(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.filter_bytes];
-        self.file.read_exact_at(&mut bytes, self.filter_offset)?;
+        self.read(&mut bytes, self.filter_offset)?;
         // A filter that lost bits would say "new" of what is there: a waste, and a sign.
         if checksum(&[&bytes]) == self.filter_sum { Ok(bytes) } else { Err(self.damaged()) }
     }
 
     fn damaged(&self) -> Error {
         Error::IndexDamaged { name: self.name.clone() }
+    }
+
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        read(&*self.file, &self.name, bytes, offset)
     }
 
     /// The rows of `page` as they lie there, after its checksum was verified.
@@ -288,6 +292,18 @@ impl RunReader {
             return Err(self.damaged());
         }
         body.as_chunks::<ROW_BYTES>().0.get(..count).ok_or_else(|| self.damaged())
+    }
+}
+
+fn read(file: &dyn FileReader, name: &str, bytes: &mut [u8], offset: u64) -> Result<()> {
+    file.read_exact_at(bytes, offset).map_err(|error| refused(name, error))
+}
+
+/// What the storage does not give is as damaged as what has other bytes: a rebuild makes both.
+fn refused(name: &str, error: StorageError) -> Error {
+    match error.is_unreadable() {
+        true => Error::IndexDamaged { name: name.to_owned() },
+        false => error.into(),
     }
 }
 
@@ -324,7 +340,7 @@ impl Cursor<'_> {
             return Ok(());
         }
         let mut bytes = [0; PAGE_BYTES];
-        self.run.file.read_exact_at(&mut bytes, (HEADER_BYTES + page * PAGE_BYTES) as u64)?;
+        self.run.read(&mut bytes, (HEADER_BYTES + page * PAGE_BYTES) as u64)?;
         self.page.clear();
         self.at = usize::MAX;
         self.page.extend_from_slice(self.run.rows_of(&bytes)?);
@@ -355,7 +371,7 @@ impl Stream<'_> {
         let count = STREAM_PAGES.min(self.run.fence.len() - self.next_page);
         let mut bytes = vec![0; count * PAGE_BYTES];
         let offset = HEADER_BYTES + self.next_page * PAGE_BYTES;
-        self.run.file.read_exact_at(&mut bytes, offset as u64)?;
+        self.run.read(&mut bytes, offset as u64)?;
         (self.at, self.next_page) = (0, self.next_page + count);
         self.rows.clear();
         for page in bytes.chunks_exact(PAGE_BYTES) {
