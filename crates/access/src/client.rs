@@ -1,6 +1,6 @@
 //! A client of the HTTP API: one connection for each call, and limits on time and size.
 
-use crate::{Error, Identity, Result, Url};
+use crate::{Error, Identity, Result, Url, reloading_certificate};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -11,6 +11,7 @@ use rustls_pki_types::ServerName;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -47,6 +48,16 @@ impl Client {
     /// [`Error::Pki`].
     pub fn of(identity: &Identity) -> Result<Self> {
         Ok(Self::new(identity.server.clone(), identity.tls(pki::ALPN_HTTP)?))
+    }
+
+    /// A client for the node of `folder`, which shows the certificate that is there when it connects: another process may
+    /// have renewed that of `identity` since, and an old one is the sign of a copied machine.
+    ///
+    /// # Errors
+    /// [`Error::Pki`].
+    pub fn of_folder(folder: &Path, identity: &Identity) -> Result<Self> {
+        let tls = reloading_certificate::tls(folder, identity, pki::ALPN_HTTP)?;
+        Ok(Self::new(identity.server.clone(), tls))
     }
 
     /// Adds the administrator's token.

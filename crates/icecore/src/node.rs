@@ -285,7 +285,7 @@ impl Node {
                 .hint("To list domains, on the server: icecore server domains")
         })?;
         let request = api::enroll::NewKey { domain: name, slot_secret: keys::hex(&secret[..]) };
-        let client = Client::of(&self.identity)?;
+        let client = Client::of_folder(&self.folder, &self.identity)?;
         let _: api::enroll::IssuedKey = blocking::wait(client.post("/node/keys", &request))?;
         Ok(secret)
     }

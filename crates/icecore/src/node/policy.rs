@@ -54,7 +54,7 @@ impl Received {
     /// Asks the server, tells it what this node ignores, and keeps the result.
     pub(crate) fn exchange(node: &Node, check: Check) -> Result<Self> {
         let own = allow::read(&node.folder).map(|allow| allow.own);
-        let client = Client::of(&node.identity)?.with_call_time(ASK_TIME);
+        let client = Client::of_folder(&node.folder, &node.identity)?.with_call_time(ASK_TIME);
         let ask = |report: &OptionReport| -> Result<SetOptions> {
             Ok(blocking::wait(client.post("/node/options", report))?)
         };

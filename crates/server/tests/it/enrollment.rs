@@ -177,3 +177,22 @@ async fn enrolling_again_ends_the_machine_before() {
     assert!(hint.contains("stop its agent here"), "nobody throws the new one out: {hint}");
     assert!(!rig.control.admit(&rig.peer(&new)).unwrap().is_revoked());
 }
+
+/// Seen: an agent that stayed connected asked with the certificate with which it had begun, after its own renewal, and
+/// the server stopped the node as one that somebody had copied.
+#[tokio::test]
+async fn a_client_that_lives_long_shows_the_certificate_that_is_there_now() {
+    let rig = Rig::start().await;
+    let agent = rig.folder("agent");
+    let made = rig.token(new_token("web")).await;
+    access::enroll::enroll(&rig.url, &made.token, &agent, false).await.unwrap();
+    let begun_with = Identity::load(&agent).unwrap();
+    let stale = Client::of(&begun_with).unwrap();
+    let current = Client::of_folder(&agent, &begun_with).unwrap();
+    let _: NodeCommands = current.get("/node/commands").await.unwrap();
+    // What it had is void now, so that the server tells both apart.
+    let made = rig.token(new_token("web")).await;
+    access::enroll::enroll(&rig.url, &made.token, &agent, true).await.unwrap();
+    assert!(stale.get::<NodeCommands>("/node/commands").await.is_err());
+    let _: NodeCommands = current.get("/node/commands").await.unwrap();
+}

@@ -19,7 +19,7 @@ pub(super) fn snapshot(
         return Err(Failure::usage("--job is for a node of a server")
             .hint("Name the snapshot instead. To list them: icecore snapshots"));
     };
-    let client = Client::of(&node.identity)?;
+    let client = Client::of_folder(&node.folder, &node.identity)?;
     let job: Job = blocking::wait(client.get(&format!("/node/jobs/{number}")))?;
     let opened = remote.names().1;
     if job.domain != opened {
