@@ -75,8 +75,8 @@ impl DomainKeys {
         let repository = self.repositories.of(&domain)?;
         let config = match repository.config()? {
             Some(config) => Some(config),
-            None if keys == KeyMode::Client => None,
             None if domain.repository.is_some() => return Err(Error::Gone(name.to_string())),
+            None if keys == KeyMode::Client => None,
             None => Some(self.new_repository(&domain, &repository)?),
         };
         if let Some(config) = &config {

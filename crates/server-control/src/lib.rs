@@ -36,6 +36,7 @@ mod issued_keys;
 mod jobs;
 mod limits;
 mod machine_clock;
+mod made_repositories;
 mod node_activity;
 mod nodes;
 pub mod offline;
@@ -80,6 +81,7 @@ use grants::Grants;
 use housekeeping::Housekeeping;
 use jobs::Jobs;
 use limits::Limits;
+use made_repositories::MadeRepositories;
 use node_activity::NodeActivity;
 use nodes::Nodes;
 use open::Parts;
@@ -145,6 +147,7 @@ pub struct Control {
     storage_server_requests: Arc<StorageServerRequests>,
     status: Arc<ServerStatus>,
     housekeeping: Housekeeping,
+    made: Arc<MadeRepositories>,
     upkeep: Arc<Upkeep>,
 }
 
@@ -178,6 +181,7 @@ impl Control {
         let quotas = Arc::new(Quotas::new(&parts, sites.clone()));
         let retention = Arc::new(Retention::new(&parts, sites.clone()));
         let protection = Arc::new(ProtectionView::new(&parts, sites.clone(), retention.clone()));
+        let made = Arc::new(MadeRepositories::new(&parts));
         Ok(Arc::new(Self {
             administrator: Arc::new(administrator),
             tokens: Arc::new(Tokens::new(&parts, sites.clone())),
@@ -197,8 +201,9 @@ impl Control {
             scheduler: Arc::new(scheduler),
             storage_servers: Arc::new(StorageServers::new(&parts)),
             storage_server_requests: Arc::new(StorageServerRequests::new(&parts, quotas)),
-            status: Arc::new(ServerStatus::new(&parts)),
+            status: Arc::new(ServerStatus::new(&parts, made.clone())),
             housekeeping: Housekeeping::new(&parts),
+            made,
             upkeep: Arc::new(Upkeep::new(&parts, retention.clone())),
             retention,
             folder: parts.folder,
@@ -305,6 +310,14 @@ impl Control {
     /// next time. Blocks.
     pub fn housekeeping(&self) {
         self.housekeeping.run();
+    }
+
+    /// Looks whether each domain still has its repository, and notes those that nodes have made. Called at the start
+    /// and every few minutes. A failure is logged. Blocks.
+    pub fn look_for_repositories(&self) {
+        if let Err(error) = self.made.look() {
+            tracing::error!(%error, "cannot look for the repositories of the domains");
+        }
     }
 
     /// Starts the backups and the upkeep that are due. Called every few seconds. A failure is logged and retried the

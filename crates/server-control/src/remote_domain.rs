@@ -45,6 +45,8 @@ pub(crate) struct RemoteDomain {
     host: String,
     port: u16,
     domain: Name,
+    /// It had a repository.
+    was_made: bool,
     tls: Arc<rustls::ClientConfig>,
     /// Storage servers that did not answer lately.
     away: Arc<AwayServers>,
@@ -66,7 +68,12 @@ impl RemoteDomain {
         let tls = pki::client::client_config(issuer.pem(), identity, protocol::ALPN)?;
         let (host, port) = address;
         let (storage, domain, tls) = (storage.clone(), domain.clone(), Arc::new(tls));
-        Ok(Self { storage, host, port, domain, tls, away, signer })
+        Ok(Self { storage, host, port, domain, was_made: false, tls, away, signer })
+    }
+
+    /// A repository was seen there: without one it is lost.
+    pub(crate) fn was_made(self, was_made: bool) -> Self {
+        Self { was_made, ..self }
     }
 
     /// The storage server.
@@ -200,11 +207,11 @@ impl RemoteDomain {
         }
     }
 
-    /// The names of the snapshots; none while there is no repository.
+    /// The names of the snapshots; none before there is a repository.
     async fn names(&self, exchange: &mut Exchange) -> Result<Vec<SnapshotName>> {
         let (mut all, mut after) = (Vec::<SnapshotName>::new(), 0);
         if exchange.config.is_empty() {
-            return Ok(all);
+            return if self.was_made { Err(self.has_none()) } else { Ok(all) };
         }
         loop {
             self.send(exchange, &[Packet::ListSnapshots { after }]).await?;

@@ -4,6 +4,7 @@ use crate::catalog_mark::CatalogMark;
 use crate::certificate_issuer::CertificateIssuer;
 use crate::jobs::Jobs;
 use crate::machine_clock::MachineClock;
+use crate::made_repositories::MadeRepositories;
 use crate::open::Parts;
 use crate::pools::Pools;
 use crate::server_identity::ServerIdentity;
@@ -34,13 +35,14 @@ pub(crate) struct ServerStatus {
     jobs: Arc<Jobs>,
     storage_servers: Arc<StorageServerTable>,
     pools: Pools,
+    made: Arc<MadeRepositories>,
     started: i64,
     kept_locks: Mutex<Option<KeptLocks>>,
 }
 
 impl ServerStatus {
     /// The status of a server that starts now.
-    pub(crate) fn new(parts: &Parts) -> Self {
+    pub(crate) fn new(parts: &Parts, made: Arc<MadeRepositories>) -> Self {
         Self {
             catalog: parts.catalog.clone(),
             mark: parts.mark.clone(),
@@ -51,6 +53,7 @@ impl ServerStatus {
             jobs: parts.jobs.clone(),
             storage_servers: parts.table.clone(),
             pools: Pools::of(parts),
+            made,
             started: now_secs(),
             kept_locks: Mutex::default(),
         }
@@ -87,10 +90,15 @@ impl ServerStatus {
             catalog_faults: self.catalog_faults(),
             clock_doubt: self.clock_doubt(),
             pool_faults: self.pools.faults()?,
-            domain_faults: self.pools.domain_faults()?.into_iter().take(FAULTS_MAX).collect(),
+            domain_faults: self.domain_faults()?,
             kept_locks: self.kept_locks.lock().clone(),
             storage_kept_locks: self.storage_servers.all_kept_locks(),
         })
+    }
+
+    fn domain_faults(&self) -> Result<Vec<String>> {
+        let faults = self.pools.domain_faults()?.into_iter();
+        Ok(faults.chain(self.made.faults()).take(FAULTS_MAX).collect())
     }
 
     /// That changes may be missing is told with the catalog.

@@ -16,7 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 
-/// How often the server looks for backups that are due. A queued job is seen by its node within as much again.
+/// How often the server looks whether the repositories of all domains are there.
+const REPOSITORIES_EVERY: Duration = Duration::from_secs(300);
+/// How often it looks for backups that are due. A queued job is seen by its node within as much again.
 const SCHEDULE_EVERY: Duration = Duration::from_secs(2);
 /// How often it looks whether retention is to be carried out: once a day it is.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5 * 60);
@@ -92,6 +94,7 @@ impl Planes {
         tokio::select! {
             () = listen::run(listening) => {}
             () = self.keep_up() => {}
+            () = self.look_for_repositories() => {}
             () = self.start_backups() => {}
             () = self.expire_snapshots() => {}
             () = note_latencies(self.control.folder().file("")) => {}
@@ -105,6 +108,14 @@ impl Planes {
         let removal = tokio::task::spawn_blocking(move || control.remove_returned_keys());
         if tokio::time::timeout(KEYS_FIRST, removal).await.is_err() {
             tracing::warn!("still looking for keys that were removed and came back");
+        }
+    }
+
+    async fn look_for_repositories(&self) {
+        loop {
+            let control = self.control.clone();
+            let _ = tokio::task::spawn_blocking(move || control.look_for_repositories()).await; // a bug is in the log
+            tokio::time::sleep(REPOSITORIES_EVERY).await;
         }
     }
 

@@ -37,6 +37,7 @@ mod looking;
 mod looking_at_the_site;
 mod lost_catalog;
 mod lost_pages;
+mod lost_repositories;
 mod machine;
 mod measuring;
 mod moving;

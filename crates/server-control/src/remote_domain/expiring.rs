@@ -120,7 +120,7 @@ impl RemoteDomain {
         Err(self.failed("it tells other locks each time"))
     }
 
-    fn has_none(&self) -> Error {
+    pub(super) fn has_none(&self) -> Error {
         self.failed("the domain has no repository there any more")
     }
 }
