@@ -7,6 +7,7 @@ mod decide;
 mod snapshots;
 
 use crate::Result;
+use crate::error::missing;
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
 use crate::retention::{Retention, SnapshotTable};
@@ -62,9 +63,30 @@ impl ProtectionView {
         let stored = self.sites.stored()?;
         let (nodes, states) = (self.catalog.nodes()?, self.catalog.backup_states()?);
         let mut sources = Known::new(&stored.site, &nodes, &states, (snapshots, time)).all();
+        refuse_unknown(filter, (&nodes, &stored.site), &sources)?;
         sources.retain(|one| is_wanted(filter, one));
         sources.sort_by(|a, b| key(a).cmp(&key(b)));
         Ok(Protection { time, doubt: None, sources })
+    }
+}
+
+/// Of what does not exist, nothing is unprotected: whoever mistypes a name would be told that all is well.
+fn refuse_unknown(
+    filter: &ProtectionFilter,
+    (nodes, site): (&[Node], &Site),
+    sources: &[SourceProtection],
+) -> Result<()> {
+    if let Some(wanted) = &filter.node {
+        let is_node = nodes.iter().any(|node| node.name.as_str() == wanted);
+        if !is_node && sources.iter().all(|one| one.node.as_ref() != Some(wanted)) {
+            return Err(missing("node", wanted).into());
+        }
+    }
+    match &filter.policy {
+        Some(wanted) if !site.policies.contains_key(wanted) => {
+            Err(missing("policy", wanted).into())
+        }
+        _ => Ok(()),
     }
 }
 

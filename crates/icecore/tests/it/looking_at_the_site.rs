@@ -74,6 +74,11 @@ fn a_server_says_how_it_stands_and_what_its_backups_did() {
 
     let job = run(&ordered, "source");
     assert_eq!(job["state"], "complete", "{job}");
+    // A name that nobody has is no good news.
+    for unknown in [["--node", "nobody"], ["--policy", "nobody"]] {
+        let told = protection(&ordered, &unknown).ends(1);
+        assert!(told.text().contains("nobody"), "{}", told.text());
+    }
     let one = protection(&ordered, &["--policy", "source"]).ends(0).lines().remove(0);
     assert_eq!((&one["state"], &one["snapshot"]), (&"protected".into(), &job["snapshot"]));
     assert_eq!(one["is_manual"], true);
