@@ -255,6 +255,7 @@ pub fn run(
         in_the_way: Mutex::default(),
         reported: Mutex::default(),
         kept: Mutex::default(),
+        to_replace: Mutex::default(),
         fatal: Mutex::default(),
         is_over: AtomicBool::new(false),
     };

@@ -163,6 +163,7 @@ impl RestoreContext<'_> {
             RestoreOutcome::Created | RestoreOutcome::Replaced => {
                 super::Counters::add(&self.counters.files, 1);
                 super::Counters::add(&self.counters.bytes, entry.size);
+                self.note_to_replace(entry);
             }
             other => self.settled(entry, other),
         }

@@ -246,6 +246,9 @@ impl Finisher<'_> {
         let counters = &self.shared.counters;
         match linked {
             Ok(RestoreOutcome::NeedsCopy) => self.instead_of_link(entry)?,
+            Ok(RestoreOutcome::Unchanged) if self.shared.is_to_be_replaced(existing) => {
+                Counters::add(&counters.links, 1)
+            }
             Ok(outcome @ (RestoreOutcome::Unchanged | RestoreOutcome::Kept)) => {
                 self.shared.settled(&entry, outcome)
             }

@@ -61,6 +61,8 @@ pub(super) struct RestoreContext<'a> {
     pub(super) reported: Mutex<FxHashSet<u64>>,
     /// Hashes of the paths of objects with several names that were kept.
     pub(super) kept: Mutex<FxHashSet<u64>>,
+    /// The same of those that a dry run leaves as they are, and a restore replaces.
+    pub(super) to_replace: Mutex<FxHashSet<u64>>,
     /// The error that ends the restore.
     pub(super) fatal: Mutex<Option<Error>>,
     pub(super) is_over: AtomicBool,
@@ -74,6 +76,13 @@ const LEFT_ALONE: &str = "it could not be read completely during the backup, so 
 /// The most objects that can wait for a removal, and the most paths whose failure is remembered.
 /// Beyond that, objects fail, or are reported twice.
 const REMEMBERED_MAX: usize = 1 << 16;
+
+fn note(paths: &Mutex<FxHashSet<u64>>, entry: &Entry) {
+    let mut paths = paths.lock();
+    if has_further_names(entry) && paths.len() < REMEMBERED_MAX {
+        paths.insert(FxBuildHasher.hash_one(&entry.path[..]));
+    }
+}
 
 /// A task for a worker.
 pub(super) enum Task {
@@ -260,10 +269,19 @@ impl RestoreContext<'_> {
 
     /// Remembers an object that was kept, so that its other names are not linked to it.
     pub(super) fn note_kept(&self, entry: &Entry) {
-        let mut kept = self.kept.lock();
-        if has_further_names(entry) && kept.len() < REMEMBERED_MAX {
-            kept.insert(FxBuildHasher.hash_one(&entry.path[..]));
+        note(&self.kept, entry);
+    }
+
+    /// Remembers what only a dry run leaves in place: its other names will be linked to another object.
+    pub(super) fn note_to_replace(&self, entry: &Entry) {
+        if self.options.dry_run {
+            note(&self.to_replace, entry);
         }
+    }
+
+    /// Whether `path` will have another object than a dry run sees there.
+    pub(super) fn is_to_be_replaced(&self, path: &[u8]) -> bool {
+        self.to_replace.lock().contains(&FxBuildHasher.hash_one(path))
     }
 
     /// Whether what is at `path` may be another object than that of the snapshot: it was kept, or could not be restored.

@@ -274,6 +274,28 @@ fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
     assert_same(&before, &lab.restored());
 }
 
+/// Seen: a dry run said "already there and equal" of the further names of a file that a restore replaces.
+#[test]
+fn a_dry_run_foretells_what_becomes_of_further_names() {
+    let folder = TestFolder::new();
+    folder.write("a", b"one");
+    for name in ["b", "c"] {
+        std::fs::hard_link(folder.source().join("a"), folder.source().join(name)).unwrap();
+    }
+    let repository = folder.init();
+    let (name, target) = (folder.backup(&repository).snapshot, folder.at("target"));
+    let run = |dry_run| {
+        let options = RestoreOptions { dry_run, ..RestoreOptions::default() };
+        let (report, heard) = restore_with(&repository, name, b"", &target, &options).unwrap();
+        assert_eq!((report.failed, &heard), (0, &Vec::new()), "{report:#?}");
+        (report.files, report.links, report.unchanged)
+    };
+    assert_eq!((run(true), run(false)), ((1, 2, 0), (1, 2, 0)));
+    assert_eq!((run(true), run(false)), ((0, 0, 3), (0, 0, 3)));
+    std::fs::write(target.join(NAME).join("b"), b"other").unwrap();
+    assert_eq!((run(true), run(false)), ((1, 2, 0), (1, 2, 0)));
+}
+
 #[test]
 fn verify_finds_a_file_that_somebody_changed() {
     let lab = Lab::new();
