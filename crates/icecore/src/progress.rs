@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(250);
@@ -57,7 +57,7 @@ impl Shown {
         out.show_bar(bar.clone());
         let (stop, stopped) = channel();
         let (progress, own_out) = (progress.clone(), out.clone());
-        let thread = std::thread::spawn(move || {
+        let thread = Builder::new().spawn(move || {
             let mut line = Line::new(progress, expected);
             let tick = if bar.is_some() { TICK } else { asked.unwrap_or(QUIET_TICK) };
             while stopped.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
@@ -73,7 +73,8 @@ impl Shown {
                 }
             }
         });
-        Self { stop: Some(stop), thread: Some(thread), out: out.clone() }
+        // Without a thread nothing is shown: the command counts.
+        Self { stop: Some(stop), thread: thread.ok(), out: out.clone() }
     }
 }
 

@@ -10,6 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::Builder;
 use std::time::Duration;
 
 /// A command that does not end by itself is ended after this time.
@@ -28,16 +30,20 @@ impl Signalled {
         self.listens.store(true, Ordering::Relaxed);
     }
 
-    /// Watches for signals in a thread of its own.
+    /// Watches for signals in a thread of its own. Where none can start, a signal ends the command as it ends any
+    /// program.
     pub(crate) fn watch(&self, progress: Arc<Progress>, out: Arc<Out>) {
-        let Ok(mut signals) = Signals::new(heeded()) else { return };
+        let (registers, registered) = channel::<()>();
         let listens = self.listens.clone();
-        std::thread::spawn(move || {
+        let watcher = Builder::new().spawn(move || {
+            let signals = Signals::new(heeded());
+            drop(registers);
+            let Ok(mut signals) = signals else { return };
             let mut pending = signals.forever();
             pending.next();
             progress.cancel.store(true, Ordering::Relaxed);
             if listens.load(Ordering::Relaxed) {
-                std::thread::spawn(move || end(&out));
+                let _ = Builder::new().spawn(move || end(&out)); // without it, it ends when it is asked twice
                 pending.next(); // asked twice: at once
                 child::end_now();
                 std::process::exit(Code::Cancelled.number().into());
@@ -45,6 +51,9 @@ impl Signalled {
             let code = out.fail(&Failure::from(pipeline::Error::Cancelled));
             std::process::exit(code.number().into());
         });
+        if watcher.is_ok() {
+            let _ = registered.recv(); // nothing comes: it ends when the signals are heeded
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 /// Containers that may wait for the disk.
 const SYNC_QUEUE: usize = 1;
@@ -85,9 +85,14 @@ impl Syncer {
         let work = Arc::new((writer, Mutex::new(full)));
         let start = |_| {
             let work = work.clone();
-            std::thread::spawn(move || work.0.sync_all(&work.1))
+            Builder::new().spawn(move || work.0.sync_all(&work.1)).ok()
         };
-        Self::Threads { queue, threads: (0..at_once).map(start).collect() }
+        let threads: Vec<_> = (0..at_once).map_while(start).collect();
+        match Arc::try_unwrap(work) {
+            // None started.
+            Ok((writer, _)) => Self::InTurn(Box::new(Mutex::new(InTurn::new(writer)))),
+            Err(_) => Self::Threads { queue, threads },
+        }
     }
 
     pub(crate) fn send(&self, full: ContainerWriter) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Every exit code that can be reached, and what is said with it.
 
-use crate::machine::{Machine, Ran, ended, length, random};
+use crate::machine::{Machine, Ran, around, ended, length, random};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -302,6 +302,46 @@ fn too_few_open_files_are_said_and_are_no_damage() {
     let ran = machine.run_limited("-n 24", &["check", "--read-data"]).ends(1);
     assert!(ran.stderr.contains("open at once"), "{}", ran.stderr);
     machine.run_limited("-n 200", &["check", "--read-data"]).ends(0);
+}
+
+/// Seen: the thread that waits for signals was started by what panics where none can start.
+#[test]
+fn too_few_threads_end_no_command_by_a_panic() {
+    if !rustix::process::geteuid().is_root() {
+        return testkit::skip("threads of another user are limited: needs root");
+    }
+    let machine = Machine::new();
+    let id = machine.backup();
+    let (source, target) = (machine.source(), machine.path("target"));
+    let [source, target] = [source.to_str().unwrap(), target.to_str().unwrap()];
+    let commands: [&[&str]; 4] = [
+        &["snapshots"],
+        &["backup", source, "--full"],
+        &["check", "--read-data"],
+        &["restore", &id, "--target", target, "--overwrite", "always"],
+    ];
+    let program = machine.path("icecore");
+    let mut copy = std::process::Command::new("cp");
+    ended(copy.arg(env!("CARGO_BIN_EXE_icecore")).arg(&program)).ends(0);
+    let mut owned = std::process::Command::new("chown");
+    ended(owned.args(["-R", "54322:54322"]).arg(machine.path("."))).ends(0);
+    let mut worked = 0;
+    for limit in 1..24 {
+        let limit = format!("--nproc={limit}:{limit}");
+        let user = ["setpriv", "--reuid=54322", "--regid=54322", "--clear-groups"];
+        for words in commands {
+            let command = machine.command(words);
+            let mut limited = std::process::Command::new("prlimit");
+            limited.arg(&limit).args(user).arg(&program).args(words);
+            let ran = ended(&mut around(limited, &command));
+            // 3: only root restores owners.
+            let is_told = matches!(ran.code, 0 | 3) || ran.stderr.contains("error:");
+            assert!(is_told && ran.code != 101, "{limit}, {words:?}: {} {}", ran.code, ran.stderr);
+            worked += u32::from(ran.code == 0);
+        }
+    }
+    assert!(worked > 0, "all limits were too small");
+    machine.run(["check"]).ends(0);
 }
 
 /// Address space ends at another step each time: while a thread is to be started, too.
