@@ -96,7 +96,7 @@ impl Code {
             Code::Unprotected => "something has no complete backup, or an older one than promised",
             Code::AtRisk => "something is at risk, or nobody promises how old its backup may be",
             Code::Archived => "data lies in a cold storage class and has to be brought back first",
-            Code::Cancelled => "stopped by a signal; the next run continues with what was stored",
+            Code::Cancelled => "stopped by a signal; the same command can be run again",
         }
     }
 }

@@ -266,7 +266,7 @@ impl From<Error> for Failure {
             }
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
             Error::Cancelled => Self::new(Code::Cancelled, "canceled")
-                .hint("Nothing is lost: the next run continues with what was stored."),
+                .hint("Nothing is lost: the same command can be run again, and what was stored stays."),
             Error::File { path, source } => {
                 let is_quiet = source.kind() == ErrorKind::BrokenPipe;
                 let hint = of_file(&path, &source);
@@ -384,6 +384,9 @@ fn of_file(path: &str, source: &io::Error) -> Option<String> {
         ),
         ErrorKind::ReadOnlyFilesystem => {
             Some(format!("It is mounted read-only: {}. Choose another place.", mount()))
+        }
+        ErrorKind::PermissionDenied => {
+            Some("Run it as a user who has the right, or choose another place.".to_owned())
         }
         _ => None,
     }

@@ -188,6 +188,13 @@ mod tests {
             let error = Cli::read(["icecore", word].map(OsString::from)).unwrap_err();
             assert!(answer(&error).unwrap().hint.unwrap().starts_with("Use "), "{word}");
         }
+        for option in ["--dest", "--to"] {
+            let words = ["icecore", "restore", "latest", option, "x"].map(OsString::from);
+            let hint = answer(&Cli::read(words).unwrap_err()).unwrap().hint;
+            assert_eq!(hint.as_deref(), Some("Use --target DIR"), "{option}");
+        }
+        let error = Cli::read(["icecore", "ls", "--to"].map(OsString::from)).unwrap_err();
+        assert!(answer(&error).is_none());
         let error = Cli::read(["icecore", "bakcup"].map(OsString::from)).unwrap_err();
         assert!(answer(&error).is_none());
         assert!(error.to_string().contains("backup"), "{error}");

@@ -140,7 +140,8 @@ pub(crate) fn parse_term(text: &str) -> Result<u64, String> {
         None if text.contains('m') => Err(format!(
             "'{text}' is not clear: write minutes as 5min, and months in days, as 150d"
         )),
-        None => parse_span(text),
+        None => parse_secs(text)
+            .ok_or_else(|| format!("'{text}' is not a time span; write 15min, 12h, 7d or 2w")),
     }
 }
 

@@ -208,7 +208,7 @@ impl BackupReport {
         let (secs, what, advice) = largest.filter(|_| total >= MEASURED_SECS_MIN)?;
         let percent = 100.0 * secs / total;
         Some(format!(
-            "{percent:.0} % of the time was spent {what} ({secs:.1} s); what helps: {advice}"
+            "{percent:.0} % of the time was spent {what} ({secs:.1} s of all threads together); what helps: {advice}"
         ))
     }
 }

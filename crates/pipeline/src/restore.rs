@@ -421,10 +421,11 @@ fn target_options(
 }
 
 fn target_error(target: &Path, problem: &restore::RestoreProblem) -> Error {
-    let kind = match (problem.is_read_only(), problem.no_space()) {
-        (true, _) => std::io::ErrorKind::ReadOnlyFilesystem,
-        (false, true) => std::io::ErrorKind::StorageFull,
-        (false, false) => std::io::ErrorKind::Other,
+    let kind = match (problem.is_read_only(), problem.no_space(), problem.is_denied()) {
+        (true, ..) => std::io::ErrorKind::ReadOnlyFilesystem,
+        (_, true, _) => std::io::ErrorKind::StorageFull,
+        (.., true) => std::io::ErrorKind::PermissionDenied,
+        _ => std::io::ErrorKind::Other,
     };
     Error::File {
         path: target.display().to_string(),

@@ -180,6 +180,11 @@ impl RestoreProblem {
         !self.is_elsewhere && self.of_file_system().is_some()
     }
 
+    /// Whether the system does not allow it.
+    pub fn is_denied(&self) -> bool {
+        matches!(self.error, RestoreCause::System(Errno::ACCESS | Errno::PERM))
+    }
+
     /// Whether that is because the target is mounted read-only.
     pub fn is_read_only(&self) -> bool {
         !self.is_elsewhere && self.of_file_system() == Some(Errno::ROFS)

@@ -325,7 +325,7 @@ impl Restore {
         let rows = [
             (report.unchanged, "unchanged", "already there and equal"),
             (report.kept, "kept", "already there and left alone (--overwrite)"),
-            (report.deleted, "deleted", deleted.as_str()),
+            (report.deleted, if self.dry_run { "to delete" } else { "deleted" }, deleted.as_str()),
             (
                 report.degraded,
                 "incomplete",

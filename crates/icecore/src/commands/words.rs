@@ -24,8 +24,14 @@ pub(crate) const COMMANDS: [(&str, &str); 15] = [
     ("self-update", "the package manager of your system: icecore does not update itself"),
 ];
 
-/// What to say to a command that another program has.
+/// Options of other programs' restores. The parser would propose what looks alike: `--delete` for `--dest`.
+const TARGETS: [&str; 5] = ["--dest", "--destination", "--to", "--output", "--target-dir"];
+
+/// What to say to a command or an option that another program has.
 pub(crate) fn answer(error: &clap::Error) -> Option<Failure> {
+    if error.kind() == ErrorKind::UnknownArgument {
+        return of_target(error);
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
@@ -34,6 +40,14 @@ pub(crate) fn answer(error: &clap::Error) -> Option<Failure> {
     };
     let (_, same) = COMMANDS.iter().find(|(word, _)| word == typed)?;
     Some(Failure::usage(format!("there is no command '{typed}'")).hint(format!("Use {same}")))
+}
+
+fn of_target(error: &clap::Error) -> Option<Failure> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return None };
+    let is_meant =
+        TARGETS.contains(&typed.as_str()) && usage.to_string().contains("icecore restore");
+    is_meant.then(|| Failure::usage(format!("there is no option {typed}")).hint("Use --target DIR"))
 }
 
 /// Mounting is not there yet.

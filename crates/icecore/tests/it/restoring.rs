@@ -34,7 +34,7 @@ fn restore_delete_names_what_goes_and_never_works_in_the_root_directory() {
     };
     let would = restore(&["--dry-run"]).text();
     assert!(would.contains("would delete  stranger/  with 2 objects in it, 1.00 KiB\n"), "{would}");
-    assert!(would.contains("deleted    3 "), "{would}");
+    assert!(would.contains("to delete  3 "), "{would}");
     let lines = restore(&["--dry-run", "--json"]).lines();
     let removed = lines.iter().find(|line| line["message_type"] == "removed").unwrap();
     assert_eq!(

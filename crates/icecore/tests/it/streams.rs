@@ -87,12 +87,15 @@ fn who_was_robbed_of_its_lock_says_so_whatever_it_meets() {
 fn names_of_streams_stay_inside_and_flags_are_not_mixed() {
     let machine = Machine::new();
     machine.run(["backup", "--stdin", "../x"]).ends(2);
+    machine.run(["backup", "--stdin", &format!("a/{}", "x".repeat(256))]).ends(2);
     machine.run(["backup", "--stdin", ""]).ends(2);
     machine.run(["backup", "--stdin", "x", "/etc"]).ends(2);
     machine.run(["backup", "--command", "x"]).ends(2);
     assert!(machine.snapshots().is_empty());
     ended(machine.command(["backup", "--stdin", "/rooted/is/fine", "-q"]).stdin(Stdio::null()))
         .ends(0);
+    let longest = format!("a/{}", "x".repeat(255));
+    ended(machine.command(["backup", "--stdin", &longest, "-q"]).stdin(Stdio::null())).ends(0);
 }
 
 /// `a//b` and `a/b` are one file of a snapshot, and were two sources: each had its own retention.

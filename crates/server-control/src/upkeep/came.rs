@@ -109,8 +109,7 @@ impl Came {
         let first = report.reasons.first().map_or("", String::as_str);
         let what =
             format!("snapshots that are damaged were not copied: {}; {first}", report.left_out);
-        let alarm =
-            Some(format!("{what}; look closer: icecore server upkeep start default --task check"));
+        let alarm = Some(format!("{what}; look closer: {closer}"));
         Self { state: JobState::Failed, error: Some(what), alarm, ..came }
     }
 

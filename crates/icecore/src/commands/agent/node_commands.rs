@@ -111,7 +111,7 @@ fn of_paths(backup: &NewBackup, allow: &Allow) -> Result<Vec<OsString>, String> 
     for path in paths {
         if innermost(Path::new(path), &folders).is_none() {
             return Err(format!(
-                "this machine does not let the server back up {path}: add backup_below = [\"FOLDER\"] to {ALLOW}"
+                "this machine does not let the server back up {path}: name its folder in the list backup_below of {ALLOW}: backup_below = [\"FOLDER\"]"
             ));
         }
     }
@@ -135,7 +135,7 @@ fn of_restore(restore: &NewRestore, allow: &Allow) -> Result<Vec<OsString>, Stri
     let target = Path::new(&restore.target);
     let Some(folder) = innermost(target, &allow.restore_below) else {
         return Err(format!(
-            "this machine does not let the server restore to {}: add restore_below = [\"FOLDER\"] to {ALLOW}",
+            "this machine does not let the server restore to {}: name its folder in the list restore_below of {ALLOW}: restore_below = [\"FOLDER\"]",
             target.display()
         ));
     };

@@ -59,7 +59,13 @@ impl Recovery {
     fn compare(&self, key: &str, file: &str) -> Result<()> {
         let copy = match &self.copy {
             Some(copy) => secret::from_file(copy)?,
-            None => secret::prompt("Recovery key, from your copy", Ask::Once)?,
+            None => {
+                secret::prompt("Recovery key, from your copy", Ask::Once).map_err(|failure| {
+                    failure.hint(
+                        "Give your copy in a file: icecore agent recovery --put-away --copy FILE",
+                    )
+                })?
+            }
         };
         let known = crypto::recovery_from_text(key).map_err(pipeline::Error::from)?;
         if matches!(copy.slot(), SlotSecret::Recovery(typed) if typed == known) {

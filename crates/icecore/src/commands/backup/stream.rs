@@ -17,6 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ChildStdout;
 use std::sync::atomic::Ordering;
 
+/// What disk file systems take.
+const NAME_BYTES_MAX: usize = 255;
+
 /// What a stream named `name` is called among the sources: two ways to write one name are one source. The slash at its
 /// beginning stays, as somebody began with it or without.
 pub(super) fn called(name: &OsStr) -> Vec<u8> {
@@ -26,11 +29,15 @@ pub(super) fn called(name: &OsStr) -> Vec<u8> {
 
 /// A name that leads nowhere, or out of the snapshot, is told before anything is opened.
 pub(super) fn refuse_bad_name(name: &OsStr, flag: &str) -> failure::Result<()> {
-    if is_clean_path(&clean_path(name.as_bytes())) {
-        return Ok(());
-    }
+    let path = clean_path(name.as_bytes());
+    let is_too_long = path.split(|byte| *byte == b'/').any(|name| name.len() > NAME_BYTES_MAX);
+    let why = match is_clean_path(&path) {
+        true if !is_too_long => return Ok(()),
+        true => "no file system takes a name of more than 255 bytes",
+        false => "the name is empty, or has '..' in it",
+    };
     let shown = escape::escape(name.as_bytes());
-    let message = format!("{flag} '{shown}': the name is empty, or has '..' in it");
+    let message = format!("{flag} '{shown}': {why}");
     Err(Failure::usage(message)
         .hint(format!("Write the path that the file has in the snapshot: {flag} dumps/shop.sql")))
 }

@@ -198,8 +198,9 @@ impl Move {
 }
 
 fn shown(pool: &Pool, context: &Context) -> Result<Code> {
+    context.out.record("pool", pool)?;
     table(std::slice::from_ref(pool)).print(&context.out)?;
-    context.out.summary(Code::Complete, pool)
+    context.out.summary(Code::Complete, &Count { pools: 1 })
 }
 
 fn show(name: &Name, reach: &Reach, context: &Context) -> Result<Code> {
@@ -208,9 +209,7 @@ fn show(name: &Name, reach: &Reach, context: &Context) -> Result<Code> {
         return Err(Failure::usage(format!("there is no pool '{name}'"))
             .hint("All of them: icecore server pool list"));
     };
-    context.out.record("pool", pool)?;
-    table(std::slice::from_ref(pool)).print(&context.out)?;
-    context.out.summary(Code::Complete, &Count { pools: 1 })
+    shown(pool, context)
 }
 
 fn list(reach: &Reach, context: &Context) -> Result<Code> {
