@@ -110,6 +110,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_when_it_is_asked_for_has_vanished_also_if_it_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("there"), "x").unwrap();
+        let parent = std::fs::File::open(folder.path()).unwrap();
+        let open = |name: &CStr| reopening(&parent, name, || Err::<(), _>(Errno::NOENT));
+        assert_eq!(open(c"gone"), Err(VANISHED));
+        assert_eq!(open(c"there"), Err(Errno::NOENT), "it is there, and is not found");
+    }
+
+    #[test]
     fn a_directory_is_asked_for_where_it_lies() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("d")).unwrap();
