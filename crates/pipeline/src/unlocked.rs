@@ -338,6 +338,20 @@ impl UnlockedRepository {
         Ok(good.collect())
     }
 
+    /// The keys in use whose slot is lost. What a list of the files lacks is looked for by its name: the list may be an
+    /// old one.
+    pub fn keys_without_slot(&self) -> Result<Vec<KeyEntry>> {
+        let (list, slots) = (self.key_list()?, self.store.key_slots()?);
+        let mut lost = Vec::new();
+        for key in without_slot(list.entries(), &slots) {
+            let found = self.local.as_ref().map_or(Ok(None), |local| local.key_slot(key.id));
+            if found.map_err(store::Error::from)?.is_none() {
+                lost.push(key.clone());
+            }
+        }
+        Ok(lost)
+    }
+
     /// Damaged slots are left out; `check` reports them.
     fn certified(&self, id: KeyId, slot: &[u8]) -> Option<SlotInfo> {
         let info = crypto::verify_slot_certificate(slot, &self.slot.root).ok()?;
@@ -347,10 +361,7 @@ impl UnlockedRepository {
 }
 
 /// Those of `keys` that are in use and have none of these slots.
-pub(crate) fn without_slot<'a>(
-    keys: &'a [KeyEntry],
-    slots: &[(KeyId, Vec<u8>)],
-) -> Vec<&'a KeyEntry> {
+fn without_slot<'a>(keys: &'a [KeyEntry], slots: &[(KeyId, Vec<u8>)]) -> Vec<&'a KeyEntry> {
     let has_slot = |id: KeyId| slots.iter().any(|(slot, _)| *slot == id);
     keys.iter().filter(|key| key.is_live() && !has_slot(key.id)).collect()
 }

@@ -290,24 +290,30 @@ fn list(context: &Context, repository: &UnlockedRepository) -> Result<Code> {
     }
     table.print(&context.out)?;
     context.out.line("* the key that opened the repository for this command")?;
-    let all = repository.store.key_slots().map_err(|error| context.failure(error.into()))?;
-    let there: Vec<_> = all.into_iter().map(|(id, _)| id).collect();
-    for id in there.iter().filter(|id| !slots.iter().any(|(good, _)| good == *id)) {
+    let damaged = damaged(repository, &slots).map_err(|error| context.failure(error))?;
+    for id in &damaged {
         context.out.note(&format!(
             "key {id} is damaged and opens nothing. Remove it: icecore key remove {id}"
         ));
     }
     // Without a key list, slots can be listed all the same.
-    let keys = repository.key_list().ok();
-    let lost = keys.iter().flat_map(|list| list.entries()).filter(|key| key.is_live());
-    for key in lost.filter(|key| !there.contains(&key.id)) {
+    for key in repository.keys_without_slot().unwrap_or_default() {
         context.out.note(&format!(
             "key {} ({}) has no file any more and opens nothing. What to do: icecore check",
             key.id, key.label
         ));
     }
-    let epoch = keys.map(|list| list.epoch().0);
+    let epoch = repository.key_list().map(|list| list.epoch().0).ok();
     context.out.summary(Code::Complete, &Count { keys: slots.len(), key_epoch: epoch })
+}
+
+/// Slots that nobody vouches for as they are.
+fn damaged(
+    repository: &UnlockedRepository,
+    good: &[(KeyId, SlotInfo)],
+) -> pipeline::Result<Vec<KeyId>> {
+    let all = repository.store.key_slots()?.into_iter().map(|(id, _)| id);
+    Ok(all.filter(|id| !good.iter().any(|(other, _)| other == id)).collect())
 }
 
 fn remove(

@@ -2,7 +2,6 @@
 //! is stored twice is there twice.
 
 use super::{CheckReport, Damage};
-use crate::unlocked::without_slot;
 use crate::{Result, UnlockedRepository};
 use crypto::{KeyEntry, LAST_KEY_EPOCH};
 use ids::KeyId;
@@ -24,11 +23,11 @@ pub(super) fn check(repository: &UnlockedRepository, report: &mut CheckReport) -
         damages.push(Damage { what, healable: true, has_twin: true, ..Damage::default() });
     }
     let mut tell = |what| damages.push(Damage { what, ..Damage::default() });
-    let slots = repository.local()?.key_slots()?;
     // No damage: a command that was killed leaves a key so that nobody was given.
-    let missing = without_slot(list.entries(), &slots).into_iter().map(without_file);
-    report.notes.extend(missing.map(|what| Damage { what, ..Damage::default() }));
-    for (id, slot) in slots {
+    let lost = repository.keys_without_slot()?;
+    let told = lost.iter().map(without_file);
+    report.notes.extend(told.map(|what| Damage { what, ..Damage::default() }));
+    for (id, slot) in repository.local()?.key_slots()? {
         match crypto::verify_slot_certificate(&slot, &repository.slot.root) {
             Ok(info) if info.id != id => {
                 tell(unusable(id, &format!("it is the slot of key {}", info.id)));

@@ -158,7 +158,7 @@ async fn a_key_list_that_cannot_be_read_is_told_as_such() {
     }
     match forger.commit_for(NOBODYS).await {
         Packet::Fault { code, message, .. } => {
-            assert_eq!(Code::from_number(code), Code::Storage, "{message}");
+            assert_eq!(Code::from_number(code), Code::Damaged, "{message}");
         }
         other => panic!("{}", other.name()),
     }
