@@ -264,6 +264,23 @@ pub struct Heartbeat {
     /// What its clock shows, in seconds since 1970; only for a control server that takes that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_secs: Option<i64>,
+    /// What was read from copies since the last heartbeat; only for a control server that takes that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copy_reads: Vec<CopyRead>,
+}
+
+/// What a node got from a copy in place of its domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CopyRead {
+    /// The node.
+    pub node: Name,
+    /// The domain.
+    pub domain: Name,
+    /// Where the copy lies.
+    pub place: String,
+    /// Number of records.
+    pub records: u64,
 }
 
 /// A node that reads a domain by a grant.
@@ -343,6 +360,9 @@ pub struct HeartbeatReply {
     /// Whether the next heartbeats may say what its clock shows.
     #[serde(default)]
     pub takes_clock: bool,
+    /// Whether the next heartbeats may say what was read from copies.
+    #[serde(default)]
+    pub takes_copy_reads: bool,
 }
 
 /// Reply for one job.

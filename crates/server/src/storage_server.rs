@@ -9,6 +9,7 @@
 //! While the control server is unreachable, running jobs continue, and new connections are told to retry.
 
 mod admitted_nodes;
+mod copy_reads;
 mod granted_readers;
 mod jobs;
 mod moves;
@@ -25,9 +26,10 @@ use api::Name;
 use api::commands::NodeCommand;
 use api::status::KeptLocks;
 use api::storage_servers::{
-    AccessReply, AccessRequest, AdmitReply, ForgetRequest, GrantedReader, Heartbeat,
+    AccessReply, AccessRequest, AdmitReply, CopyRead, ForgetRequest, GrantedReader, Heartbeat,
     HeartbeatReply, LabelsReply, LabelsRequest, NodeConnection,
 };
+use copy_reads::CopyReads;
 use granted_readers::GrantedReaders;
 use ids::KeyId;
 use jobs::Jobs;
@@ -99,6 +101,8 @@ pub struct StorageServer {
     takes_pool_faults: AtomicBool,
     takes_has_bucket: AtomicBool,
     takes_clock: AtomicBool,
+    takes_copy_reads: AtomicBool,
+    copy_reads: CopyReads,
     /// What others keep of its locked snapshots.
     kept_locks: Mutex<Option<KeptLocks>>,
 }
@@ -118,6 +122,7 @@ impl StorageServer {
         let (port, nodes, jobs) = Default::default();
         let (queries, readers, quotas, moves) = Default::default();
         let (takes_pool_faults, takes_has_bucket, takes_clock, kept_locks) = Default::default();
+        let (takes_copy_reads, copy_reads) = Default::default();
         Ok(Arc::new(Self {
             pools: Arc::new(Pools::new(folder)),
             control_server,
@@ -132,6 +137,8 @@ impl StorageServer {
             takes_pool_faults,
             takes_has_bucket,
             takes_clock,
+            takes_copy_reads,
+            copy_reads,
             kept_locks,
         }))
     }
@@ -172,6 +179,10 @@ impl StorageServer {
         let [free_bytes, total_bytes] = self.pools.room();
         let nodes = self.nodes.connected();
         let jobs = self.jobs.to_report();
+        let copy_reads = match self.takes_copy_reads.load(Ordering::Relaxed) {
+            true => self.copy_reads.take(),
+            false => Vec::new(),
+        };
         let heartbeat = Heartbeat {
             run: self.run.clone(),
             port: self.port.load(Ordering::Relaxed),
@@ -187,8 +198,15 @@ impl StorageServer {
             pool_faults: self.pool_faults(),
             has_bucket: self.takes_has_bucket.load(Ordering::Relaxed) && self.pools.has_bucket(),
             clock_secs: self.takes_clock.load(Ordering::Relaxed).then(now_secs),
+            copy_reads,
         };
-        let told: HeartbeatReply = self.query("/storage-server/heartbeat", &heartbeat)?;
+        let told: HeartbeatReply = match self.query("/storage-server/heartbeat", &heartbeat) {
+            Ok(told) => told,
+            Err(error) => {
+                self.copy_reads.put_back(heartbeat.copy_reads);
+                return Err(error);
+            }
+        };
         self.nodes.apply_reply(&heartbeat.nodes, &told);
         self.jobs.apply_reply(&heartbeat.jobs, &told.jobs);
         self.quotas.apply_reply(&told.quotas);
@@ -197,6 +215,7 @@ impl StorageServer {
         self.takes_pool_faults.store(told.takes_pool_faults, Ordering::Relaxed);
         self.takes_has_bucket.store(told.takes_has_bucket, Ordering::Relaxed);
         self.takes_clock.store(told.takes_clock, Ordering::Relaxed);
+        self.takes_copy_reads.store(told.takes_copy_reads, Ordering::Relaxed);
         if let Err(error) = self.learn_labels() {
             tracing::warn!(%error, "the control server does not say what receipts shall say");
         }
@@ -344,6 +363,12 @@ impl AccessControl for StorageServer {
                 self.jobs.labels(job).ok_or_else(|| refusal(&error))
             }
             Err(error) => Err(Refusal::transient(error.to_string())),
+        }
+    }
+
+    fn was_read_from_copy(&self, node: &Node, domain: &str, place: &str, records: u64) {
+        if let (Ok(node), Ok(domain)) = (node.name.parse(), domain.parse()) {
+            self.copy_reads.note(CopyRead { node, domain, place: place.to_owned(), records });
         }
     }
 

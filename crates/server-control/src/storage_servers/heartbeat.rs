@@ -4,7 +4,7 @@
 use super::requests::StorageServerRequests;
 use super::table::StorageServerState;
 use crate::enroll::checked_version;
-use crate::{Error, Result, now_secs};
+use crate::{Error, Result, SERVER, by, now_secs};
 use api::Name;
 use api::jobs::{Job, JobState};
 use api::storage_servers::{
@@ -16,6 +16,9 @@ use std::time::Instant;
 
 /// How often the catalog records the last heartbeat.
 const WRITTEN_SECS: i64 = 60;
+/// The most reads from copies of which one heartbeat tells, and how much it may say of a place.
+const COPY_READS_MAX: usize = 100;
+const PLACE_CHARS_MAX: usize = 1000;
 /// The most pools of a storage server of which it is shown why they cannot be used; its log has all.
 const POOL_FAULTS_MAX: usize = 100;
 
@@ -34,7 +37,8 @@ impl StorageServerRequests {
         self.quotas.told(storage, &heartbeat.domains)?;
         reply.quotas = self.quotas.of_storage_server(storage)?;
         (reply.takes_pool_faults, reply.takes_has_bucket) = (true, true);
-        reply.takes_clock = true;
+        (reply.takes_clock, reply.takes_copy_reads) = (true, true);
+        self.note_copy_reads(storage, heartbeat)?;
         reply.moves = self.table.moves.exchange(storage, &heartbeat.moves);
         Ok(reply)
     }
@@ -74,6 +78,19 @@ impl StorageServerRequests {
         let may_not = |reader: &&GrantedReader| !self.may_read_on(storage, reader);
         reply.withdrawn = heartbeat.readers.iter().filter(may_not).cloned().collect();
         Ok(reply)
+    }
+
+    /// Notes them as those on this server. Of a domain that lies elsewhere it is not believed.
+    fn note_copy_reads(&self, storage: &Name, heartbeat: &Heartbeat) -> Result<()> {
+        for read in heartbeat.copy_reads.iter().take(COPY_READS_MAX) {
+            if self.permissions.lies_on(storage, &read.domain)? {
+                let place: String = read.place.chars().take(PLACE_CHARS_MAX).collect();
+                let detail = format!("{} from {place} for {}", read.records, read.node);
+                let domain = read.domain.as_str();
+                self.catalog.audit_note(by(SERVER), "copy.read", domain, &detail)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes port and disk space from time to time.

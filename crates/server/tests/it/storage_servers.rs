@@ -12,9 +12,9 @@ use api::domains::Grant;
 use api::enroll::{IssuedKey, NewKey, NewToken, Role};
 use api::jobs::{Job, JobState, Progress};
 use api::nodes::Nodes;
-use api::status::Done;
+use api::status::{Audit, Done};
 use api::storage_servers::{
-    AccessReply, AccessRequest, AdmitReply, GrantedReader, Heartbeat, HeartbeatReply,
+    AccessReply, AccessRequest, AdmitReply, CopyRead, GrantedReader, Heartbeat, HeartbeatReply,
     IssuedStorageServerToken, NewStorageServerToken, NodeConnection, StorageJob, StorageJobEnd,
 };
 use protocol::Packet;
@@ -314,7 +314,7 @@ fn news(jobs: Vec<StorageJob>) -> Heartbeat {
     let (run, version) = ("r".to_owned(), "1".to_owned());
     let (free_bytes, total_bytes, nodes) = (1, 2, Vec::new());
     let (readers, domains, kept_locks, moves, pool_faults) = Default::default();
-    let (has_bucket, clock_secs) = Default::default();
+    let (has_bucket, clock_secs, copy_reads) = Default::default();
     Heartbeat {
         run,
         port: 1,
@@ -330,7 +330,33 @@ fn news(jobs: Vec<StorageJob>) -> Heartbeat {
         pool_faults,
         has_bucket,
         clock_secs,
+        copy_reads,
     }
+}
+
+/// Seen: what nodes read from copies there was in the log of the storage server alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_from_copies_on_a_storage_server_is_in_the_audit_log() {
+    let rig = Rig::start().await;
+    start(&rig).await;
+    node(&rig, on_disk("web")).await;
+    node(&rig, new_token("here")).await;
+    let disk =
+        storage_server::StorageIdentity::load(&rig.folder("disk")).unwrap().client().unwrap();
+    let read = |domain: &str| CopyRead {
+        node: "web".parse().unwrap(),
+        domain: domain.parse().unwrap(),
+        place: "/mnt/copy".to_owned(),
+        records: 3,
+    };
+    // Of a domain that lies elsewhere it is not believed.
+    let news = Heartbeat { copy_reads: vec![read("web"), read("here")], ..news(Vec::new()) };
+    let told: HeartbeatReply = disk.post("/storage-server/heartbeat", &news).await.unwrap();
+    assert!(told.takes_copy_reads);
+    let audit: Audit = rig.admin().get("/audit").await.unwrap();
+    let noted = audit.entries.iter().filter(|entry| entry.action == "copy.read");
+    let noted: Vec<_> = noted.map(|entry| (&*entry.subject, &*entry.detail)).collect();
+    assert_eq!(noted, [("web", "3 from /mnt/copy for web")]);
 }
 
 fn job(domain: &str, job: Option<u64>) -> StorageJob {
