@@ -70,6 +70,12 @@ SABOTAGES = {
     "a dry run knows which names will be linked to another file": (
         "crates/pipeline/src/restore/finish.rs", "if self.shared.is_to_be_replaced(existing) =>", "if false && self.shared.is_to_be_replaced(existing) =>",
         test("pipeline", "a_dry_run_foretells_what_becomes")),
+    "a file of a key that a list lacks is looked for": (
+        "crates/pipeline/src/unlocked.rs", "local.key_slot(key.id)", "Ok(local.key_slot(key.id)?.filter(|_| false))",
+        test("pipeline", "a_check_calls_no_stale_listing_damage")),
+    "reads from copies are believed of what lies there": (
+        "crates/server-control/src/storage_servers/heartbeat.rs", "if self.permissions.lies_on(storage, &read.domain)? {", "if true || self.permissions.lies_on(storage, &read.domain)? {",
+        test("server", "what_was_read_from_copies_on_a_storage_server")),
     "a key list is replaced by others": (
         "crates/repository/src/local/current.rs", "const WRITTEN_ONCE: [&str; 3] = [\"containers/\",", "const WRITTEN_ONCE: [&str; 4] = [\"keys/\", \"containers/\",",
         test("repository", "what_gets_its_name_once")),
