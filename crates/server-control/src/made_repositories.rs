@@ -9,7 +9,7 @@ use api::enroll::KeyMode;
 use catalog::Catalog;
 use catalog::domains::Domain;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Looks for the repositories of all domains.
@@ -39,23 +39,15 @@ impl MadeRepositories {
     pub(crate) fn look(&self) -> Result<()> {
         let domains = self.catalog.domains()?;
         self.lost.lock().retain(|name, _| domains.iter().any(|domain| domain.name == *name));
-        let mut away = BTreeSet::new();
-        for domain in domains {
-            let is_away = domain.storage.as_ref().is_some_and(|storage| away.contains(storage));
-            if !is_away && !self.look_at(&domain)? {
-                away.extend(domain.storage);
-            }
-        }
-        Ok(())
+        domains.iter().try_for_each(|domain| self.look_at(domain))
     }
 
-    /// Whether it could be asked.
-    fn look_at(&self, domain: &Domain) -> Result<bool> {
+    fn look_at(&self, domain: &Domain) -> Result<()> {
         let known = domain.repository.is_some();
         // The pools say by themselves what is not in them.
         if known && domain.storage.is_none() {
             self.lost.lock().remove(&domain.name);
-            return Ok(true);
+            return Ok(());
         }
         match self.repositories.of(domain).and_then(|repository| repository.config()) {
             Ok(Some(config)) => {
@@ -65,15 +57,12 @@ impl MadeRepositories {
                     let id = config.repository.to_string();
                     self.catalog.set_domain_repository(&domain.name, &id, None)?;
                 }
-                Ok(true)
             }
-            Ok(None) if known => {
-                self.is_lost(domain);
-                Ok(true)
-            }
-            Ok(None) => Ok(true),
-            Err(_) => Ok(false),
+            Ok(None) if known => self.is_lost(domain),
+            // Nobody has made it yet, or nobody knows now.
+            Ok(None) | Err(_) => {}
         }
+        Ok(())
     }
 
     fn is_lost(&self, domain: &Domain) {
