@@ -138,6 +138,16 @@ impl LocalStorage {
             .map_err(|error| self.root.error(operation, name, error))
     }
 
+    /// A pipe in the place of a file would be waited for, for ever. Only a lease that somebody has on it is waited for.
+    fn open_to_read(&self, name: &str) -> StorageResult<OwnedFd> {
+        match self.open_file("open", name, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Err(error) if error.source.kind() == std::io::ErrorKind::WouldBlock => {
+                self.open_file("open", name, OFlags::RDONLY)
+            }
+            opened => opened,
+        }
+    }
+
     /// Creates a file that is not there.
     fn create_file(&self, operation: &'static str, name: &str) -> StorageResult<OwnedFd> {
         let Some(heir) = self.heir else {
@@ -159,7 +169,7 @@ impl LocalStorage {
     fn open_current(&self, name: &str) -> StorageResult<OwnedFd> {
         for _ in 0..REPLACED_MAX {
             current::look(&self.root.handle, name);
-            let file = self.open_file("open", name, OFlags::RDONLY)?;
+            let file = self.open_to_read(name)?;
             // Some clients look for the file only now. It may have been replaced in between.
             if !matches!(fs::fstat(&file), Err(Errno::STALE)) {
                 return Ok(file);
@@ -204,7 +214,7 @@ impl Storage for LocalStorage {
 
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
         let file = match self.is_local() || !current::is_replaced(name) {
-            true => self.open_file("open", name, OFlags::RDONLY)?,
+            true => self.open_to_read(name)?,
             false => self.open_current(name)?,
         };
         Ok(Box::new(LocalReader {
@@ -414,6 +424,23 @@ mod tests {
     #[test]
     fn a_file_system_that_counts_no_inodes_has_no_bound() {
         assert_eq!([bounded(0, 0), bounded(10, 0), bounded(10, 4)], [None, Some(0), Some(4)]);
+    }
+
+    #[test]
+    fn what_stands_in_the_place_of_a_file_is_not_waited_for() {
+        let (directory, storage) = storage();
+        let make = |name: &str, kind| {
+            fs::mknodat(fs::CWD, directory.path().join(name), kind, Mode::RWXU, 0).unwrap();
+        };
+        make("pipe", fs::FileType::Fifo);
+        make("socket", fs::FileType::Socket);
+        std::fs::create_dir(directory.path().join("directory")).unwrap();
+        std::os::unix::fs::symlink("pipe", directory.path().join("link")).unwrap();
+        for name in ["pipe", "socket", "directory", "link"] {
+            let mut bytes = [0];
+            let read = storage.open(name).and_then(|file| file.read_exact_at(&mut bytes, 0));
+            assert!(read.unwrap_err().is_unreadable(), "{name}");
+        }
     }
 
     #[test]

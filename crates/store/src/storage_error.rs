@@ -95,7 +95,7 @@ impl StorageError {
     /// does not match, something in its place that is no file. It is damaged, as one with other bytes is.
     pub fn is_unreadable(&self) -> bool {
         use rustix::io::Errno;
-        const REFUSED: [Errno; 7] = [
+        const REFUSED: [Errno; 9] = [
             Errno::IO,
             Errno::UCLEAN,
             Errno::BADMSG,
@@ -103,6 +103,8 @@ impl StorageError {
             Errno::ILSEQ,
             Errno::ISDIR,
             Errno::LOOP,
+            Errno::NXIO,
+            Errno::SPIPE,
         ];
         Errno::from_io_error(&self.source).is_some_and(|errno| REFUSED.contains(&errno))
     }
@@ -156,9 +158,16 @@ mod tests {
                 error.is_unreachable() || error.is_full() || error.is_not_found(),
             )
         };
-        for code in
-            [Errno::IO, Errno::UCLEAN, Errno::BADMSG, Errno::NODATA, Errno::ISDIR, Errno::LOOP]
-        {
+        for code in [
+            Errno::IO,
+            Errno::UCLEAN,
+            Errno::BADMSG,
+            Errno::NODATA,
+            Errno::ISDIR,
+            Errno::LOOP,
+            Errno::NXIO,
+            Errno::SPIPE,
+        ] {
             assert_eq!(told(code), (true, false), "{code}");
         }
         for code in
