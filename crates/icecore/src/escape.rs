@@ -17,6 +17,11 @@ pub(crate) fn text(text: &str) -> String {
     shown
 }
 
+/// The same as one line, for a table: a message and its advice are lines of their own.
+pub(crate) fn line(text: &str) -> String {
+    text.lines().map(self::text).collect::<Vec<_>>().join(" ")
+}
+
 /// A path as JSON shows it: `path`, and `path_base64` when the bytes are not UTF-8.
 #[derive(Serialize)]
 pub(crate) struct JsonPath {
@@ -79,6 +84,12 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lines_of_a_message_become_one_and_nothing_in_them_is_obeyed() {
+        assert_eq!(line("no disk\nMount it: \u{1b}[2J\r\n"), "no disk Mount it: \\x1b[2J");
+        assert_eq!(line(""), "");
+    }
 
     #[test]
     fn base64_is_that_of_the_rfc() {

@@ -27,7 +27,7 @@ pub(super) fn log(reach: &Reach, context: &Context, id: u64) -> Result<Code> {
             when(entry.time),
             word(&entry.level),
             escape::text(&entry.code),
-            escape::text(&entry.message),
+            escape::line(&entry.message),
         ]);
         match entry.level {
             LogLevel::Error => table.paint(1, Paint::Red),
@@ -65,8 +65,8 @@ pub(super) fn by_cause(reach: &Reach, context: &Context, since: Option<String>) 
             units::count(row.nodes),
             row.last_job.to_string(),
             row.last.map_or_else(String::new, when),
-            escape::text(row.error.as_deref().unwrap_or_default()),
-            escape::text(&row.advice),
+            escape::line(row.error.as_deref().unwrap_or_default()),
+            escape::line(&row.advice),
         ]);
     }
     table.print(&context.out)?;

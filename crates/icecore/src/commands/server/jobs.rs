@@ -205,7 +205,7 @@ fn listed(jobs: &[Job]) -> Table {
             took.unwrap_or_default(),
             units::count(job.progress.objects),
             units::bytes(job.progress.bytes),
-            escape::text(job.error.as_deref().or(job.waits.as_deref()).unwrap_or_default()),
+            escape::line(job.error.as_deref().or(job.waits.as_deref()).unwrap_or_default()),
         ]);
         match job.state {
             JobState::Failed | JobState::Lost | JobState::Missed => table.paint(1, Paint::Red),
@@ -234,7 +234,10 @@ fn show(reach: &Reach, context: &Context, id: u64) -> Result<Code> {
         context.out.line(&escape::text(waits))?;
     }
     if let Some(error) = &job.error {
-        context.out.line(&format!("error: {}", escape::text(error)))?;
+        error.lines().enumerate().try_for_each(|(number, line)| {
+            let start = if number == 0 { "error: " } else { "  " };
+            context.out.line(&format!("{start}{}", escape::text(line)))
+        })?;
     }
     for line in job.report.as_deref().map(of_report).unwrap_or_default() {
         context.out.line(&line)?;
