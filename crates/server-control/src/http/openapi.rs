@@ -5,7 +5,10 @@ use super::handlers::{
     server, sites, storage_servers, upkeep,
 };
 use axum::body::Bytes;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AllOf, Object, Schema};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
@@ -50,7 +53,7 @@ pub(crate) async fn answer() -> impl axum::response::IntoResponse {
         pools::pools, pools::add, pools::set_state, pools::remove,
         server::status, server::audit, server::confirm_catalog
     ),
-    modifiers(&Security)
+    modifiers(&Security, &Tagged)
 )]
 struct Document;
 
@@ -70,6 +73,45 @@ impl Modify for Security {
         components.add_security_scheme("node", certificate.clone());
         components.add_security_scheme("storage", certificate);
     }
+}
+
+/// A tagged enum is described as its variant and, besides, the tag. Of a variant that allows no other fields nothing
+/// would satisfy both, so that these are made one object.
+struct Tagged;
+
+impl Modify for Tagged {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let schemas = &mut document.components.get_or_insert_default().schemas;
+        let known = schemas.clone();
+        for schema in schemas.values_mut() {
+            let RefOr::T(Schema::OneOf(one_of)) = schema else { continue };
+            for variant in &mut one_of.items {
+                if let RefOr::T(Schema::AllOf(parts)) = variant
+                    && let Some(whole) = one_object(parts, &known)
+                {
+                    *variant = RefOr::T(Schema::Object(whole));
+                }
+            }
+        }
+    }
+}
+
+/// All fields of `parts`, if each of them is an object.
+fn one_object(parts: &AllOf, known: &BTreeMap<String, RefOr<Schema>>) -> Option<Object> {
+    let mut whole = Object::new();
+    whole.description.clone_from(&parts.description);
+    for part in &parts.items {
+        let named = match part {
+            RefOr::Ref(name) => known.get(name.ref_location.rsplit('/').next()?)?,
+            RefOr::T(_) => part,
+        };
+        let RefOr::T(Schema::Object(object)) = named else { return None };
+        whole.properties.extend(object.properties.clone());
+        whole.required.extend(object.required.clone());
+        whole.additional_properties =
+            whole.additional_properties.or(object.additional_properties.clone());
+    }
+    Some(whole)
 }
 
 /// The document as the file `docs/openapi.json` has it.
@@ -123,5 +165,26 @@ mod tests {
             let name = part.split('"').next().unwrap();
             assert!(schemas.contains_key(name), "{name}");
         }
+    }
+    /// A part of `allOf` that allows no other fields refuses what the other parts require.
+    #[test]
+    fn what_is_described_in_parts_can_be_satisfied() {
+        let document: Value = serde_json::from_str(&text()).unwrap();
+        let schemas = &document["components"]["schemas"];
+        let is_closed = |part: &Value| {
+            let name = part["$ref"].as_str().and_then(|name| name.rsplit('/').next());
+            name.map_or(part, |name| &schemas[name])["additionalProperties"] == false
+        };
+        let mut open = vec![&document];
+        while let Some(value) = open.pop() {
+            let parts = value["allOf"].as_array();
+            let closed = parts.into_iter().flatten().find(|part| is_closed(part));
+            assert!(closed.is_none(), "{value}");
+            open.extend(value.as_array().into_iter().flatten());
+            open.extend(value.as_object().into_iter().flat_map(|fields| fields.values()));
+        }
+        let task = &schemas["Task"]["oneOf"][0];
+        assert!(task["properties"]["kind"].is_object() && task["properties"]["node"].is_object());
+        assert_eq!(task["additionalProperties"], false);
     }
 }
