@@ -87,7 +87,11 @@ fn wait(
         Err(error) => return (Ending::NotStarted, format!("cannot be started: {error}")),
     };
     let pipes = running.pipes().into_iter();
-    let readers: Vec<_> = pipes.map(|pipe| read(pipe, tail.clone())).collect();
+    let readers: std::io::Result<Vec<_>> = pipes.map(|pipe| read(pipe, tail.clone())).collect();
+    let readers = match readers {
+        Ok(readers) => readers,
+        Err(error) => return (Ending::Failed, format!("its output cannot be read: {error}")),
+    };
     while !running.has_ended() {
         if is_stopped() {
             return (Ending::Failed, "stopped by a signal".to_owned());
@@ -130,8 +134,11 @@ fn start(
 }
 
 /// Reads until all who hold the pipe have closed it.
-fn read(mut pipe: Box<dyn Read + Send>, tail: Arc<Mutex<Tail>>) -> std::thread::JoinHandle<()> {
-    std::thread::spawn(move || {
+fn read(
+    mut pipe: Box<dyn Read + Send>,
+    tail: Arc<Mutex<Tail>>,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().spawn(move || {
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = pipe.read(&mut buffer) {
             tail.lock().push(&buffer[..count]);

@@ -42,7 +42,8 @@ impl Job {
         remote.will_tell_end();
         let (stop, stopped) = channel();
         let teller = remote.clone();
-        let thread = std::thread::spawn(move || {
+        // Where none can start, the server is told at the end, and not before.
+        let thread = std::thread::Builder::new().spawn(move || {
             while stopped.recv_timeout(TELL_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if let Some(([up, down], reason)) = teller.new_limits() {
                     out.note(&network::limits(up, down, &reason));
@@ -52,7 +53,7 @@ impl Job {
             }
             tell(&teller, &progress, stage, is_sealed);
         });
-        Self { remote: Some(remote), stop: Some(stop), thread: Some(thread) }
+        Self { remote: Some(remote), stop: Some(stop), thread: thread.ok() }
     }
 
     /// Ends it; `report` is what the job's summary says.

@@ -194,8 +194,11 @@ fn measure(
 fn in_parallel(streams: u32, work: impl Fn(u32) -> StorageResult<()> + Sync) -> StorageResult<()> {
     let work = &work;
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..streams).map(|stream| scope.spawn(move || work(stream))).collect();
+        let begin = |stream| {
+            let begun = std::thread::Builder::new().spawn_scoped(scope, move || work(stream));
+            begun.map_err(|error| StorageError::new("measure", "a stream", error))
+        };
+        let threads = (0..streams).map(begin).collect::<StorageResult<Vec<_>>>()?;
         let lost = || Err(StorageError::new("measure", "a stream", std::io::ErrorKind::Other));
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| lost()))
     })

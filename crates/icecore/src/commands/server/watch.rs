@@ -52,8 +52,8 @@ fn follow(
     let after = parser.last_id().map_or_else(String::new, |id| format!("?after={id}"));
     let (path, reach) = (format!("/events{after}"), reach.clone());
     let (sender, parts) = sync_channel::<Vec<u8>>(PARTS_MAX);
-    let thread =
-        std::thread::spawn(move || reach.follow(&path, |part| sender.send(part.to_vec()).is_ok()));
+    let following = move || reach.follow(&path, |part| sender.send(part.to_vec()).is_ok());
+    let thread = std::thread::Builder::new().spawn(following).map_err(pipeline::Error::NoThread)?;
     parser.begin();
     for part in parts {
         take(parser.feed(&part)?)?;
