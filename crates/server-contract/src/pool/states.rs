@@ -102,7 +102,24 @@ fn has_no_domains(place: &PoolPaths) -> Result<()> {
         return Ok(());
     }
     let (path, data) = (place.shown(), place.data.clone());
-    Err(Error::Pool { path, why: format!("it has domains: {}", some(&names)), data })
+    let (parts, domains): (BTreeSet<_>, _) = names.into_iter().partition(|name| is_part(name));
+    let why = match parts.first() {
+        Some(part) if domains.is_empty() => {
+            let domain = crate::moving::domain_of(Path::new(part));
+            format!(
+                "a move of the domain '{}' ended in the middle and left something here. Its next move goes on with \
+                 that, or removes it",
+                domain.display()
+            )
+        }
+        _ => format!("it has domains: {}", some(&domains)),
+    };
+    Err(Error::Pool { path, why, data })
+}
+
+/// What lies beside domains while they are moved.
+fn is_part(name: &str) -> bool {
+    crate::moving::domain_of(Path::new(name)) != Path::new(name)
 }
 
 /// The first names, and how many there are further.
@@ -139,6 +156,26 @@ fn gone(path: &Path) -> Result<()> {
 mod tests {
     use super::super::{add, further, open};
     use super::*;
+
+    #[test]
+    fn what_a_move_left_is_told_from_a_domain() {
+        let place = tempfile::tempdir().unwrap();
+        let (data, disk) = (place.path().join("data"), place.path().join("disk"));
+        [&data, &disk].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        open(&data).unwrap();
+        let name = "second".parse().unwrap();
+        add(&data, &name, &disk, false).unwrap();
+        let refused = || remove(&data, &name, false).unwrap_err().to_string();
+        fs::create_dir_all(disk.join("domains/.web.moving")).unwrap();
+        assert!(
+            refused().contains("a move of the domain 'web' ended in the middle"),
+            "{}",
+            refused()
+        );
+        fs::create_dir(disk.join("domains/db")).unwrap();
+        assert!(refused().contains("it has domains: db"), "{}", refused());
+        assert!(!refused().contains("web"), "{}", refused());
+    }
 
     /// The files of the server came back with links followed, and the pool was started elsewhere since.
     #[test]
