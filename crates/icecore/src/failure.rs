@@ -108,7 +108,9 @@ impl Failure {
     /// The repository on the server could not be used: fills in what to type.
     pub(crate) fn at_server(mut self) -> Self {
         let hint = match self.code {
-            Code::NoRepository => "Back up first: icecore backup PATH",
+            Code::NoRepository => {
+                "Back up first: icecore backup PATH. If there were backups before, the repository is missing: an administrator of the server sees why with icecore server status"
+            }
             Code::InUse => "A command on the server is using it. Wait for it: --wait 10m",
             Code::WrongKey => {
                 "The key of this machine was removed, or belongs to another domain: icecore agent status"

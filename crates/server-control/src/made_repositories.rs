@@ -69,7 +69,7 @@ impl MadeRepositories {
         let Some(storage) = &domain.storage else { return };
         let name = &domain.name;
         let what = format!(
-            "the storage server '{storage}' does not have the repository of the domain '{name}' any more"
+            "the storage server '{storage}' does not have the repository of the domain '{name}' any more. Look whether all its pools are there, on that machine: icecore storage pool list. If the data is gone for good: icecore server remove-domain {name} --lost"
         );
         if self.lost.lock().insert(name.clone(), what.clone()).is_none() {
             tracing::error!(domain = %name, "ALARM: {what}");
