@@ -169,7 +169,7 @@ fn advice_from_afar(report: &CheckReport, domain: &str) -> Option<String> {
         ),
     };
     Some(format!(
-        "What to do, on the machine that holds the repository: see what its disk lost, and have the index list only what is left. The password is what icecore server key {domain} prints; if only the nodes have the keys, one of theirs:\n  icecore server check {domain}\n  icecore rebuild --repo DATA/pool/domains/{domain}\nThen on this machine:\n  icecore backup --full PATH...\n  icecore check\nA backup of the same sources stores again what was lost and still exists.{forget}"
+        "What to do, on the machine that holds the repository: see what its disk lost, and have the index list only what is left. The password is what icecore server key {domain} prints; if only the nodes have the keys, one of theirs:\n  icecore server check {domain}\n  icecore rebuild --repo DATA/pool/domains/{domain}\nOn a storage server the first is: icecore storage check {domain}. A further pool has the repository at DATA/pools/POOL/domains/{domain}.\nThen on this machine:\n  icecore backup --full PATH...\n  icecore check\nA backup of the same sources stores again what was lost and still exists.{forget}"
     ))
 }
 

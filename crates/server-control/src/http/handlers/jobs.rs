@@ -78,7 +78,7 @@ pub(crate) async fn cancel(
     work(jobs, move |jobs| jobs.cancel(Admin::WHO, id).map(|()| Done {})).await
 }
 
-/// Suspends a job of a policy that waits or runs. One that runs begins anew when it is resumed.
+/// Suspends a job of a policy that waits or runs. One that runs starts again when it is resumed.
 #[utoipa::path(post, path = "/api/v1/jobs/{id}/suspend", tag = "jobs",
     params(("id" = u64, Path, description = "Its number.")), security(("admin" = [])),
     responses((status = 200, body = Done), (status = "4XX", body = Failure)))]
