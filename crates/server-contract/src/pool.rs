@@ -24,6 +24,7 @@ mod memory;
 pub mod moves;
 mod noted;
 mod places;
+mod question;
 mod states;
 
 use crate::{Error, Result};

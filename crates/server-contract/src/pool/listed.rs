@@ -1,6 +1,7 @@
 //! Which domains the buckets of pools have: for alarms, which are looked for again and again.
 
 use super::bucket;
+use super::question::{Question, Unanswered};
 use crate::Result;
 use api::Name;
 use object_storage::Location;
@@ -8,9 +9,8 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::mpsc::channel;
-use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A list costs a request: one that has the domain is believed for so long, one that lacks it for less.
 const HAS_FOR: Duration = Duration::from_secs(60);
@@ -19,10 +19,11 @@ const LACKS_FOR: Duration = Duration::from_secs(2);
 /// Whoever looks for alarms waits no longer: what is not known is none.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// The buckets that are being asked.
-static ASKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// The last list of each bucket.
-static LISTED: Mutex<BTreeMap<String, (Instant, BTreeSet<Name>)>> = Mutex::new(BTreeMap::new());
+/// What a bucket has; nothing while it cannot be listed.
+type List = Option<Arc<BTreeSet<Name>>>;
+
+/// Of each bucket.
+static LISTED: Mutex<BTreeMap<String, Arc<Question<List>>>> = Mutex::new(BTreeMap::new());
 
 /// Whether the bucket of its pool has objects of the domain in `folder`; `None` if the pool is a directory.
 ///
@@ -36,35 +37,20 @@ pub fn has_objects(folder: &Path) -> Result<Option<bool>> {
 
 fn has(bucket: &Location, name: &Name) -> Result<bool> {
     let address = bucket.to_string();
-    if let Some((at, names)) = LISTED.lock().get(&address) {
+    let question = LISTED.lock().entry(address.clone()).or_default().clone();
+    if let Some((age, Some(names))) = question.last() {
         let has = names.contains(name);
-        if at.elapsed() < if has { HAS_FOR } else { LACKS_FOR } {
+        if age < if has { HAS_FOR } else { LACKS_FOR } {
             return Ok(has);
         }
     }
-    let names = asked(bucket, &address)?;
-    let has = names.contains(name);
-    LISTED.lock().insert(address, (Instant::now(), names));
-    Ok(has)
-}
-
-/// What the bucket has. One thread waits for one that does not answer, and everybody else is told.
-fn asked(bucket: &Location, address: &str) -> Result<BTreeSet<Name>> {
-    let no_answer = || crate::Error::file(Path::new(address))(ErrorKind::TimedOut.into());
-    if !ASKED.lock().insert(address.to_owned()) {
-        return Err(no_answer());
+    let bucket = bucket.clone();
+    let asking = move || Some(Arc::new(bucket::domains(&bucket).ok()?.into_iter().collect()));
+    let failed = |error| crate::Error::file(Path::new(&address))(error);
+    match question.ask(WITHIN, asking) {
+        Ok(Some(names)) => Ok(names.contains(name)),
+        Ok(None) => Err(failed(ErrorKind::NotConnected.into())),
+        Err(Unanswered::Silent(_)) => Err(failed(ErrorKind::TimedOut.into())),
+        Err(Unanswered::NoThread(error)) => Err(failed(error)),
     }
-    let (answers, answer) = channel();
-    let (of_thread, named) = (bucket.clone(), address.to_owned());
-    let asks = move || {
-        let found = bucket::domains(&of_thread);
-        ASKED.lock().remove(&named);
-        let _ = answers.send(found); // nobody waits any more
-    };
-    if let Err(error) = Builder::new().name("bucket".to_owned()).spawn(asks) {
-        ASKED.lock().remove(address);
-        return Err(crate::Error::file(Path::new(address))(error));
-    }
-    let names = answer.recv_timeout(WITHIN).map_err(|_| no_answer())??;
-    Ok(names.into_iter().collect())
 }
