@@ -106,6 +106,11 @@ fn by_receipt(own: Time, begun: Time, received: Time) -> EffectiveTime {
     suspect("its time and the time of its receipt differ by more than a day")
 }
 
+/// Whether a snapshot of the time `own` is suspect, without a receipt, behind one of the time `newest`.
+pub(crate) fn is_before(own: Time, newest: Time) -> bool {
+    matches!(by_order(own, Some(newest)), EffectiveTime::Suspect(_))
+}
+
 /// Its own time, if it is not before that of an older one.
 fn by_order(own: Time, newest: Option<Time>) -> EffectiveTime {
     let before = newest.unwrap_or(own);

@@ -205,18 +205,20 @@ impl Snapshots {
     }
 
     fn footer(&self, shown: &[&Snapshot], now_secs: i64) -> String {
-        let ago = |snapshot: &Snapshot| units::ago(now_secs - snapshot.time().secs);
+        let ago = |time: i64| units::ago(now_secs - time);
+        let times = || shown.iter().map(|snapshot| snapshot.time().secs);
         match shown {
             [] if self.filter.is_any() => {
                 "No snapshot matches. All of them: icecore snapshots".into()
             }
             [] => "There are no snapshots. To make one: icecore backup PATH. If there were some: icecore check".into(),
-            [one] => format!("1 snapshot, made {}", ago(one)),
-            [oldest, .., newest] => format!(
+            [one] => format!("1 snapshot, made {}", ago(one.time().secs)),
+            // In the order in which they were made; a clock may have been wrong meanwhile.
+            [first, ..] => format!(
                 "{} · newest {} · oldest {}",
                 units::many(shown.len() as u64, "snapshot"),
-                ago(newest),
-                ago(oldest)
+                ago(times().max().unwrap_or(first.time().secs)),
+                ago(times().min().unwrap_or(first.time().secs))
             ),
         }
     }

@@ -172,6 +172,17 @@ fn a_backup_may_have_another_time_but_none_to_come() {
     let source = machine.source().display().to_string();
     machine.run(["backup", &source, "--time", "2020-02-03 04:05:06"]).ends(0);
     assert_eq!(machine.listed(&[])[0]["time"], "2020-02-03T04:05:06Z");
+    // As from a machine whose clock has stopped: nobody would learn that no rule counts it.
+    let told = |time| machine.run(["backup", &source, "--time", time]).ends(0).stderr;
+    assert!(!told("2020-02-03 03:56").contains("newest one of its source"));
+    assert!(told("2020-02-03 03:45").contains("ten minutes before"), "it is suspect");
+    machine.run(["backup", &source]).ends(0);
+    let shown = machine.run(["snapshots"]).ends(0).text();
+    let footer = shown.lines().last().unwrap();
+    assert!(footer.contains("newest just now") && footer.contains("days ago"), "{footer}");
+    machine.run(["backup", &source, "--time", "2020-02-03 03:45"]).ends(0);
+    let shown = machine.run(["snapshots"]).ends(0).text();
+    assert_eq!(shown.lines().last().unwrap().replacen('5', "4", 1), footer);
     machine.run(["backup", &source, "--time", "2999-01-01"]).ends(2);
     machine.run(["backup", &source, "--time", "yesterday"]).ends(2);
 }

@@ -11,8 +11,9 @@ use super::reorder::ReorderBuffer;
 use crate::manifest::{self, NewManifest};
 use crate::pages::PageWriter;
 use crate::progress::Progress;
-use crate::{Error, Result, UnlockedRepository};
-use store::WriteLease;
+use crate::{Error, Result, UnlockedRepository, effective_time};
+use format::entry::Time;
+use store::{StoredSnapshot, WriteLease};
 
 /// How many sessions may be lost in one backup: a server that fails each time needs attention.
 const SESSIONS_MAX: usize = 100;
@@ -101,6 +102,7 @@ fn write_snapshot(
     {
         return Ok(skipped(previous, counters, begun));
     }
+    tell_doubt(begun.time, previous.as_ref(), monitor);
     let manifest = NewManifest {
         source,
         previous: previous_head,
@@ -119,4 +121,17 @@ fn write_snapshot(
         ));
     }
     Ok(done)
+}
+
+/// Where no server says when a snapshot was received, a clock that went back makes snapshots suspect. Told of the first
+/// of them: to know it of each, all snapshots of the source would have to be read.
+fn tell_doubt(own: Time, previous: Option<&StoredSnapshot>, monitor: &dyn BackupMonitor) {
+    let Some(previous) = previous.filter(|previous| previous.receipt.is_none()) else { return };
+    let newest = effective_time::recorded_time(&previous.head);
+    if effective_time::is_before(own, newest) {
+        monitor.note(&format!(
+            "this snapshot is dated more than ten minutes before {}, the newest one of its source. Unless the time of that one is wrong, no rule of forget counts this one. What the clock of this machine shows: timedatectl",
+            previous.name.id
+        ));
+    }
 }
