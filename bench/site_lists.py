@@ -7,7 +7,7 @@ what the server takes.
 
 A real server with a node that backed up once; all other nodes, their jobs and snapshots are rows of its
 catalog, and names of snapshots in copies of its repository. Each call has a connection of its own, with
-its handshake, as `icecore server` has. Then jobs are entered and canceled, once a second, and the
+its handshake, as `icecore server` has. Then jobs are entered and cancelled, once a second, and the
 scheduler's own times are read from its log (`--log debug`).
 Prints a table, and writes it to --out. Fails if a call, the scheduler or the memory is above its limit.
 Environment: BENCH_DIR, ICECORE_BIN.

@@ -2465,7 +2465,7 @@ SABOTAGES = {
         "crates/server-control/src/jobs.rs", "started.or_else(|| self.take_stored(node, kind, what, run))",
         "started.or_else(|| self.take_stored(node, kind, what, run).filter(|_| false))",
         test("server-control", "a_job_whose_start_was_stored_without_an_answer_is")),
-    "a job whose start was stored without an answer can be canceled": (
+    "a job whose start was stored without an answer can be cancelled": (
         "crates/server-control/src/jobs/asked.rs",
         "None => Ok(self.stored(|job, _| job.id == id)?.map(|(_, command)| command)),", "None => Ok(None),",
         test("server-control", "a_job_whose_start_was_stored_without_an_answer_is")),
@@ -2532,9 +2532,9 @@ SABOTAGES = {
     "no repository is advised where a domain is gone": (
         "crates/icecore/src/commands/keyless.rs", "        _ if !is_lost => failure.at(&location),", "        _ if true || !is_lost => failure.at(&location),",
         test("icecore", "whose_objects_are_gone_from_the_bucket")),
-    "canceled is a state as well": (
+    "both spellings of a state are taken": (
         "crates/icecore/src/commands/server/jobs.rs", '.map(|state| state.replace("canceled", "cancelled"))', ".map(|state| state)",
-        test("icecore", "a_state_is_taken_as_our_sentences_spell_it")),
+        test("icecore", "a_state_is_taken_in_both_spellings")),
     "no second move of a domain begins before the first one has ended": (
         "crates/server/src/storage_server/moves.rs", "is_free.then(||", "(is_free || true).then(||",
         test("server", "no_second_move_of_a_domain")),

@@ -123,7 +123,7 @@ cargo proof sim [OPTIONS]     the engine on a simulated disk: power cuts, kills,
     --first N       first seed (default 0)
     --seconds S     stop after this time, even if fewer seeds were run
     --log           run only the first seed, and print every operation of the disk
-cargo proof site [OPTIONS]    a server that runs twenty policies on real agents by itself, while jobs are canceled,
+cargo proof site [OPTIONS]    a server that runs twenty policies on real agents by itself, while jobs are cancelled,
                               agents and the server killed, connections cut and the site changed; needs root
     --seconds S     half of it on each catalog (default 1200)
     --catalog C     only on sqlite or postgresql

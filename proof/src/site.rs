@@ -1,4 +1,4 @@
-//! A whole site: a server process that runs twenty policies on real agents by itself, while jobs are canceled,
+//! A whole site: a server process that runs twenty policies on real agents by itself, while jobs are cancelled,
 //! suspended and done again, agents, backups and the server are killed, connections break, and the site changes. In the
 //! end every job must be in the state that the data proves. Time is not made faster: what a site does in a night is
 //! declared for each minute (`docs/adr/0034-schedules-are-compressed.md`).
@@ -113,7 +113,7 @@ struct Rig {
     /// What each agent calls its own folder.
     own: PathBuf,
     counts: Counts,
-    /// Jobs that somebody canceled, suspended or preferred.
+    /// Jobs that somebody cancelled, suspended or preferred.
     touched: BTreeSet<u64>,
     /// When the server was killed.
     kills: Vec<i64>,

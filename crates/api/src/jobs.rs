@@ -76,7 +76,7 @@ pub enum JobCause {
     NoSnapshot,
     /// The node did not come back.
     NodeLost,
-    /// An administrator canceled it.
+    /// An administrator cancelled it.
     Cancelled,
     /// The storage server of its domain was unreachable, or did not do it.
     StorageServerAway,

@@ -267,7 +267,7 @@ impl From<Error> for Failure {
                 Self::new(Code::Failed, message).hint("To search for it: icecore find NAME")
             }
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
-            Error::Cancelled => Self::new(Code::Cancelled, "canceled")
+            Error::Cancelled => Self::new(Code::Cancelled, "cancelled")
                 .hint("Nothing is lost: the same command can be run again, and what was stored stays."),
             Error::File { path, source } => {
                 let is_quiet = source.kind() == ErrorKind::BrokenPipe;

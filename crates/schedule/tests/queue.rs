@@ -15,7 +15,7 @@ struct Job {
     node: &'static str,
 }
 
-/// A site in which jobs come, start, end and are canceled at random.
+/// A site in which jobs come, start, end and are cancelled at random.
 #[derive(Default)]
 struct World {
     waiting: Vec<Job>,

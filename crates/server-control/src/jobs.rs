@@ -91,7 +91,7 @@ impl Jobs {
         *self.upkeep_waits.lock() = waits;
     }
 
-    /// A job of upkeep runs from now on: its work is watched, and it can be canceled.
+    /// A job of upkeep runs from now on: its work is watched, and it can be cancelled.
     pub(crate) fn upkeep_runs(&self, job: Job) {
         self.running.add(Job { state: JobState::Running, begun: now_secs(), ..job });
     }

@@ -153,8 +153,8 @@ fn a_job_that_waits_is_cancelled_or_missed_and_then_never_starts(on: On) {
     let (_folder, catalog) = with_nodes(on);
     let Settled::Done(Some(id)) = start(&catalog, "a", [0, 100]) else { panic!("not queued") };
     let how = (JobState::Cancelled, JobCause::Cancelled);
-    assert!(catalog.end_queued(BY, id, how, "canceled").unwrap());
-    assert!(!catalog.end_queued(BY, id, how, "canceled").unwrap());
+    assert!(catalog.end_queued(BY, id, how, "cancelled").unwrap());
+    assert!(!catalog.end_queued(BY, id, how, "cancelled").unwrap());
     assert_eq!(catalog.start_run(BY, id).unwrap(), None);
     assert!(catalog.open_commands("web").unwrap().is_empty());
     assert_eq!(catalog.audit_entries(None, 1).unwrap()[0].action, "job.cancel");

@@ -146,7 +146,7 @@ fn damage_that_a_storage_server_finds_is_an_alarm_of_the_control_server() {
 }
 
 #[test]
-fn a_job_on_a_storage_server_shows_its_progress_and_is_canceled() {
+fn a_job_on_a_storage_server_shows_its_progress_and_is_cancelled() {
     let rig = Rig::new();
     rig.0.govern(&SLOW).ends(0);
     let id = rig.begin("slow", "check");
@@ -228,7 +228,7 @@ fn a_job_on_a_storage_server_outlives_the_control_server() {
 }
 
 #[test]
-fn a_job_whose_storage_server_is_away_can_be_canceled_and_says_why() {
+fn a_job_whose_storage_server_is_away_can_be_cancelled_and_says_why() {
     let mut rig = Rig::new();
     rig.0.govern(&SLOW).ends(0);
     let id = rig.begin("slow", "check");

@@ -5,7 +5,7 @@ use crate::{Error, Result, by};
 use api::jobs::{JobCause, JobState, RetriedJob};
 use server_contract::access_control::JobNo;
 
-const CANCELLED: &str = "canceled by an administrator";
+const CANCELLED: &str = "cancelled by an administrator";
 
 impl Jobs {
     /// Cancels a job that waits or runs.
@@ -31,7 +31,7 @@ impl Jobs {
                 Ok(self.catalog.audit_note(by(who), "job.suspend", &id.to_string(), "")?)
             }
             Some(false) => Err(Error::Usage(format!(
-                "no policy wants job {id}: it can only be canceled: icecore server cancel {id}"
+                "no policy wants job {id}: it can only be cancelled: icecore server cancel {id}"
             ))),
             None => self.suspend_without_session(who, id),
         }

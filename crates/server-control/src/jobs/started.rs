@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use server_contract::access_control::JobNo;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Commands that were canceled and may still be carried out: so many are remembered.
+/// Commands that were cancelled and may still be carried out: so many are remembered.
 const OVER_MAX: usize = 4096;
 
 /// By the number of the command.
@@ -55,7 +55,7 @@ impl StartedRuns {
         was_expected
     }
 
-    /// Whether the command of this session was canceled before it came.
+    /// Whether the command of this session was cancelled before it came.
     pub(super) fn is_over(&self, what: &str) -> bool {
         command_of(what).is_some_and(|command| self.0.lock().over.contains(&command))
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_whose_command_was_canceled_is_known() {
+    fn a_session_whose_command_was_cancelled_is_known() {
         let started = StartedRuns::default();
         started.expect(7, job(1));
         started.forget(7, true);

@@ -124,7 +124,7 @@ fn of_last(state: JobState) -> &'static str {
     match state {
         JobState::Partial => "its last backup is partial",
         JobState::Missed => "its last run was missed",
-        JobState::Cancelled => "its last run was canceled",
+        JobState::Cancelled => "its last run was cancelled",
         JobState::Lost => "the node did not come back in its last run",
         _ => "its last run failed",
     }

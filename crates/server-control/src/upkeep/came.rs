@@ -44,7 +44,7 @@ impl Came {
 
     pub(super) fn cancelled(self) -> Self {
         let (state, cause) = (JobState::Cancelled, Some(JobCause::Cancelled));
-        Self { state, cause, error: Some("canceled by an administrator".to_owned()), ..self }
+        Self { state, cause, error: Some("cancelled by an administrator".to_owned()), ..self }
     }
 
     /// What the end of the work on a domain means; `closer` is the command that looks closer.

@@ -128,7 +128,7 @@ pub(super) fn run(
 }
 
 fn stopped() -> Came {
-    Came::failed("it was canceled: the domain stays where it was".to_owned())
+    Came::failed("it was cancelled: the domain stays where it was".to_owned())
 }
 
 fn order(job: u64, domain: &Name, to: &MoveTo) -> MoveOrder {

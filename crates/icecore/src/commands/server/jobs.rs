@@ -58,7 +58,7 @@ fn running(jobs: &[Job]) -> Table {
         let progress = &job.progress;
         // A job that was asked to end does so at the next packet.
         let stage =
-            if job.cancelled { "canceled".to_owned() } else { escape::text(&progress.stage) };
+            if job.cancelled { "cancelled".to_owned() } else { escape::text(&progress.stage) };
         table.row([
             job.id.to_string(),
             escape::text(&job.kind),
@@ -115,7 +115,7 @@ pub(crate) struct JobsArgs {
     limit: u32,
 }
 
-/// The names of [`JobState`]. The other spelling of canceled is the one of our sentences.
+/// The names of [`JobState`]. The other spelling is taken as well.
 fn states() -> impl TypedValueParser<Value = String> {
     let names = [
         "queued",
@@ -369,12 +369,12 @@ mod tests {
             assert_eq!(end(heading, name), end(row, value), "{heading}\n{row}");
         }
         assert!(!row.contains('\u{1b}'), "{row}");
-        let canceled = lines(Job { cancelled: true, bytes_per_sec: None, ..job });
-        assert!(canceled[1].contains(" canceled "), "{canceled:?}");
+        let cancelled = lines(Job { cancelled: true, bytes_per_sec: None, ..job });
+        assert!(cancelled[1].contains(" cancelled "), "{cancelled:?}");
     }
 
     #[test]
-    fn a_state_is_taken_as_our_sentences_spell_it() {
+    fn a_state_is_taken_in_both_spellings() {
         let command =
             clap::Command::new("jobs").arg(clap::Arg::new("state").value_parser(states()));
         let state = |word: &str| {
