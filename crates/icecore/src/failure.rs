@@ -29,6 +29,9 @@ pub(crate) struct Failure {
     pub(crate) is_quiet: bool,
 }
 
+/// What helps whose key is write-only.
+const NEEDS_READER: &str = "Use a key that can read. To list keys: icecore key list";
+
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, mistakes: Vec::new(), is_quiet: false }
@@ -107,6 +110,10 @@ impl Failure {
 
     /// The repository on the server could not be used: fills in what to type.
     pub(crate) fn at_server(mut self) -> Self {
+        // A node has one key.
+        if self.hint.as_deref() == Some(NEEDS_READER) {
+            return self.hint("This node is write-only. Restore on another node of the domain, or let this one read. On the server: icecore server token NODE --read-write. Here, with what it prints: icecore agent enroll --replace URL TOKEN");
+        }
         let hint = match self.code {
             Code::NoRepository => {
                 "Back up first: icecore backup PATH. If there were backups before, the repository is missing: an administrator of the server sees why with icecore server status"
@@ -222,8 +229,7 @@ impl From<Error> for Failure {
                 .hint(format!("No command uses it. To remove it: icecore forget {id}")),
             Error::NoThread(_) | Error::Walk(WalkError::NoThread(_)) => no_thread(message),
             Error::Walk(_) | Error::Usage(_) => Self::usage(message),
-            Error::WriteOnly => Self::new(Code::NotAllowed, message)
-                .hint("Use a key that can read. To list keys: icecore key list"),
+            Error::WriteOnly => Self::new(Code::NotAllowed, message).hint(NEEDS_READER),
             Error::WrongKey => Self::new(Code::WrongKey, message),
             Error::KeysMissing(_) => Self::new(Code::WrongKey, message).hint(
                 "If the password is right, put the file of its key back from a copy of the repository. Any other password and a recovery key work without it.",

@@ -106,3 +106,16 @@ fn a_node_that_cannot_read_checks_what_it_remembers() {
     let told = web.types(&["check"]).ends(14).text();
     assert!(told.contains("does not list snapshot"), "{told}");
 }
+
+#[test]
+fn a_node_that_cannot_read_is_told_how_it_may() {
+    let web = Web::backed_up(&["--write-only"]);
+    let target = web.machine.path("back");
+    let restore = ["restore", "latest", "--target", target.to_str().unwrap()];
+    let told = web.types(&restore).ends(13).stderr;
+    assert!(!told.contains("key list"), "{told}");
+    let words = told.split_once("icecore server token NODE ").unwrap().1;
+    let [url, token] = token(&web.machine, &["web", words.split('.').next().unwrap()]);
+    agent(&web.machine, "agent", &["enroll", "--replace", &url, &token]).ends(0);
+    web.types(&restore).ends(0);
+}
