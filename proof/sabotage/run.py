@@ -46,6 +46,24 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "who comes while a question is asked waits for its answer": (
+        "crates/server-contract/src/pool/question.rs", "while state.waits_since == Some(since) {", "while false && state.waits_since == Some(since) {",
+        test("server-contract", "one_thread_waits_for_who_hangs")),
+    "what a move left is no domain": (
+        "crates/server-contract/src/pool/states.rs", "crate::moving::domain_of(Path::new(name)) != Path::new(name)", "false && crate::moving::domain_of(Path::new(name)) != Path::new(name)",
+        test("server-contract", "what_a_move_left")),
+    "what is no file is damaged": (
+        "crates/store/src/storage_error.rs", "REFUSED.contains(&errno)", "REFUSED[..7].contains(&errno)",
+        test("repository", "what_stands_in_the_place_of_a_file")),
+    "a clock that went back is told": (
+        "crates/pipeline/src/backup/run.rs", "if effective_time::is_before(own, newest)", "if false && effective_time::is_before(own, newest)",
+        test("icecore", "a_backup_may_have_another_time")),
+    "a tagged enum is described as one object": (
+        "crates/server-control/src/http/openapi.rs", "*variant = RefOr::T(Schema::Object(whole));", "let _ = whole;",
+        test("server-control", "what_is_described_in_parts")),
+    "a write-only node is told how it may read": (
+        "crates/icecore/src/failure.rs", "if self.hint.as_deref() == Some(NEEDS_READER) {", "if false && self.hint.as_deref() == Some(NEEDS_READER) {",
+        test("icecore", "a_node_that_cannot_read_is_told")),
     "what the disk does not give is damaged": (
         "crates/repository/src/storage.rs", "_ if error.is_unreadable() =>", "_ if false && error.is_unreadable() =>",
         test("icecore", "what_the_disk_does_not_give")),
