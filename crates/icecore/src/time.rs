@@ -3,7 +3,7 @@
 use format::entry::Time;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use jiff::{Timestamp, ToSpan};
+use jiff::{Span, Timestamp, ToSpan, Zoned};
 use pipeline::retention::CalendarTime;
 
 /// Reads a time that names a snapshot: `2026-11-20` (until the end of that day),
@@ -114,8 +114,8 @@ pub(crate) fn parse_until(text: &str) -> Result<Time, String> {
 }
 
 fn parse_age(text: &str) -> Option<Time> {
-    let secs = i64::try_from(parse_secs(text)?).ok()?;
-    Some(Time { secs: Timestamp::now().as_second().saturating_sub(secs), nanos: 0 })
+    let span = parse_parts(text)?;
+    Some(Time { secs: span.before(&Zoned::now())?, nanos: 0 })
 }
 
 fn no_age_or_time(text: &str) -> String {
@@ -124,7 +124,8 @@ fn no_age_or_time(text: &str) -> String {
     })
 }
 
-/// Reads a span: `30d`, `12h`, `1y6m`; a month has 30 days and a year 365.
+/// Reads a span: `30d`, `12h`, `1y6m`. A month has 31 days and a year 366: whatever is kept for months is never kept for
+/// less than the calendar's.
 pub(crate) fn parse_span(text: &str) -> Result<u64, String> {
     parse_secs(text).ok_or_else(|| {
         format!("'{text}' is not a time span; write 12h, 30d, 2w, 6m (months) or 1y6m")
@@ -146,22 +147,53 @@ pub(crate) fn parse_term(text: &str) -> Result<u64, String> {
 }
 
 fn parse_secs(text: &str) -> Option<u64> {
-    let (mut rest, mut secs) = (text, 0_u64);
+    parse_parts(text)?.longest_secs()
+}
+
+/// A span as it was typed: months differ in their lengths.
+struct Parts {
+    months: u64,
+    secs: u64,
+}
+
+impl Parts {
+    /// The most seconds that it can have: any twelve months have at most 366 days.
+    fn longest_secs(&self) -> Option<u64> {
+        let days = (self.months / 12).checked_mul(366)?.checked_add(self.months % 12 * 31)?;
+        let secs = days.checked_mul(24 * 3600)?.checked_add(self.secs)?;
+        (secs <= i64::MAX as u64).then_some(secs)
+    }
+
+    /// In seconds, the time that is this much before `now` in the calendar.
+    fn before(&self, now: &Zoned) -> Option<i64> {
+        let longest_secs = self.longest_secs()? as i64;
+        let in_calendar = || {
+            let months = Span::new().try_months(i64::try_from(self.months).ok()?).ok()?;
+            let month = now.checked_sub(months).ok()?.timestamp().as_second();
+            Some(month.saturating_sub(self.secs as i64))
+        };
+        // Before all calendars it is no matter which day it was.
+        Some(in_calendar().unwrap_or(now.timestamp().as_second().saturating_sub(longest_secs)))
+    }
+}
+
+fn parse_parts(text: &str) -> Option<Parts> {
+    let (mut rest, mut parts) = (text, Parts { months: 0, secs: 0 });
     while !rest.is_empty() {
         let end = rest.find(|char: char| !char.is_ascii_digit())?;
         let number: u64 = rest.get(..end)?.parse().ok()?;
-        let unit = match rest.as_bytes()[end] {
-            b'h' => 3600,
-            b'd' => 24 * 3600,
-            b'w' => 7 * 24 * 3600,
-            b'm' => 30 * 24 * 3600,
-            b'y' => 365 * 24 * 3600,
+        let (sum, unit) = match rest.as_bytes()[end] {
+            b'h' => (&mut parts.secs, 3600),
+            b'd' => (&mut parts.secs, 24 * 3600),
+            b'w' => (&mut parts.secs, 7 * 24 * 3600),
+            b'm' => (&mut parts.months, 1),
+            b'y' => (&mut parts.months, 12),
             _ => return None,
         };
-        secs = secs.checked_add(number.checked_mul(unit)?)?;
+        *sum = sum.checked_add(number.checked_mul(unit)?)?;
         rest = rest.get(end + 1..)?;
     }
-    (!text.is_empty() && secs <= i64::MAX as u64).then_some(secs)
+    (!text.is_empty() && parts.longest_secs().is_some()).then_some(parts)
 }
 
 /// `2026-11-20 14:00:05`.
@@ -332,12 +364,48 @@ mod tests {
         let table = [
             ("12h", 43_200),
             ("30d", 2_592_000),
-            ("1y6m", (365 + 180) * 86_400),
+            ("1m", 31 * 86_400),
+            ("12m", 366 * 86_400),
+            ("1y6m", (366 + 6 * 31) * 86_400),
             ("2w1d", 15 * 86_400),
         ];
         table.iter().for_each(|(text, secs)| assert_eq!(parse_span(text), Ok(*secs)));
         ["", "d", "5", "5x", "-5d", "99999999999999999y"]
             .iter()
             .for_each(|text| assert!(parse_span(text).is_err(), "{text}"));
+    }
+
+    /// Twelve months were 360 days, and what was younger than a year was forgotten.
+    #[test]
+    fn what_is_kept_for_months_is_kept_for_all_of_them_whenever_they_begin() {
+        let mut day: Date = "2023-01-01".parse().unwrap();
+        while day.year() < 2029 {
+            for months in 1..=48 {
+                let before = day.checked_sub(months.months()).unwrap();
+                let secs = i64::from((day - before).get_days()) * 86_400;
+                let kept = parse_span(&format!("{months}m")).unwrap() as i64;
+                assert!(kept >= secs && kept < secs + 19 * 86_400, "{months} before {day}");
+            }
+            day = day.checked_add(5.days()).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_age_in_months_is_counted_by_the_calendar() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let now = "2024-03-31".parse::<Date>().unwrap().to_zoned(zone.clone()).unwrap();
+        let before = |text: &str| {
+            let secs = parse_parts(text).unwrap().before(&now).unwrap();
+            Timestamp::from_second(secs).unwrap().to_zoned(zone.clone()).date().to_string()
+        };
+        let table = [
+            ("1m", "2024-02-29"),
+            ("12m", "2023-03-31"),
+            ("1y1m", "2023-02-28"),
+            ("1m2w", "2024-02-15"),
+            ("30d", "2024-03-01"),
+        ];
+        table.iter().for_each(|(text, date)| assert_eq!(before(text), *date, "{text}"));
+        assert!(parse_since("100000y").unwrap().secs < 0, "before all calendars");
     }
 }

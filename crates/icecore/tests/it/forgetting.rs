@@ -42,6 +42,19 @@ fn a_policy_keeps_the_newest_of_each_source() {
     machine.run(["check"]).ends(0);
 }
 
+/// Twelve months were 360 days, so snapshots younger than a year were forgotten.
+#[test]
+fn a_span_of_months_is_never_shorter_than_the_calendars() {
+    for (span, oldest) in [("12m", "2024-02-29"), ("1y", "2024-02-29"), ("1m", "2025-01-29")] {
+        let machine = Machine::new();
+        machine.backup_with(&["--time", "2024-02-28 11:00:00"]);
+        let within = machine.backup_with(&["--time", &format!("{oldest} 12:00:00")]);
+        let last = machine.backup_with(&["--time", "2025-03-01 12:00:00"]);
+        machine.run(["forget", "--keep-within", span]).ends(0);
+        assert_eq!(machine.snapshots(), [within, last], "{span}");
+    }
+}
+
 /// A policy that keeps one must not keep the one that is lost and forget the one that is whole.
 #[test]
 fn a_policy_relies_on_no_snapshot_whose_tree_is_lost() {

@@ -27,7 +27,8 @@ pub(super) struct KeepFlags {
     /// Keep the newest snapshot of each of the last N years that have one.
     #[arg(long, value_name = "N", value_parser = parse_keep)]
     keep_yearly: Option<Keep>,
-    /// Keep all snapshots that are at most this much older than the newest: 12h, 30d, 1y6m (m: months).
+    /// Keep all snapshots that are at most this much older than the newest: 12h, 30d, 1y6m. A month (m)
+    /// counts 31 days, a year (y) or 12m 366.
     #[arg(long, value_name = "SPAN", value_parser = time::parse_span)]
     keep_within: Option<u64>,
     /// Keep the newest snapshot of each hour, up to this much before the newest of all.
