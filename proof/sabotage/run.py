@@ -46,6 +46,27 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a page speaks for itself only where the index has it": (
+        "crates/repository/src/page_heads.rs", "self.records.get(location)", "self.order.front().and_then(|first| self.records.get(first)).or(self.records.get(location))",
+        test("repository", "a_page_refers_to_what_it_says_where")),
+    "a copy walks pages where the index has them": (
+        "crates/repository/src/page_heads.rs", "self.records.get(location)", "self.order.front().and_then(|first| self.records.get(first)).or(self.records.get(location)) ",
+        test("repository", "a_copy_walks_each_page_where")),
+    "a reclaim moves what a record only names nowhere": (
+        "crates/repository/src/reclaim/copy.rs", "both.filter(|(_, found)| *found == Some(place))", "both.filter(|(_, found)| found.is_some() || *found == Some(place))",
+        test("repository", "a_reclaim_moves_nothing_to_a_record")),
+    "a reclaim tells records of a container apart": (
+        "crates/repository/src/reclaim/copy.rs", "Some(location) => Ok(location == place),", "Some(location) => Ok(location.container == place.container),",
+        test("repository", "a_reclaim_tells_records_of_one_container")),
+    "a copy takes from a record what lies in it": (
+        "crates/repository/src/copy/batch.rs", "*at == Some(job.location)", "at.is_some()",
+        test("repository", "a_copy_takes_from_a_record_only")),
+    "a rebuild asks the index of before": (
+        "crates/repository/src/rebuild/places.rs", "before.get(&prefix) == Some(&location)", "before.is_empty() && before.get(&prefix) == Some(&location)",
+        test("repository", "a_rebuild_finds_what_is_named_twice")),
+    "the oldest record counts where no index says more": (
+        "crates/repository/src/rebuild/places.rs", "full.into_iter().rev().unzip()", "full.into_iter().unzip()",
+        test("repository", "without_an_index_the_oldest_record")),
     "who comes while a question is asked waits for its answer": (
         "crates/server-contract/src/pool/question.rs", "while state.waits_since == Some(since) {", "while false && state.waits_since == Some(since) {",
         test("server-contract", "one_thread_waits_for_who_hangs")),

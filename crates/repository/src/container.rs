@@ -6,7 +6,8 @@ pub(crate) mod write;
 
 use crate::storage::{PUT_SUFFIX, Storage};
 use crate::{Repository, Result};
-use ids::ContainerNo;
+use format::container::Row;
+use ids::{ContainerNo, RecordLocation};
 
 /// Directory of all containers.
 pub const DIRECTORY: &str = "containers";
@@ -22,6 +23,11 @@ pub const TARGET_BYTES: u64 = 64 << 20;
 /// Name of the container `number`.
 pub fn name(number: ContainerNo) -> String {
     format!("{}/{number}{SUFFIX}", shard(number))
+}
+
+/// Where the record of `row` in the container `number` lies.
+pub(crate) fn place_of(number: ContainerNo, row: &Row) -> RecordLocation {
+    RecordLocation { container: number, offset: row.offset, length: row.length }
 }
 
 pub(crate) fn part_name(number: ContainerNo) -> String {

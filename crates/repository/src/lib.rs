@@ -32,6 +32,7 @@ mod locks;
 mod mount;
 pub mod moving;
 mod neighbors;
+mod page_heads;
 pub mod parity;
 pub mod pending;
 mod pins;

@@ -1,12 +1,14 @@
 //! Rebuilds the index and the list of snapshots from the containers.
 
+mod places;
+
 use crate::check::{ContainerDamage, IdPrefix};
 use crate::config;
 use crate::container::ContainerFile;
 use crate::container::read::{ContainerReader, ContainerWalk};
-use crate::index::run::{Prefix, RunReader, write_spill};
+use crate::index::run::Prefix;
 use crate::index::state::State;
-use crate::index::{Index, Rules, merge_runs, prefix_of, run_name};
+use crate::index::{Index, prefix_of, run_name};
 use crate::lease::Lease;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::snapshot_keys::SnapshotKeys;
@@ -15,6 +17,7 @@ use crate::{Error, Repository, Result, snapshots};
 use format::manifest::{self, Head};
 use format::record::{self, RecordKind};
 use ids::{ContainerNo, RecordLocation, SessionId, SnapshotId};
+use places::Places;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -68,6 +71,7 @@ pub fn rebuild_in_parts(
     let lease = Lease::acquire(storage, holder)?;
     let mut state = last_state(&**storage);
     let known = state.next_container;
+    let mut places = Places::new(&**storage, &state, ids_max);
     storage.create_directory("index")?;
     snapshots::create_directory(&**storage)?;
     // Only in memory: until the new index is whole the old one is used, and a kill changes nothing.
@@ -89,17 +93,10 @@ pub fn rebuild_in_parts(
     let last = files.iter().map(|file| file.number.0 + 1).max().unwrap_or(1);
     repository.next_container.fetch_max(known.max(last), Ordering::Relaxed);
     let mut found = RebuildOutcome::default();
-    let mut runs = Spills::default();
     let keys = SnapshotKeys::new(&repository);
-    let mut placed = FxHashMap::default();
     for file in files {
-        read_container(&repository, &lease, file, &keys, &mut placed, &mut found)?;
-        if placed.len() >= ids_max {
-            runs.write(&**storage, &mut placed)?;
-        }
-    }
-    if !placed.is_empty() {
-        runs.write(&**storage, &mut placed)?;
+        let placed = read_container(&repository, &lease, file, &keys, &mut found)?;
+        places.take(&**storage, placed)?;
     }
     state.next_container = repository.next_container.load(Ordering::Relaxed);
     state.next_snapshot = state.next_snapshot.max(after_all(&found.manifests));
@@ -108,7 +105,7 @@ pub fn rebuild_in_parts(
         state.next_snapshot = state.next_snapshot.saturating_add(UNREAD_MANIFESTS);
     }
     let run = repository.allocate_run();
-    if merge_runs(&**storage, &run_name(run), &runs.into_runs(), &Rules::default())? {
+    if places.finish(&**storage, &run_name(run))? {
         state.runs.push(run);
     }
     repository.publish_index(&lease, state)?;
@@ -182,59 +179,6 @@ impl Repository {
 /// Ids kept in memory before they are written as a run.
 const IDS_IN_MEMORY_MAX: usize = 1 << 18;
 
-/// Runs of one level that are open at a time, each with a descriptor; as many become one of the
-/// next level.
-const RUNS_A_LEVEL: usize = 64;
-
-/// What a rebuild has written so far. However much that is, few files are open.
-#[derive(Default)]
-struct Spills {
-    /// The oldest first, in each level and from the last level to the first.
-    levels: Vec<Vec<(String, Arc<RunReader>)>>,
-    names: usize,
-}
-
-impl Spills {
-    /// Writes `placed` as a run and empties it.
-    fn write(
-        &mut self,
-        storage: &dyn Storage,
-        placed: &mut FxHashMap<Prefix, RecordLocation>,
-    ) -> Result<()> {
-        let name = self.name();
-        write_spill(storage, &name, placed)?;
-        placed.clear();
-        self.add(storage, 0, &name)
-    }
-
-    fn add(&mut self, storage: &dyn Storage, level: usize, name: &str) -> Result<()> {
-        if self.levels.len() == level {
-            self.levels.push(Vec::new());
-        }
-        self.levels[level].push((name.to_owned(), Arc::new(RunReader::open(storage, name)?)));
-        if self.levels[level].len() < RUNS_A_LEVEL {
-            return Ok(());
-        }
-        let (full, merged) = (std::mem::take(&mut self.levels[level]), self.name());
-        let (names, runs): (Vec<_>, Vec<_>) = full.into_iter().unzip();
-        storage.remove(&merged)?;
-        merge_runs(storage, &merged, &runs, &Rules::default())?;
-        // Nobody needs them any more, and there may be as many bytes of them as the index has.
-        names.iter().try_for_each(|name| storage.unlink(name))?;
-        self.add(storage, level + 1, &merged)
-    }
-
-    fn name(&mut self) -> String {
-        self.names += 1;
-        format!("index/spill-rebuild-{:x}", self.names)
-    }
-
-    /// All of them, the oldest first.
-    fn into_runs(self) -> Vec<Arc<RunReader>> {
-        self.levels.into_iter().rev().flatten().map(|(_, run)| run).collect()
-    }
-}
-
 fn highest_run(storage: &dyn Storage) -> Result<u64> {
     let names = storage.list("index")?;
     let numbers =
@@ -242,17 +186,18 @@ fn highest_run(storage: &dyn Storage) -> Result<u64> {
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// Reads all of one container: its objects go into `placed`, manifests and damage into `found`.
+/// Reads all of one container: returns its objects; manifests and damage go into `found`.
 fn read_container(
     repository: &Repository,
     lease: &Lease,
     file: ContainerFile,
     keys: &SnapshotKeys<'_>,
-    placed: &mut FxHashMap<Prefix, RecordLocation>,
     found: &mut RebuildOutcome,
-) -> Result<()> {
+) -> Result<Vec<(Prefix, RecordLocation)>> {
     if !file.finished {
-        return settle(repository, lease, file, placed).map(drop);
+        let mut placed = FxHashMap::default();
+        settle(repository, lease, file, &mut placed)?;
+        return Ok(placed.into_iter().collect());
     }
     found.containers += 1;
     // A read that fails once is repeated: the next backup stores again what is left out here.
@@ -263,13 +208,12 @@ fn read_container(
         Err(error) if error.is_unreachable() => return Err(error),
         Err(error) => {
             found.damages.push(ContainerDamage::of_container(file.number, error.to_string()));
-            return Ok(());
+            return Ok(Vec::new());
         }
     };
     let (scan, damages) = scan(&reader, keys)?;
     found.damages.extend(damages);
-    scan.settle(placed, found);
-    Ok(())
+    Ok(scan.settle(found))
 }
 
 /// What a container holds that is good, and what is wrong with it.
@@ -324,7 +268,7 @@ struct Scan {
     tombstones: Vec<Vec<u8>>,
     expiries: Vec<Vec<u8>>,
     /// Objects, by the session that sealed them.
-    placed: FxHashMap<SessionId, FxHashMap<Prefix, RecordLocation>>,
+    placed: FxHashMap<SessionId, Vec<(Prefix, RecordLocation)>>,
 }
 
 impl Scan {
@@ -352,7 +296,7 @@ impl Scan {
 
     /// The objects that a rebuild takes.
     fn prefixes(&self) -> impl Iterator<Item = Prefix> {
-        self.placed.values().flat_map(|placed| placed.keys().copied())
+        self.placed.values().flatten().map(|(prefix, _)| *prefix)
     }
 
     /// Once more over a damaged container, as its parity makes it good: what can be read in this
@@ -384,13 +328,16 @@ impl Scan {
         Ok(reasons)
     }
 
-    fn settle(self, placed: &mut FxHashMap<Prefix, RecordLocation>, found: &mut RebuildOutcome) {
+    /// The objects, in the order in which their records lie.
+    fn settle(self, found: &mut RebuildOutcome) -> Vec<(Prefix, RecordLocation)> {
         found.manifests.extend(self.found_manifests());
-        self.placed.into_values().for_each(|some| placed.extend(some));
+        let mut placed: Vec<_> = self.placed.into_values().flatten().collect();
+        placed.sort_unstable_by_key(|(_, location)| *location);
         found.tombstones.extend(self.tombstones);
         found.expiries.extend(self.expiries);
         let sealed = |whole: &Vec<u8>| Some(record::split(whole).ok()?.clear.to_vec());
         found.sessions.extend(self.sessions.values().filter_map(sealed));
+        placed
     }
 
     /// The manifests whose session records are here.

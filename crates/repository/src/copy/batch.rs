@@ -8,6 +8,7 @@ use crate::session::Session;
 use crate::watch::Watch;
 use crate::{Repository, Result};
 use ids::{ObjectId, RecordLocation};
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::Builder;
@@ -98,9 +99,7 @@ impl Batch<'_> {
             (job, record)
         };
         if self.is_stepwise || jobs.len() < READ_AHEAD {
-            return jobs
-                .into_iter()
-                .try_for_each(|job| copied.store(read(job), session, self.watch));
+            return jobs.into_iter().try_for_each(|job| self.store(read(job), session, copied));
         }
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(READ_AHEAD);
@@ -108,13 +107,50 @@ impl Batch<'_> {
             let ahead = move || jobs.into_iter().try_for_each(|job| sender.send(read(job)));
             Builder::new().spawn_scoped(scope, ahead).map_err(no_thread)?;
             for done in receiver {
-                copied.store(done, session, self.watch)?;
+                self.store(done, session, copied)?;
                 if !self.watch.goes_on() {
                     break;
                 }
             }
             Ok(())
         })
+    }
+
+    /// Stores a record that was read.
+    fn store(&self, (job, record): Done, session: &Session, copied: &mut Copied) -> Result<()> {
+        let mut record = match record {
+            Ok(record) => record,
+            Err(error) if error.is_container_missing() => {
+                copied.moved.extend(job.ids);
+                return Ok(());
+            }
+            Err(error) if error.is_unreachable() => return Err(error),
+            Err(error) => {
+                copied.lose(job.ids, &error.to_string());
+                return Ok(());
+            }
+        };
+        let held: FxHashSet<_> = record.ids.iter().copied().collect();
+        let lacking = job.ids.iter().filter(|id| !held.contains(id));
+        copied.lose(lacking.copied(), "the index names a record without it");
+        record.ids = self.found_in(&record, &job)?;
+        if session.append_copied(&record)? {
+            let bytes = record.bytes.len() as u64;
+            copied.records += 1;
+            copied.bytes += bytes;
+            self.watch.moved(bytes);
+        }
+        Ok(())
+    }
+
+    /// What the first place finds in this record. It may name other objects as well, which lie elsewhere: what it has
+    /// of those nobody knows.
+    fn found_in(&self, record: &GoodRecord, job: &Job) -> Result<Vec<ObjectId>> {
+        let wanted: FxHashSet<_> = job.ids.iter().copied().collect();
+        let locations = self.source.index().find_many(&record.ids)?;
+        let both = record.ids.iter().zip(locations);
+        let found = both.filter(|(id, at)| wanted.contains(id) || *at == Some(job.location));
+        Ok(found.map(|(id, _)| *id).collect())
     }
 }
 
@@ -126,30 +162,5 @@ impl Copied {
 
     fn lose(&mut self, ids: impl IntoIterator<Item = ObjectId>, reason: &str) {
         self.lost.extend(ids.into_iter().map(|id| (id, reason.to_owned())));
-    }
-
-    /// Stores a record that was read.
-    fn store(&mut self, (job, record): Done, session: &Session, watch: &dyn Watch) -> Result<()> {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) if error.is_container_missing() => {
-                self.moved.extend(job.ids);
-                return Ok(());
-            }
-            Err(error) if error.is_unreachable() => return Err(error),
-            Err(error) => {
-                self.lose(job.ids, &error.to_string());
-                return Ok(());
-            }
-        };
-        let lacking = job.ids.iter().filter(|id| !record.ids.contains(id));
-        self.lose(lacking.copied(), "the index names a record without it");
-        if session.append_copied(&record)? {
-            let bytes = record.bytes.len() as u64;
-            self.records += 1;
-            self.bytes += bytes;
-            watch.moved(bytes);
-        }
-        Ok(())
     }
 }

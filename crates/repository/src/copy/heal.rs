@@ -4,6 +4,7 @@
 use super::GoodRecord;
 use super::records::{RecordReader, SessionRecords, keys_in};
 use crate::check::{ContainerDamage, containers_in_index, open_container};
+use crate::container::place_of;
 use crate::container::read::ContainerReader;
 use crate::index::prefix_of;
 use crate::index::run::Prefix;
@@ -187,10 +188,6 @@ fn holds_objects(row: &Row) -> bool {
     row.has_kind(RecordKind::Data) || row.has_kind(RecordKind::Pages)
 }
 
-fn place_of(container: ContainerNo, row: &Row) -> RecordLocation {
-    RecordLocation { container, offset: row.offset, length: row.length }
-}
-
 /// Whether a record of objects is good and its session record is there. Without it the record is lost: nobody can open
 /// it.
 fn opens(records: &mut RecordReader<'_>, location: RecordLocation) -> Result<bool> {
@@ -235,10 +232,12 @@ fn take_from_copies(
     let (mut left, mut found) = (lost, FxHashSet::default());
     for copy in copies {
         let wanted: FxHashSet<_> = left.iter().copied().collect();
-        let rows = copy.index().find_known(left)?;
-        let locations: BTreeSet<_> = rows.into_iter().map(|row| row.location).collect();
+        let mut places: BTreeMap<_, FxHashSet<_>> = BTreeMap::new();
+        for row in copy.index().find_known(left)? {
+            places.entry(row.location).or_default().insert(row.prefix);
+        }
         let mut reader = RecordReader::new(copy);
-        for location in locations {
+        for (location, prefixes) in places {
             let record = match reader.read(location) {
                 Err(error) if error.is_unreachable() => return Err(error),
                 Err(_) => continue, // damaged there, too
@@ -246,7 +245,7 @@ fn take_from_copies(
             };
             let is_new = |id: &&ObjectId| {
                 let prefix = prefix_of(id);
-                wanted.contains(&prefix) && !found.contains(&prefix)
+                prefixes.contains(&prefix) && !found.contains(&prefix)
             };
             let ids: Vec<_> = record.ids.iter().filter(is_new).copied().collect();
             found.extend(ids.iter().map(prefix_of));
@@ -273,8 +272,9 @@ fn move_rest(
     let mut bytes = Vec::new();
     for row in rows {
         if holds_objects(row) {
-            let record = records.read(place_of(number, row))?;
-            let ids = indexed_at(repository, &record, number)?;
+            let place = place_of(number, row);
+            let record = records.read(place)?;
+            let ids = indexed_at(repository, &record, place)?;
             session.append_again(&record, &ids)?;
         } else if !row.has_kind(RecordKind::Session) {
             if !reads(&reader, row, &mut bytes)? {
@@ -318,11 +318,11 @@ fn store_manifests(
 fn indexed_at(
     repository: &Repository,
     record: &GoodRecord,
-    number: ContainerNo,
+    place: RecordLocation,
 ) -> Result<Vec<ObjectId>> {
     let locations = repository.index().find_many(&record.ids)?;
     let both = record.ids.iter().zip(locations);
-    let here = both.filter(|(_, location)| location.is_some_and(|it| it.container == number));
+    let here = both.filter(|(_, location)| *location == Some(place));
     Ok(here.map(|(id, _)| *id).collect())
 }
 

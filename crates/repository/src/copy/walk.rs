@@ -2,47 +2,41 @@
 
 use super::Copier;
 use crate::index::prefix_of;
+use crate::page_heads::{LatestHeads, RecordHeads};
 use crate::{Error, Repository, Result, container};
 use format::page::heads;
 use format::record;
 use ids::{ObjectId, RecordLocation};
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::VecDeque;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
-
-/// Records whose page heads are kept: neighbors in a tree mostly are neighbors at rest.
-const RECORDS_MAX: usize = 64;
-
-type Heads = FxHashMap<ObjectId, Arc<[ObjectId]>>;
 
 /// Reads what pages refer to.
 pub(super) struct HeadReader<'a> {
     repository: &'a Repository,
-    latest: VecDeque<(RecordLocation, Arc<Heads>)>,
+    latest: LatestHeads,
     buffer: Vec<u8>,
 }
 
 impl<'a> HeadReader<'a> {
     pub(super) fn new(repository: &'a Repository) -> Self {
-        Self { repository, latest: VecDeque::new(), buffer: Vec::new() }
+        Self { repository, latest: LatestHeads::default(), buffer: Vec::new() }
     }
 
     /// The references of `page`, also while reclaim moves it.
     pub(super) fn refs(&mut self, page: &ObjectId) -> Result<Arc<[ObjectId]>> {
-        let known = self.latest.iter().find_map(|(_, heads)| heads.get(page));
-        if let Some(refs) = known {
-            return Ok(refs.clone());
-        }
-        let location = self.repository.fetch(page, &mut self.buffer)?;
-        let heads = Arc::new(self.heads_at(location)?);
-        let refs = heads.get(page).cloned().ok_or(Error::ObjectMissing(*page))?;
-        self.latest.push_front((location, heads));
-        self.latest.truncate(RECORDS_MAX);
-        Ok(refs)
+        let location = self.repository.index().find(page)?;
+        let heads = match location.and_then(|location| self.latest.at(&location)) {
+            Some(heads) => heads.clone(),
+            None => {
+                let location = self.repository.fetch(page, &mut self.buffer)?;
+                self.heads_at(location)?
+            }
+        };
+        heads.get(&prefix_of(page)).cloned().ok_or(Error::ObjectMissing(*page))
     }
 
     /// The heads of the record in the buffer, if its checksum is good.
-    fn heads_at(&mut self, location: RecordLocation) -> Result<Heads> {
+    fn heads_at(&mut self, location: RecordLocation) -> Result<Arc<RecordHeads>> {
         let damaged = |reason| Error::damaged(&container::name(location.container), reason);
         if let Err(reason) = record::verify(&self.buffer)
             && !self.repository.heal(location, &mut self.buffer)
@@ -51,7 +45,7 @@ impl<'a> HeadReader<'a> {
         }
         let record = record::split(&self.buffer).map_err(damaged)?;
         let heads = heads(&record).map_err(damaged)?;
-        Ok(heads.iter().map(|head| (head.id, head.refs().collect())).collect())
+        Ok(self.latest.keep(location, &heads))
     }
 }
 

@@ -2,9 +2,11 @@
 //! asking record by record would read and check every page of it for each.
 
 use crate::Result;
+use crate::container::place_of;
 use crate::container::read::ContainerReader;
 use format::container::Row;
-use ids::ObjectId;
+use ids::{ObjectId, RecordLocation};
+use std::iter::repeat_n;
 
 /// Ids asked for at once: about 20 MB with their places.
 const IDS_MAX: usize = 1 << 18;
@@ -16,6 +18,8 @@ pub(super) struct Batch {
     /// How many of `ids` are of each row.
     counts: Vec<usize>,
     pub(super) ids: Vec<ObjectId>,
+    /// Where each of `ids` lies.
+    pub(super) places: Vec<RecordLocation>,
 }
 
 impl Batch {
@@ -28,6 +32,7 @@ impl Batch {
             let ids = reader.object_ids(row)?;
             batch.rows.push(*row);
             batch.counts.push(ids.len());
+            batch.places.extend(repeat_n(place_of(reader.number(), row), ids.len()));
             batch.ids.extend(ids);
             *rows = rest;
         }

@@ -7,6 +7,7 @@ use super::copied::Copied;
 use super::live::LiveSet;
 use super::scan::good_rows;
 use crate::check::can_be_repaired;
+use crate::container::place_of;
 use crate::container::read::ContainerReader;
 use crate::container::write::ContainerWriter;
 use crate::container_numbers::ContainerNumbers;
@@ -92,7 +93,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         self.refuse_what_can_be_repaired(&reader)?;
         reader.header(self.repository.config.repository)?;
         let rows = reader.rows()?;
-        self.rows(&reader, &rows, number)
+        self.rows(&reader, &rows)
     }
 
     /// The same of a container that may be damaged: only its good records.
@@ -103,10 +104,10 @@ impl<'a, 'r> Copier<'a, 'r> {
         }
         let reader = ContainerReader::open(&*self.repository.storage, number)?;
         self.refuse_what_can_be_repaired(&reader)?;
-        self.rows(&reader, &rows, number)
+        self.rows(&reader, &rows)
     }
 
-    fn rows(&mut self, reader: &ContainerReader, rows: &[Row], number: ContainerNo) -> Result<()> {
+    fn rows(&mut self, reader: &ContainerReader, rows: &[Row]) -> Result<()> {
         self.session_records.clear();
         rows.iter()
             .filter(|row| row.has_kind(RecordKind::Session))
@@ -114,7 +115,7 @@ impl<'a, 'r> Copier<'a, 'r> {
         let mut rows = rows;
         while !rows.is_empty() {
             let batch = Batch::take(reader, &mut rows)?;
-            let lives = self.lives(&batch.ids, number)?;
+            let lives = self.lives(&batch)?;
             for (row, ids, lives) in batch.records(&lives) {
                 self.record(reader, row, ids, lives)?;
             }
@@ -221,32 +222,53 @@ impl<'a, 'r> Copier<'a, 'r> {
         {
             return self.take_repacked(false);
         }
-        self.copy(&record, &bytes, ids)
+        let ours = self.ours(reader, row, ids, lives)?;
+        self.copy(&record, &bytes, &ours)
+    }
+
+    /// Those of `ids` that are moved with their record: all that live in it, and what is dead as long as the index has
+    /// it nowhere else. A record may also name objects that lie elsewhere; whoever stored it last must not decide where
+    /// they are found.
+    fn ours(
+        &self,
+        reader: &ContainerReader,
+        row: &Row,
+        ids: &[ObjectId],
+        lives: &[bool],
+    ) -> Result<Vec<ObjectId>> {
+        if lives.iter().all(|lives| *lives) {
+            return Ok(ids.to_vec());
+        }
+        let place = place_of(reader.number(), row);
+        let locations = self.repository.index().find_many(ids)?;
+        let both = ids.iter().zip(locations);
+        Ok(both.filter(|(_, found)| *found == Some(place)).map(|(id, _)| *id).collect())
     }
 
     /// Which of `ids` live here: what a later copy elsewhere holds as well may die here.
-    fn lives(&self, ids: &[ObjectId], here: ContainerNo) -> Result<Vec<bool>> {
-        let mut lives =
-            ids.iter().map(|id| self.live.contains(id)).collect::<Result<Vec<bool>>>()?;
+    fn lives(&self, batch: &Batch) -> Result<Vec<bool>> {
+        let live = batch.ids.iter().map(|id| self.live.contains(id));
+        let mut lives = live.collect::<Result<Vec<bool>>>()?;
         // The index is asked only for those: that costs more than a look at the marks.
-        let marked: Vec<_> = ids.iter().zip(&mut lives).filter(|(_, lives)| **lives).collect();
-        let wanted: Vec<_> = marked.iter().map(|(id, _)| **id).collect();
+        let all = batch.ids.iter().zip(&batch.places).zip(&mut lives);
+        let marked: Vec<_> = all.filter(|(_, lives)| **lives).collect();
+        let wanted: Vec<_> = marked.iter().map(|((id, _), _)| **id).collect();
         let locations = self.repository.index().find_many(&wanted)?;
-        for ((id, lives), location) in marked.into_iter().zip(locations) {
-            *lives = self.is_here(id, location, here)?;
+        for (((id, place), lives), location) in marked.into_iter().zip(locations) {
+            *lives = self.is_here(id, location, *place)?;
         }
         Ok(lives)
     }
 
-    /// Whether the index has the live object `id` in the container `here`.
+    /// Whether the index has the live object `id` in the record at `place`. Any other may claim its id.
     fn is_here(
         &self,
         id: &ObjectId,
         location: Option<RecordLocation>,
-        here: ContainerNo,
+        place: RecordLocation,
     ) -> Result<bool> {
         match location {
-            Some(location) => Ok(location.container == here),
+            Some(location) => Ok(location == place),
             None if self.live.accepts_loss || !guarded(Guard::UncertainData) => Ok(false),
             None => Err(Error::UncertainData(format!(
                 "object {id} lives, but the index does not have it"
@@ -362,9 +384,7 @@ impl<'a, 'r> Copier<'a, 'r> {
 
 fn read_good(reader: &ContainerReader, row: &Row) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let location =
-        RecordLocation { container: reader.number(), offset: row.offset, length: row.length };
-    reader.read(location, &mut bytes)?;
+    reader.read(place_of(reader.number(), row), &mut bytes)?;
     Ok(bytes)
 }
 

@@ -6,18 +6,16 @@
 use super::live::LiveSet;
 use super::scan::is_of_data;
 use crate::guard::{Guard, guarded};
+use crate::index::prefix_of;
+use crate::page_heads::{LatestHeads, RecordHeads};
 use crate::snapshots::{self, SnapshotRef};
 use crate::watch::{Unwatched, Watch};
 use crate::{Error, Repository, Result};
 use format::page::heads;
 use format::record;
 use ids::{ContainerNo, ObjectId, RecordLocation};
-use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Records whose page heads are kept: neighbors in a tree mostly are neighbors at rest.
-const RECORDS_MAX: usize = 64;
 /// Pages that are visited while nobody can commit: a tenth of a second, at a millisecond for each.
 const LAST_PAGES_MAX: usize = 100;
 /// So often the commits of a marking are marked without holding up others. Then they wait: it ends.
@@ -197,37 +195,31 @@ fn visit(
     Ok(())
 }
 
-type Heads = FxHashMap<ObjectId, Arc<[ObjectId]>>;
-
 /// Reads what pages refer to.
 pub(super) struct HeadReader<'a> {
     repository: &'a Repository,
-    latest: VecDeque<(RecordLocation, Arc<Heads>)>,
+    latest: LatestHeads,
     watch: &'a dyn Watch,
 }
 
 impl<'a> HeadReader<'a> {
     pub(super) fn new(repository: &'a Repository, watch: &'a dyn Watch) -> Self {
-        Self { repository, latest: VecDeque::new(), watch }
+        Self { repository, latest: LatestHeads::default(), watch }
     }
 
     pub(super) fn refs(&mut self, page: &ObjectId) -> Result<Arc<[ObjectId]>> {
-        let known = self.latest.iter().find_map(|(_, heads)| heads.get(page));
-        if let Some(refs) = known {
-            return Ok(refs.clone());
-        }
-        let location = self.repository.index().find_many(&[*page])?[0];
+        let location = self.repository.index().find(page)?;
         let location = location.ok_or(Error::ObjectMissing(*page))?;
-        let heads = Arc::new(self.read(location)?);
-        let refs = heads.get(page).cloned().ok_or(Error::ObjectMissing(*page))?;
-        self.latest.push_front((location, heads));
-        self.latest.truncate(RECORDS_MAX);
-        Ok(refs)
+        let heads = match self.latest.at(&location) {
+            Some(heads) => heads.clone(),
+            None => self.read(location)?,
+        };
+        heads.get(&prefix_of(page)).cloned().ok_or(Error::ObjectMissing(*page))
     }
 
     /// The heads of a record whose checksum is good: a reference that lost a bit would let the
     /// object that it named die.
-    fn read(&self, location: RecordLocation) -> Result<Heads> {
+    fn read(&mut self, location: RecordLocation) -> Result<Arc<RecordHeads>> {
         let mut bytes = Vec::new();
         self.repository.read_good(location, &mut bytes)?;
         self.watch.moved(location.length.into());
@@ -235,7 +227,7 @@ impl<'a> HeadReader<'a> {
         let damaged = |reason| Error::damaged(&name, reason);
         let record = record::split(&bytes).map_err(damaged)?;
         let heads = heads(&record).map_err(damaged)?;
-        Ok(heads.iter().map(|head| (head.id, head.refs().collect())).collect())
+        Ok(self.latest.keep(location, &heads))
     }
 }
 
