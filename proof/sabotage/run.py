@@ -1255,7 +1255,7 @@ SABOTAGES = {
         "Ok(_) => written = total,",
         test("repository", "a_write_that_takes_a_part")),
     "runs of a rebuild are merged on the way": (
-        "crates/repository/src/rebuild.rs", "const RUNS_A_LEVEL: usize = 64;",
+        "crates/repository/src/rebuild/places.rs", "const RUNS_A_LEVEL: usize = 64;",
         "const RUNS_A_LEVEL: usize = 1 << 20;",
         test("simulation", "a_rebuild_that_writes_very_many_runs")),
     "what expires is read from its repository again": (
