@@ -1,6 +1,8 @@
 //! The options that choose snapshots: by node, tag and path.
 
+use crate::codes::Code;
 use crate::escape;
+use crate::failure::{Failure, Result};
 use pipeline::manifest::Snapshot;
 
 /// Which snapshots to look at.
@@ -56,6 +58,14 @@ impl Filter {
         };
         let together = || "no snapshot matches all of --node, --tag and --path together".to_owned();
         Some(node.or_else(tag).or_else(path).or_else(exactly).unwrap_or_else(together))
+    }
+
+    /// Fails when it asks for what none of `all` has: hardly anybody means to choose nothing.
+    pub(crate) fn refuse_unmet(&self, all: &[Snapshot]) -> Result<()> {
+        let unmet = self.unmet(all).filter(|_| self.is_any());
+        let fail =
+            |unmet| Failure::new(Code::Failed, unmet).hint("To list snapshots: icecore snapshots");
+        unmet.map_or(Ok(()), |unmet| Err(fail(unmet)))
     }
 
     /// Whether `snapshot` is meant.

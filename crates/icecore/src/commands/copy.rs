@@ -202,6 +202,7 @@ impl Copy {
             return found.collect::<Result<_>>().map(Some);
         }
         let all = context.snapshots(&repository)?.0;
+        self.filter.refuse_unmet(&all)?;
         let taken = all.iter().filter(|snapshot| self.filter.takes(snapshot));
         Ok(Some(taken.map(|snapshot| snapshot.name).collect()))
     }

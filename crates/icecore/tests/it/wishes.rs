@@ -233,6 +233,8 @@ fn tags_of_many_snapshots_are_changed_at_once() {
     ] {
         machine.run(words).ends(2);
     }
+    let none = machine.run(["tag", "--add", "x", "--node", "typo"]).ends(1);
+    assert!(none.stderr.contains("no snapshot matches --node typo"), "{}", none.stderr);
     machine.run(["check"]).ends(0);
 }
 

@@ -95,6 +95,7 @@ impl Many {
         if self.snapshots.is_empty() {
             let filter = self.filter();
             let mut all = context.snapshots(repository)?.0;
+            filter.refuse_unmet(&all)?;
             all.retain(|snapshot| filter.takes(snapshot));
             return Ok(all);
         }

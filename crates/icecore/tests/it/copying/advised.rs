@@ -163,3 +163,31 @@ fn a_place_that_lost_its_config_gets_it_from_the_other_one() {
     mend(&machine.run(["copy", "--repo", &two.second, "--to", first]).ends(14));
     machine.run(["check", "--read-data"]).ends(0);
 }
+
+/// An empty repository was made there, and the end was 0.
+#[test]
+fn a_copy_of_what_no_snapshot_matches_fails_and_makes_nothing() {
+    let two = Two::new();
+    two.machine.backup_with(&["--node", "here", "--tag", "some"]);
+    for typo in [["--node", "typo"], ["--tag", "typo"], ["--path", "/typo"]] {
+        for more in [&[][..], &["--dry-run"]] {
+            let words = [&["copy", "--to", &two.second], &typo[..], more].concat();
+            let ran = two.machine.run(words).ends(1);
+            let told = format!("no snapshot matches {}", typo.join(" "));
+            assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+            assert!(ran.stderr.contains("icecore snapshots"), "{}", ran.stderr);
+            assert!(!PathBuf::from(&two.second).exists(), "{typo:?}");
+        }
+    }
+    let words = ["copy", "--to", &two.second, "--node", "here"];
+    two.machine.run(words).ends(0);
+    assert_eq!(two.snapshots().len(), 1);
+}
+
+/// There is nothing to copy yet, and nobody asked for something that is not there.
+#[test]
+fn a_repository_without_snapshots_is_copied_as_it_is() {
+    let two = Two::new();
+    two.copy(&[]).ends(0);
+    assert!(two.snapshots().is_empty());
+}
