@@ -6,11 +6,12 @@ mod due;
 mod expiring;
 mod state;
 
+use crate::client_options::Layer;
 use crate::clock_advice::advised;
 use crate::codes::Code;
 use crate::commands::backup::node_name;
 use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, quoted};
 use crate::table::{Table, flexible, left};
 use crate::text_file;
 use crate::units;
@@ -103,11 +104,21 @@ impl Run {
     /// Schedules go on by what was counted; nothing is deleted by a clock that is in doubt.
     fn tell_doubt(&self, context: &Context, now: Reading) {
         if let Some(doubt) = now.doubt {
-            let file = crate::failure::quoted(&self.file.display().to_string());
-            let confirm = format!("icecore run {file} --confirm-clock");
-            let doubt = advised(&doubt.to_string(), &confirm);
+            let doubt = advised(&doubt.to_string(), &self.confirming(context));
             context.out.note(&format!("nothing is forgotten while {doubt}"));
         }
+    }
+
+    /// The command that confirms the clock: what was typed has to be typed again.
+    fn confirming(&self, context: &Context) -> String {
+        let typed = context.resolved.chosen("repo").last();
+        let typed = typed.filter(|chosen| chosen.layer == Layer::CommandLine);
+        let repo = typed.map(|_| format!(" --repo {}", quoted(&context.location())));
+        let folder = self.state.as_ref().map(|folder| quoted(&folder.display().to_string()));
+        let state = folder.map(|folder| format!(" --state {folder}"));
+        let file = quoted(&self.file.display().to_string());
+        let flags = [repo, state].into_iter().flatten().collect::<String>();
+        format!("icecore run {file} --confirm-clock{flags}")
     }
 
     /// Beside the state of an agent, which is another thing.

@@ -262,6 +262,29 @@ fn a_clock_in_doubt_is_told_with_what_ends_it() {
 }
 
 /// Seen: a slash at the end of a path, and its snapshots were kept for ever, without a word.
+/// Without --repo it confirmed nothing: no repository was given.
+#[test]
+fn what_confirms_a_clock_can_be_typed_as_it_is_told() {
+    let machine = Machine::new();
+    declare(&machine, "every = \"1 hour\"\nwindow = \"always\"", "keep_last = 1");
+    let (file, state) = (machine.path("site.toml"), machine.path("state"));
+    let repo = machine.path("repository");
+    let told = [&file, &state, &repo].map(|path| path.to_str().unwrap());
+    let run = |words: &[&str]| {
+        let mut command = machine.command(words);
+        ended(command.env_remove("ICECORE_REPO")).ends(0)
+    };
+    let first = ["run", told[0], "--state", told[1], "--repo", told[2]];
+    run(&first);
+    wind(&machine, -20_000);
+    let said = run(&first).stderr;
+    let at = said.find("icecore run ").unwrap_or_else(|| panic!("{said}"));
+    let words: Vec<_> = said[at..].lines().next().unwrap().split(' ').skip(1).collect();
+    assert!(words.contains(&"--confirm-clock"), "{said}");
+    run(&words);
+    assert!(!run(&first).stderr.contains("clock"));
+}
+
 #[test]
 fn a_retention_applies_however_the_path_is_written() {
     for path in ["source/", "./source//", "link/", r"o\dd", "\u{1b}["] {
