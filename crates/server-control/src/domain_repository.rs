@@ -112,6 +112,17 @@ impl DomainRepositories {
         self.of(&known)
     }
 
+    /// The names of the snapshots of a domain, oldest first. A repository that was made and is not there is no empty
+    /// one: what is known of it would be dropped.
+    pub(crate) fn all_names(&self, domain: &Name) -> Result<Vec<SnapshotRef>> {
+        let known = self.catalog.domain(domain)?.ok_or_else(|| missing("domain", domain))?;
+        let names = self.of(&known)?.snapshot_names()?;
+        if names.is_empty() && known.repository.is_some() && self.of(&known)?.config()?.is_none() {
+            return Err(Error::Gone(domain.to_string()));
+        }
+        Ok(names)
+    }
+
     /// Host and port at which nodes reach a storage server.
     pub(crate) fn address_of_storage_server(&self, storage: &Name) -> Result<(String, u16)> {
         let known = self.catalog.storage_server(storage)?;

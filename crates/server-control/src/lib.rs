@@ -312,11 +312,14 @@ impl Control {
         self.housekeeping.run();
     }
 
-    /// Looks whether each domain still has its repository, and notes those that nodes have made. Called at the start
-    /// and every few minutes. A failure is logged. Blocks.
+    /// Looks whether each domain still has its repository, and in it the snapshots that are known; and notes
+    /// repositories that nodes have made. Called at the start and every few minutes. A failure is logged. Blocks.
     pub fn look_for_repositories(&self) {
         if let Err(error) = self.made.look() {
             tracing::error!(%error, "cannot look for the repositories of the domains");
+        }
+        if let Err(error) = self.retention.compare_names() {
+            tracing::error!(%error, "cannot look for the snapshots of the domains");
         }
     }
 

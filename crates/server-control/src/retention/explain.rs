@@ -8,7 +8,8 @@ use api::Name;
 use api::retention::{RetainedSnapshot, RetainedSnapshots, SnapshotFilter, UnreadDomain};
 use clock::Reading;
 use ids::SnapshotId;
-use std::collections::BTreeMap;
+use repository::snapshots::SnapshotRef;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{Builder, ScopedJoinHandle};
@@ -117,18 +118,47 @@ impl Retention {
         done
     }
 
-    fn read_repository(&self, domain: &Name) -> Result<()> {
-        let names = self.store.names(domain)?;
+    /// Compares what is known with the names that each repository has: who forgets on its machine tells no server. What
+    /// is gone protects nothing any more, and what is new is read when somebody asks. Of a repository that cannot be
+    /// listed everything stays known. Blocks.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn compare_names(&self) -> Result<()> {
+        for domain in self.domains(None)? {
+            match self.drop_gone(&domain) {
+                Ok((_, new)) if new.is_empty() => {}
+                Ok(_) => self.has_changed(domain.as_str()),
+                Err(error) => {
+                    tracing::debug!(%error, %domain, "cannot list the snapshots of a domain");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops from what is known of a domain the snapshots that its repository does not have. Returns what is known, and
+    /// the names that are not, or not well.
+    ///
+    /// # Errors
+    /// When the repository cannot be listed: then nothing is dropped; [`Error::Catalog`].
+    fn drop_gone(&self, domain: &Name) -> Result<(Arc<Vec<Facts>>, Vec<SnapshotRef>)> {
+        // First: what is committed and noted while the names are listed is not in the list, and is not gone.
         let known = self.table.of(domain.as_str())?;
+        let names = self.store.names(domain)?;
+        let there: BTreeSet<_> = names.iter().map(|name| name.id).collect();
+        let gone = known.iter().map(|one| one.id).filter(|id| !there.contains(id));
+        self.table.note(domain.as_str(), &[], &gone.collect::<Vec<_>>())?;
+        let is_read = |one: &&Facts| one.suspect.as_deref() != Some(facts::UNREAD);
+        let read: BTreeSet<_> = known.iter().filter(is_read).map(|one| one.id).collect();
+        let new = names.into_iter().filter(|name| !read.contains(&name.id)).collect();
+        Ok((known, new))
+    }
+
+    fn read_repository(&self, domain: &Name) -> Result<()> {
+        let (known, new) = self.drop_gone(domain)?;
         let known: BTreeMap<SnapshotId, &Facts> = known.iter().map(|one| (one.id, one)).collect();
-        let is_read = |id: &SnapshotId| {
-            known.get(id).is_some_and(|one| one.suspect.as_deref() != Some(facts::UNREAD))
-        };
-        let new: Vec<_> = names.iter().filter(|name| !is_read(&name.id)).copied().collect();
-        let there: std::collections::BTreeSet<_> = names.iter().map(|name| name.id).collect();
-        let gone: Vec<_> = known.keys().filter(|id| !there.contains(id)).copied().collect();
         let is_new = |one: &Facts| known.get(&one.id).is_none_or(|old| !is_same(old, one));
-        self.table.note(domain.as_str(), &[], &gone)?;
         // What was read is kept, if the storage server of the domain goes away in the middle.
         new.chunks(READ_AT_ONCE).try_for_each(|some| {
             let found = self.store.facts(domain, some)?.into_iter();

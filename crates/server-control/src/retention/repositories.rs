@@ -34,7 +34,7 @@ pub(crate) trait SnapshotStore: Send + Sync {
 
 impl SnapshotStore for DomainRepositories {
     fn names(&self, domain: &Name) -> Result<Vec<SnapshotRef>> {
-        self.by_name(domain)?.snapshot_names()
+        self.all_names(domain)
     }
 
     fn facts(&self, domain: &Name, names: &[SnapshotRef]) -> Result<Vec<Facts>> {

@@ -102,6 +102,25 @@ fn a_lost_catalog_is_filled_again_and_keeps_more_never_less() {
     assert_eq!((late.trashed.len(), late.expired.len()), (1, 0), "its trash period begins anew");
 }
 
+/// Seen: after `icecore server forget`, which works without the running server, everything was still protected.
+#[test]
+fn what_was_forgotten_beside_the_server_is_known_no_more_at_its_next_look() {
+    let rig = rig(KEEP_TWO, &[4, 3, 2, 1]);
+    rig.retention().catch_up(None).unwrap();
+    rig.store.domains.lock().get_mut("web").unwrap().truncate(1);
+    rig.retention().catch_up(None).unwrap();
+    assert_eq!(rig.known("web").len(), 4, "it was read a moment ago");
+    rig.fail(Fail::Names);
+    rig.retention().compare_names().unwrap();
+    assert_eq!(rig.known("web").len(), 4, "what cannot be listed stays known");
+    rig.retention().compare_names().unwrap();
+    assert_eq!(rig.known("web").len(), 1);
+    rig.receive("web", NOW);
+    rig.retention().compare_names().unwrap();
+    let listed = rig.retention().snapshots(&SnapshotFilter::default()).unwrap();
+    assert_eq!(listed.total, 2, "what is new is read");
+}
+
 #[test]
 fn in_doubt_nothing_goes() {
     let rig = rig(KEEP_TWO, &[4, 3, 2, 1]);
