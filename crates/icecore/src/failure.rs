@@ -100,7 +100,7 @@ impl Failure {
                 quoted(location)
             ),
             Code::Damage => format!("To see what is affected: icecore check --repo {}", quoted(location)),
-            Code::NoSpace => format!("Make room on the disk, or forget old snapshots: icecore forget --keep-last 10 --repo {0} && icecore reclaim --repo {0}", quoted(location)),
+            Code::NoSpace => crate::full_disk::advice(location),
             Code::Unreachable => format!("Check that it is mounted: df {}", quoted(location)),
             _ => return self,
         };

@@ -18,6 +18,7 @@ mod descriptors;
 mod escape;
 mod failure;
 mod filter;
+mod full_disk;
 mod home;
 mod hooks;
 mod lines;

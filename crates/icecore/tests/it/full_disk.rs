@@ -61,6 +61,13 @@ fn a_backup_onto_a_full_disk_loses_nothing_and_goes_on_when_there_is_room() {
     for _ in 0..2 {
         let ran = machine.run(backup).ends(15);
         assert!(ran.stderr.contains("space"), "{}", ran.stderr);
+        // What was advised before, --keep-last 10, freed nothing of one snapshot.
+        for said in
+            ["df -h ", "--keep-last 1 --dry-run", "leave out --dry-run, and then: icecore reclaim"]
+        {
+            assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
+        }
+        assert!(!ran.stderr.contains("df -i"), "{}", ran.stderr);
     }
     assert_eq!(machine.snapshots(), [first.as_str()]);
     machine.run(["check", "--read-data"]).ends(0);
@@ -150,9 +157,8 @@ fn few_inodes_refuse_new_data_and_nothing_else() {
     (0..free() - 200).for_each(|n| std::fs::write(filler.join(n.to_string()), "").unwrap());
     let source = machine.source();
     let ran = machine.run(["backup", source.to_str().unwrap()]).ends(15);
-    for said in
-        [repository.to_str().unwrap(), "200 inodes are free", "256 are kept", "icecore forget"]
-    {
+    let place = repository.to_str().unwrap();
+    for said in [place, "200 inodes are free", "256 are kept", "df -i ", "icecore forget"] {
         assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
     }
     let (stored, target) = (machine.stored("latest", ""), machine.path("target"));
