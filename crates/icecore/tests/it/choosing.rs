@@ -68,6 +68,27 @@ fn only_means_what_is_behind_a_link_that_was_named() {
     assert!(listed.contains("hello.txt"), "{listed}");
 }
 
+/// Refused before with "no PATH has anything that --only takes", although it takes nearly everything.
+#[test]
+fn only_with_nothing_but_exceptions_takes_all_else() {
+    let machine = Machine::new();
+    machine.write("part/deep/x", b"x");
+    machine.write("part/x.tmp", b"x");
+    let source = machine.source();
+    let source = source.to_str().unwrap();
+    let listed = |patterns: &[&str]| {
+        machine.run([&["backup", source], patterns].concat()).ends(0);
+        machine.run(["ls", "-R", &format!("latest:{source}")]).ends(0).text()
+    };
+    let text = listed(&["--only", "!*.tmp", "--only", "!deep/"]);
+    assert!(text.contains("hello.txt") && text.contains("part"), "{text}");
+    assert!(!text.contains("x.tmp") && !text.contains("deep"), "{text}");
+    // One that takes says what is taken, as before.
+    let text = listed(&["--only", "part/", "--only", "!*.tmp"]);
+    assert!(text.contains("deep/x") && !text.contains("hello.txt"), "{text}");
+    assert!(!text.contains("x.tmp"), "{text}");
+}
+
 /// Seen: `backup /srv/data/` stored a link and no file, and said nothing of it.
 #[test]
 fn a_link_with_a_slash_at_its_end_is_the_directory_behind_it() {

@@ -79,8 +79,9 @@ pub(crate) struct Backup {
     /// Also read files that changed at this time or later, even if they seem unchanged: an age (30d, 1y) or a time.
     #[arg(long, value_name = "AGE|TIME", value_parser = time::parse_since)]
     pub(crate) read_since: Option<Time>,
-    /// Back up only what matches this pattern, as for --exclude; with a `!` before it, what does not match. The last
-    /// one that matches a path, or a directory above it, counts. Such snapshots are a source of their own.
+    /// Back up only what matches this pattern, as for --exclude; with a `!` before it, not what matches. The last one
+    /// that matches a path, or a directory above it, counts. If each has a `!`, all is backed up that matches none. Such
+    /// snapshots are a source of their own.
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["stdin", "command"])]
     pub(crate) only: Vec<String>,
     /// What tells the snapshots from others of the same paths, in place of the patterns of --only.

@@ -75,10 +75,14 @@ pub(super) fn options(flags: &Backup, context: &Context) -> Result<BackupOptions
     })
 }
 
-/// What `--only` takes, if it was given.
+/// What `--only` takes, if it was given. Patterns that only take back take back from everything.
 fn only(flags: &Backup, links: &[links::Link]) -> Result<Option<Only>> {
-    let patterns: Vec<_> =
-        flags.only.iter().flat_map(|pattern| links::taken(pattern, links)).collect();
+    let typed = &flags.only;
+    let takes_back = |pattern: &String| pattern.starts_with('!');
+    let is_of_all = !typed.is_empty() && typed.iter().all(takes_back);
+    let all = is_of_all.then(|| "/**".to_owned());
+    let taken = typed.iter().flat_map(|pattern| links::taken(pattern, links));
+    let patterns: Vec<_> = all.into_iter().chain(taken).collect();
     Only::new(&patterns).map_err(|error| Failure::usage(error.to_string()))
 }
 
