@@ -9,7 +9,10 @@ use crate::unlocked::{UnlockedRepository, new_slot};
 use crate::{Error, Result};
 use crypto::{KdfParams, KeyList, KeyMaterial, NewSlot, Role, SlotSecret};
 use ids::{KeyEpoch, KeyId};
+use repository::Repository;
 use repository::lease::Lease;
+use seal::Sealer;
+use std::sync::Arc;
 
 /// The result of removing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +106,7 @@ impl UnlockedRepository {
         }
         let mut next = KeyList::clone(&list);
         if is_live {
-            next = next.without_keys(&[id], self.last_number()?, self.now_secs());
+            next = next.without_keys(&[id], self.last_number(&lease)?, self.now_secs());
             self.put_key_list(&lease, &next, material)?;
         }
         self.local()?.remove_key_slot(&lease, id)?;
@@ -141,10 +144,17 @@ impl UnlockedRepository {
         Ok(self.environment.with_random(sign)??)
     }
 
-    /// The number of the newest snapshot.
-    fn last_number(&self) -> Result<u64> {
-        let names = self.local()?.current_snapshots()?;
-        Ok(names.iter().map(|name| name.sequence).max().unwrap_or_default())
+    /// The highest number that a snapshot has or had: one that was forgotten here may be in a copy, where it is to
+    /// count for what it did. The lease has settled what a killed writer left, so the stored state knows all of them.
+    fn last_number(&self, lease: &Arc<Lease>) -> Result<u64> {
+        let local = self.local()?;
+        let listed = local.current_snapshots()?.iter().map(|name| name.sequence).max();
+        // Opened anew: this process may have given numbers to backups that failed, or to the removal before. The next
+        // process gives them again, so that they are later than the removed key.
+        let stored = Arc::new(Repository::open(local.storage().clone())?);
+        // This session stores nothing, so that nobody will read its record.
+        let next = stored.begin(lease, None, Sealer::empty_record())?.next_snapshot();
+        Ok(next.saturating_sub(1).max(listed.unwrap_or_default()))
     }
 
     /// Rebuilds the key list from the slots if it is lost, or older than the epoch `stored` in

@@ -79,6 +79,45 @@ fn what_a_removed_or_unknown_key_signs_counts_for_nothing_and_what_it_signed_bef
     assert_eq!(next.head.previous, before.id, "nobody builds on them");
 }
 
+/// Copies and older backups of the repository have them still: there they would count for nothing.
+#[test]
+fn a_removed_key_keeps_the_numbers_of_snapshots_that_were_forgotten_and_gets_no_later_one() {
+    for (forgotten, last) in [(1..2, 2), (0..2, 2), (0..0, 2)] {
+        let lab = Lab::new(Role::ReadWrite);
+        lab.folder.backup(&lab.open().unwrap());
+        let names = lab.owner.store.snapshots().unwrap();
+        assert_eq!(names.iter().map(|name| name.sequence).collect::<Vec<_>>(), [1, 2]);
+        let thief = lab.open().unwrap();
+        lab.owner.forget(&names[forgotten]).unwrap();
+        let more = SlotSecret::Recovery([9; 32]);
+        let more = lab.owner.add_key(Role::WriteOnly, more, CHEAP, "more").unwrap();
+        // One after the other in one process: no number comes to the second one by the removal of the first.
+        for id in [lab.other, more] {
+            lab.owner.remove_key(id).unwrap();
+            assert_eq!(lab.owner.known_signer(id).unwrap().unwrap().valid_up_to, Some(last));
+        }
+        let late = Forge::new(&thief).publish_leaf(&[file("a", b"late")]);
+        assert_eq!(late.sequence, last + 1);
+        let read = snapshot(&lab.folder.open(), late);
+        assert!(matches!(read, Err(Error::Untrusted { .. })), "{read:?}");
+    }
+}
+
+/// A number counts once its snapshot can appear: it may be given, and the backup not yet be over.
+#[test]
+fn a_key_is_removed_after_a_running_backup_and_not_before_its_number() {
+    let lab = Lab::new(Role::ReadWrite);
+    let writer = lab.open().unwrap();
+    let running = Forge::new(&writer);
+    let refused = lab.owner.remove_key(lab.other);
+    assert!(refused.is_err() && lab.owner.known_signer(lab.other).unwrap().unwrap().is_live());
+    let done = running.publish_leaf(&[file("a", b"before")]);
+    lab.owner.remove_key(lab.other).unwrap();
+    let removed = lab.owner.known_signer(lab.other).unwrap().unwrap();
+    assert_eq!(removed.valid_up_to, Some(done.sequence));
+    assert!(snapshot(&lab.folder.open(), done).is_ok());
+}
+
 #[test]
 fn a_bound_key_signs_for_its_node_alone() {
     let lab = Lab::new(Role::Reader);

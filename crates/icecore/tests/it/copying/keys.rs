@@ -145,6 +145,23 @@ fn whoever_gives_up_snapshots_of_a_copy_for_its_keys_is_told_which() {
     two.with("the new one", &["check", "--repo", &two.second]).ends(0);
 }
 
+/// The key that made them was in use then, and the copy is where they are kept.
+#[test]
+fn a_copy_keeps_what_was_forgotten_here_before_the_password_changed() {
+    let two = Two::new();
+    (0..2).for_each(|_| drop(two.machine.backup()));
+    two.copy(&[]).ends(0);
+    two.machine.run(["forget", "latest"]).ends(0);
+    two.change(&two.first(), PASSWORD, "second");
+    two.copy(&[]).ends(0);
+    assert_eq!(two.reads("second"), 2);
+    two.with("second", &["forget", "latest"]).ends(0);
+    two.change(&two.first(), "second", "third");
+    two.copy(&[]).ends(0);
+    assert_eq!(two.reads("third"), 2, "nothing is left here at all");
+    two.with("third", &["check", "--read-data", "--repo", &two.second]).ends(0);
+}
+
 #[test]
 fn a_copy_whose_list_of_keys_is_damaged_is_named_and_rebuilt() {
     let two = Two::new();
