@@ -46,6 +46,12 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "no page refers to what is not stored": (
+        "crates/repository/src/session.rs", "        self.check_references()?;\n", "",
+        test("repository", "no_snapshot_refers_to_what_is_not_stored")),
+    "of the records of a container the first counts": (
+        "crates/repository/src/rebuild/places.rs", "kind.placed.entry(prefix).or_insert(location);", "kind.placed.insert(prefix, location);",
+        test("repository", "without_an_index_the_oldest_record")),
     "a page speaks for itself only where the index has it": (
         "crates/repository/src/page_heads.rs", "self.records.get(location)", "self.order.front().and_then(|first| self.records.get(first)).or(self.records.get(location))",
         test("repository", "a_page_refers_to_what_it_says_where")),

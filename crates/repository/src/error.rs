@@ -78,6 +78,12 @@ pub enum Error {
     /// The root page of a manifest was not stored.
     #[error("the root page {0} of the new snapshot was not stored; nothing was published")]
     RootMissing(ObjectId),
+    /// A page refers to an object that is not stored.
+    #[error("a page of the snapshot refers to {0}, which is not stored")]
+    NothingBehind(ObjectId),
+    /// Pages refer to more objects that are not stored than a session may leave open.
+    #[error("pages refer to more than {0} objects that are not stored")]
+    TooManyOpen(usize),
     /// The repository needs features that this program does not support; the number holds their bits.
     #[error("the repository uses features ({0:#x}) that this version does not support")]
     UnknownFeatures(u64),
@@ -213,6 +219,8 @@ impl From<Error> for store::Error {
             | Error::NotClaimed(_)
             | Error::NotStored(_)
             | Error::RootMissing(_)
+            | Error::NothingBehind(_)
+            | Error::TooManyOpen(_)
             | Error::NoSuchLock(_)
             | Error::NoReceiptKey
             | Error::UncertainData(_)
@@ -252,6 +260,8 @@ mod tests {
             Error::NotClaimed(ObjectId([3; 24])),
             Error::NotStored(4),
             Error::RootMissing(ObjectId([5; 24])),
+            Error::NothingBehind(ObjectId([5; 24])),
+            Error::TooManyOpen(1),
             Error::UnknownFeatures(6),
             Error::NoReceiptKey,
             Error::Locked { snapshot: SnapshotId([8; 16]), until_secs: 9, others: 1 },

@@ -3,6 +3,7 @@
 //! Many threads append records. Another thread syncs finished containers, so that appending does not wait for the disk.
 
 mod checkpoint;
+mod cited;
 mod copied;
 mod current;
 mod objects;
@@ -18,6 +19,7 @@ use crate::syncer::{Synced, Syncer};
 use crate::{Error, Repository, Result};
 pub use checkpoint::CheckpointLimits;
 use checkpoint::Pace;
+use cited::OpenReferences;
 use current::Current;
 use format::manifest::Head;
 use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
@@ -44,6 +46,7 @@ pub struct Session {
     /// None for a session that copies: each record brings that of its own session.
     session_record: Option<SealedRecord>,
     objects: Mutex<SessionObjects>,
+    open_references: Mutex<OpenReferences>,
     seen: Mutex<FxHashSet<ContainerNo>>,
     current: Mutex<Current>,
     syncer: Mutex<Option<Syncer>>,
@@ -74,6 +77,7 @@ impl Session {
             number,
             session_record,
             objects: Mutex::default(),
+            open_references: Mutex::default(),
             seen: Mutex::default(),
             current: Mutex::default(),
             syncer: Mutex::new(None),
@@ -132,10 +136,11 @@ impl Session {
             let is_ours = self.objects.lock().is_claimed(id);
             is_ours || self.claim(id).unwrap_or_else(|error| failed.replace(error).is_none())
         });
-        match failed {
-            Some(error) => Err(error),
-            None => self.store(record.header.kind, &ids, &[bytes]),
+        if let Some(error) = failed {
+            return Err(error);
         }
+        self.note_references(&record)?;
+        self.store(record.header.kind, &ids, &[bytes])
     }
 
     fn store(&self, kind: RecordKind, ids: &[ObjectId], parts: &[&[u8]]) -> Result<()> {
@@ -156,7 +161,8 @@ impl Session {
     /// Publishes everything that was appended as the snapshot of `manifest`.
     ///
     /// # Errors
-    /// [`Error::NotStored`], [`Error::RootMissing`], [`Error::LeaseLost`]: nothing was published.
+    /// [`Error::NotStored`], [`Error::RootMissing`], [`Error::NothingBehind`], [`Error::LeaseLost`]: nothing was
+    /// published.
     pub fn commit(self, manifest: &SealedRecord) -> Result<CommittedSnapshot> {
         self.commit_received(manifest, None)
     }
@@ -172,6 +178,7 @@ impl Session {
             return Err(Error::NotStored(count));
         }
         self.check_root(manifest)?;
+        self.check_references()?;
         let sum = manifest.checksum();
         let parts: [&[u8]; 3] = [&manifest.associated, &manifest.sealed, &sum];
         let container = self.write(manifest.kind, &[], &parts)?;
@@ -267,10 +274,26 @@ impl Session {
     /// Whether a published container holds `id`. It stays there while this session runs, so that the
     /// session may cite it without storing it.
     pub fn is_stored(&self, id: &ObjectId) -> Result<bool> {
+        self.is_found(id, |location| self.pin(location))
+    }
+
+    /// Whether the index has `id`. Its container stays while this session runs; whether it is there is not looked at,
+    /// since what a disk has lost is no fault of who refers to it.
+    fn is_listed(&self, id: &ObjectId) -> Result<bool> {
+        let pins = &self.repository.pins;
+        self.is_found(id, |location| Ok(pins.lock().pin(self.number, location.container)))
+    }
+
+    /// Whether the index has `id` where it could be pinned.
+    fn is_found(
+        &self,
+        id: &ObjectId,
+        pin: impl Fn(RecordLocation) -> Result<bool>,
+    ) -> Result<bool> {
         loop {
             let index = self.repository.index();
             let Some(location) = index.find(id)? else { return Ok(false) };
-            if !self.pin(location)? {
+            if !pin(location)? {
                 return Ok(false);
             }
             // A merge that began before this pin keeps only the row that was the newest then.

@@ -44,11 +44,12 @@ impl Liar {
     }
 }
 
-/// A record of pages without references.
-fn pages(numbers: &[u16]) -> SealedRecord {
+/// Page 2, which refers to page 1, and page 1 without references in the same record.
+fn pages() -> SealedRecord {
     let mut clear = Vec::new();
-    numbers.iter().for_each(|n| put_head(&mut clear, PageKind::Leaf, page(*n), &[]));
-    record(RecordKind::Pages, numbers.iter().map(|n| page(*n)).collect(), clear, vec![0; 40])
+    put_head(&mut clear, PageKind::Leaf, page(2), &[page(1)]);
+    put_head(&mut clear, PageKind::Leaf, page(1), &[]);
+    record(RecordKind::Pages, vec![page(2), page(1)], clear, vec![0; 40])
 }
 
 /// A record that says that it has these chunks.
@@ -80,7 +81,7 @@ fn length_of(repository: &Repository, id: &ObjectId) -> usize {
 fn a_page_refers_to_what_it_says_where_the_index_has_it() {
     let (_folder, repository, lease) = made();
     store(&repository, &lease, 1, BIG);
-    Liar::begin(&repository, &lease).sends(&[pages(&[2, 1])]).commits();
+    Liar::begin(&repository, &lease).sends(&[pages()]).commits();
     reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
     assert!(length_of(&repository, &chunk(1)) > BIG);
     assert!(repository.is_complete(page(1)).unwrap());
@@ -126,7 +127,7 @@ fn a_copy_walks_each_page_where_the_index_has_it() {
     let (_folder, repository, lease) = made();
     let liar = Liar::begin(&repository, &lease);
     store(&repository, &lease, 1, BIG);
-    liar.sends(&[pages(&[2, 1])]).commits();
+    liar.sends(&[pages()]).commits();
     let (_copy, target, copying) = made();
     let names = repository.snapshots().unwrap();
     assert_eq!(names.len(), 2);
@@ -169,6 +170,9 @@ fn without_an_index_the_oldest_record_counts() {
     let (folder, repository, lease) = made();
     store(&repository, &lease, 1, BIG);
     Liar::begin(&repository, &lease).sends(&[chunks(&[2, 1]), leaf(2, &[chunk(2)])]).commits();
+    for n in 100..170 {
+        store(&repository, &lease, n, 10);
+    }
     drop((repository, lease));
     // With as many runs as there may be ids: those are merged in several steps.
     for ids_max in [1, 1 << 18] {
@@ -177,6 +181,26 @@ fn without_an_index_the_oldest_record_counts() {
         assert!(length_of(&repository, &chunk(1)) > BIG);
         assert!(length_of(&repository, &chunk(2)) < BIG);
     }
+}
+
+/// Seen: one such snapshot ended each reclaim and copy of the domain, and where it was locked nothing helped.
+#[test]
+fn no_snapshot_refers_to_what_is_not_stored() {
+    let (_folder, repository, lease) = made();
+    store(&repository, &lease, 1, BIG);
+    for missing in [chunk(7), page(7)] {
+        let Liar { session, sequence } =
+            Liar::begin(&repository, &lease).sends(&[leaf(2, &[chunk(1), missing])]);
+        let refused = session.commit(&manifest(page(2), sequence)).err().unwrap();
+        let expected = repository::Error::NothingBehind(missing);
+        assert_eq!(refused.to_string(), expected.to_string());
+    }
+    assert_eq!(repository.snapshots().unwrap().len(), 1);
+    // It may come behind the page.
+    let sent = [leaf(2, &[page(1), chunk(7)]), data(7, 10)];
+    Liar::begin(&repository, &lease).sends(&sent).commits();
+    assert_eq!(repository.snapshots().unwrap().len(), 2);
+    reclaim::run(&repository, &lease, OPTIONS, None).unwrap();
 }
 
 fn rebuilt(folder: &tempfile::TempDir, ids_max: usize) -> (Repository, Lease) {
