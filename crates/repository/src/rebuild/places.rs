@@ -2,8 +2,8 @@
 //!
 //! Two sessions may store the same object at the same time, and a reclaim that was killed leaves both records. But a
 //! record may also name objects that it does not have: whoever stores may store such, and no server can open them. The
-//! index of before tells them apart, as far as it can be read: it never named such a record. Where it cannot, the oldest
-//! record counts, since nobody can name an object that nobody has stored.
+//! index of before tells them apart, as far as it can be read: it never named such a record. Where it cannot, the
+//! oldest record counts, since nobody can name an object that nobody has stored.
 
 use crate::Result;
 use crate::index::run::{Prefix, RunReader, write_spill};
