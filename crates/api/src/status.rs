@@ -36,11 +36,12 @@ pub struct Status {
     /// Number of storage servers that are not revoked.
     #[serde(default)]
     pub storage_servers: u64,
-    /// Number of nodes and storage servers that the server stopped by itself (see their `alarm`), and of storage
-    /// servers that cannot use a pool (see their `pool_faults`).
+    /// Number of nodes and storage servers that the server stopped by itself (see their `alarm`), of storage servers
+    /// that cannot use a pool (see their `pool_faults`), and of revoked ones that have domains.
     #[serde(default)]
     pub alarms: u64,
-    /// Why its catalog, or what the server knows beside it, may lack changes; see `POST /catalog/confirm`.
+    /// What is wrong with the server, for people, each with the next command: why its catalog, or what it knows beside
+    /// it, may lack changes (see `POST /catalog/confirm`), storage servers that are away or revoked, alarms of upkeep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub catalog_faults: Vec<String>,
     /// Why the clock of its machine is in doubt; see `POST /clock/confirm`. Nothing expires meanwhile, and jobs start by

@@ -182,6 +182,7 @@ impl Control {
         let retention = Arc::new(Retention::new(&parts, sites.clone()));
         let protection = Arc::new(ProtectionView::new(&parts, sites.clone(), retention.clone()));
         let made = Arc::new(MadeRepositories::new(&parts));
+        let upkeep = Arc::new(Upkeep::new(&parts, retention.clone()));
         Ok(Arc::new(Self {
             administrator: Arc::new(administrator),
             tokens: Arc::new(Tokens::new(&parts, sites.clone())),
@@ -201,10 +202,10 @@ impl Control {
             scheduler: Arc::new(scheduler),
             storage_servers: Arc::new(StorageServers::new(&parts)),
             storage_server_requests: Arc::new(StorageServerRequests::new(&parts, quotas)),
-            status: Arc::new(ServerStatus::new(&parts, made.clone())),
+            status: Arc::new(ServerStatus::new(&parts, made.clone(), upkeep.clone())),
             housekeeping: Housekeeping::new(&parts),
             made,
-            upkeep: Arc::new(Upkeep::new(&parts, retention.clone())),
+            upkeep,
             retention,
             folder: parts.folder,
             catalog: parts.catalog,

@@ -13,6 +13,7 @@ use crate::open::Parts;
 use crate::retention::{Retention, SnapshotTable};
 use crate::scheduler::class_key;
 use crate::sites::Sites;
+use api::Name;
 use api::protection::{EndedRun, Protection, ProtectionFilter, ProtectionState, SourceProtection};
 use catalog::Catalog;
 use catalog::backup_states::BackupState;
@@ -62,11 +63,28 @@ impl ProtectionView {
     ) -> Result<Protection> {
         let stored = self.sites.stored()?;
         let (nodes, states) = (self.catalog.nodes()?, self.catalog.backup_states()?);
-        let mut sources = Known::new(&stored.site, &nodes, &states, (snapshots, time)).all();
+        let cut_off = self.cut_off()?;
+        let known = Known::new(&stored.site, (&nodes, &cut_off), &states, (snapshots, time));
+        let mut sources = known.all();
         refuse_unknown(filter, (&nodes, &stored.site), &sources)?;
         sources.retain(|one| is_wanted(filter, one));
         sources.sort_by(|a, b| key(a).cmp(&key(b)));
         Ok(Protection { time, doubt: None, sources })
+    }
+}
+
+impl ProtectionView {
+    /// Domains on storage servers that are revoked, with these: nobody reaches what is there.
+    fn cut_off(&self) -> Result<FxHashMap<Name, Name>> {
+        let all = self.catalog.storage_servers()?.into_iter();
+        let revoked: BTreeSet<_> =
+            all.filter(|storage| storage.revoked).map(|storage| storage.name).collect();
+        if revoked.is_empty() {
+            return Ok(FxHashMap::default());
+        }
+        let domains = self.catalog.domains()?.into_iter();
+        let lying = domains.filter_map(|domain| Some((domain.name, domain.storage?)));
+        Ok(lying.filter(|(_, storage)| revoked.contains(storage)).collect())
     }
 }
 
@@ -109,6 +127,8 @@ struct Known<'a> {
     /// The same, with groups of nodes that it names only.
     naming: Site,
     nodes: FxHashMap<&'a str, &'a Node>,
+    /// Domains that nobody reaches, with their storage servers.
+    cut_off: &'a FxHashMap<Name, Name>,
     enrolled: BTreeSet<String>,
     /// Those that somebody has named, and that are not enrolled.
     missing: BTreeSet<String>,
@@ -121,7 +141,7 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn new(
         site: &'a Site,
-        nodes: &'a [Node],
+        (nodes, cut_off): (&'a [Node], &'a FxHashMap<Name, Name>),
         states: &'a [BackupState],
         (snapshots, time): (&'a GoodSnapshots<'a>, i64),
     ) -> Self {
@@ -135,6 +155,7 @@ impl<'a> Known<'a> {
             site,
             naming,
             snapshots,
+            cut_off,
             nodes: nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             missing: named(site).filter(|name| !enrolled.contains(*name)).cloned().collect(),
             enrolled,
@@ -247,6 +268,9 @@ impl<'a> Known<'a> {
                 has_expired: enrolled
                     .and_then(|node| node.certificate_expires)
                     .is_some_and(|end| end <= self.time),
+                cut_off_on: enrolled
+                    .and_then(|node| self.cut_off.get(&node.domain))
+                    .map(Name::as_str),
                 has_policy,
                 promise_secs,
                 since_secs: state.map(|state| state.since),
@@ -328,4 +352,4 @@ fn covers_nothing(policy: &str, is_without_nodes: bool) -> SourceProtection {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,20 +9,26 @@ use crate::open::Parts;
 use crate::pools::Pools;
 use crate::server_identity::ServerIdentity;
 use crate::storage_servers::StorageServerTable;
+use crate::upkeep::Upkeep;
 use crate::{Result, now_secs};
 use api::status::{Audit, KeptLocks, Status};
 use catalog::Catalog;
+use catalog::storage_servers::StorageServer;
 use clock::Doubt;
 use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use server_contract::folder::Folder;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const AUDIT_DEFAULT: u32 = 100;
 const AUDIT_MAX: u32 = 1000;
 const FAULTS_MAX: usize = 100;
 /// With less room for its own files than this, 64 MiB, a server has an alarm.
 const ROOM_KEPT_BYTES: u64 = 64 << 20;
+
+/// A storage server that is away for so long has an alarm: it is no restart any more.
+const AWAY_TOLD_AFTER: Duration = Duration::from_secs(60);
 
 /// The status of the server.
 pub(crate) struct ServerStatus {
@@ -36,13 +42,15 @@ pub(crate) struct ServerStatus {
     storage_servers: Arc<StorageServerTable>,
     pools: Pools,
     made: Arc<MadeRepositories>,
+    upkeep: Arc<Upkeep>,
     started: i64,
+    since: Instant,
     kept_locks: Mutex<Option<KeptLocks>>,
 }
 
 impl ServerStatus {
     /// The status of a server that starts now.
-    pub(crate) fn new(parts: &Parts, made: Arc<MadeRepositories>) -> Self {
+    pub(crate) fn new(parts: &Parts, made: Arc<MadeRepositories>, upkeep: Arc<Upkeep>) -> Self {
         Self {
             catalog: parts.catalog.clone(),
             mark: parts.mark.clone(),
@@ -54,7 +62,9 @@ impl ServerStatus {
             storage_servers: parts.table.clone(),
             pools: Pools::of(parts),
             made,
+            upkeep,
             started: now_secs(),
+            since: Instant::now(),
             kept_locks: Mutex::default(),
         }
     }
@@ -87,7 +97,7 @@ impl ServerStatus {
                 as u64,
             ca_fingerprint: HEXLOWER.encode(&self.issuer.ca().fingerprint()),
             certificate_expires: self.identity.expires(),
-            catalog_faults: self.catalog_faults(),
+            catalog_faults: self.server_faults(&storage_servers)?,
             clock_doubt: self.clock_doubt(),
             pool_faults: self.pools.faults()?,
             domain_faults: self.domain_faults()?,
@@ -105,6 +115,36 @@ impl ServerStatus {
     fn clock_doubt(&self) -> Option<String> {
         let doubt = self.clock.read().ok()?.doubt?;
         (doubt != Doubt::Catalog).then(|| doubt.to_string())
+    }
+
+    /// The catalog first: what else is told comes from it.
+    fn server_faults(&self, storage_servers: &[StorageServer]) -> Result<Vec<String>> {
+        let faults = self.catalog_faults().into_iter();
+        let faults = faults.chain(storage_servers.iter().filter_map(cut_off));
+        Ok(faults.chain(self.away(storage_servers)).chain(self.upkeep_fails()?).collect())
+    }
+
+    /// Storage servers that have been away for longer than a restart takes.
+    fn away(&self, storage_servers: &[StorageServer]) -> Option<String> {
+        let admitted = || storage_servers.iter().filter(|storage| !storage.revoked);
+        let is_away = |storage: &&StorageServer| {
+            let heard = self.storage_servers.heard(&storage.name).unwrap_or(self.since);
+            heard.elapsed() >= AWAY_TOLD_AFTER
+        };
+        let (away, all) = (admitted().filter(is_away).count(), admitted().count());
+        let verb = if away == 1 { "is" } else { "are" };
+        let noun = if all == 1 { "server" } else { "servers" };
+        (away > 0).then(|| {
+            format!("{away} of {all} storage {noun} {verb} away: icecore server storage-servers")
+        })
+    }
+
+    fn upkeep_fails(&self) -> Result<Option<String>> {
+        Ok(match self.upkeep.alarms()? {
+            0 => None,
+            1 => Some("upkeep has 1 alarm: icecore server upkeep status".to_owned()),
+            more => Some(format!("upkeep has {more} alarms: icecore server upkeep status")),
+        })
     }
 
     /// The cause first: a full disk is why nothing is stored.
@@ -132,13 +172,15 @@ impl ServerStatus {
         ))
     }
 
-    /// Whether a storage server was stopped, cannot use one of its pools, or has another time.
-    fn is_alarming(&self, storage: &catalog::storage_servers::StorageServer) -> bool {
+    /// Whether a storage server was stopped or is revoked while it has domains, cannot use one of its pools, or has
+    /// another time.
+    fn is_alarming(&self, storage: &StorageServer) -> bool {
         let has_faults = || {
             !self.storage_servers.pool_faults(&storage.name).is_empty()
                 || self.storage_servers.clock_ahead_secs(&storage.name).is_some()
         };
-        storage.alarm.is_some() || (!storage.revoked && has_faults())
+        let is_missed = if storage.revoked { storage.domains > 0 } else { has_faults() };
+        storage.alarm.is_some() || is_missed
     }
 
     /// The audit log, and whether its hash chain is intact.
@@ -153,3 +195,21 @@ impl ServerStatus {
         Ok(Audit { entries, total, broken_at, head })
     }
 }
+
+/// The alarm of a revoked storage server that has domains: nobody reaches them.
+fn cut_off(storage: &StorageServer) -> Option<String> {
+    let StorageServer { name, domains, revoked, .. } = storage;
+    let domains = match domains {
+        0 => return None,
+        1 => "1 domain".to_owned(),
+        more => format!("{more} domains"),
+    };
+    revoked.then(|| {
+        format!(
+            "the storage server '{name}' is revoked and has {domains}: nothing of that can be restored or backed up. Enroll it again: icecore server token {name} --storage; or bring each domain back from its copy on another one: icecore server place-domain DOMAIN --on STORAGE --lost"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

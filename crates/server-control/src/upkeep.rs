@@ -23,7 +23,7 @@ use crate::{Error, Result};
 use api::Name;
 use api::jobs::{JobCause, JobState};
 use api::upkeep::{DomainUpkeep, StartUpkeep, StartedUpkeep, StartedUpkeepJob, UpkeepStatus};
-use catalog::upkeep::{NewUpkeepJob, OpenUpkeepJob, UpkeepSettlement};
+use catalog::upkeep::{DomainUpkeep as LastUpkeep, NewUpkeepJob, OpenUpkeepJob, UpkeepSettlement};
 use catalog::{By, Catalog};
 use due::{Line, lines, upkeeps};
 use parking_lot::{Mutex, RwLock};
@@ -316,12 +316,8 @@ impl Upkeep {
             }
         }
         let site = crate::scheduler::declared(self.catalog.objects()?);
-        for last in self.catalog.domain_upkeep()? {
-            // Nobody makes that copy any more.
-            let is_of_copy = UpkeepTask::from_name(&last.task).is_some_and(UpkeepTask::is_of_copy);
-            if is_of_copy && !has_copy(&site, &last.upkeep, &last.domain) {
-                continue;
-            }
+        let all = self.catalog.domain_upkeep()?.into_iter();
+        for last in all.filter(|last| is_done(&site, last)) {
             let row = row(&mut rows, &last.domain, &last.task, &last.upkeep);
             if row.upkeeps.is_empty() && !last.upkeep.is_empty() {
                 row.upkeeps.push(last.upkeep.clone());
@@ -332,6 +328,20 @@ impl Upkeep {
             (row.state, row.alarm) = (Some(last.state), last.alarm);
         }
         Ok(UpkeepStatus { domains: rows.into_values().collect() })
+    }
+
+    /// How many tasks of domains have an alarm. No schedule is looked at.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn alarms(&self) -> Result<u64> {
+        let mut alarms = self.catalog.domain_upkeep()?;
+        alarms.retain(|last| last.alarm.is_some());
+        if !alarms.is_empty() {
+            let site = crate::scheduler::declared(self.catalog.objects()?);
+            alarms.retain(|last| is_done(&site, last));
+        }
+        Ok(alarms.len() as u64)
     }
 }
 
@@ -348,6 +358,12 @@ impl Drop for EndsAnyway<'_> {
 
 /// By domain and task; copies also by their upkeep.
 type Rows = BTreeMap<[String; 3], DomainUpkeep>;
+
+/// Whether there still is who does it: a copy that nobody makes any more is left out.
+fn is_done(site: &Site, last: &LastUpkeep) -> bool {
+    let is_of_copy = UpkeepTask::from_name(&last.task).is_some_and(UpkeepTask::is_of_copy);
+    !is_of_copy || has_copy(site, &last.upkeep, &last.domain)
+}
 
 fn has_copy(site: &Site, upkeep: &str, domain: &str) -> bool {
     let found = site.upkeeps.get(upkeep);

@@ -19,6 +19,8 @@ pub(super) struct Facts<'a> {
     pub(super) is_forked: bool,
     /// Its newest certificate has ended.
     pub(super) has_expired: bool,
+    /// Its domain lies on this storage server, which is revoked.
+    pub(super) cut_off_on: Option<&'a str>,
     pub(super) has_policy: bool,
     pub(super) promise_secs: Option<i64>,
     /// When it was first expected.
@@ -66,6 +68,12 @@ pub(super) fn decide(facts: &Facts<'_>, now: i64) -> Verdict {
     }
     if facts.has_expired {
         let reason = "the certificate of the node has expired: enroll it again, remove it, or declare it paused";
+        return Verdict::new(State::Unprotected, reason);
+    }
+    if let Some(storage) = facts.cut_off_on {
+        let reason = format!(
+            "its backups lie on the storage server '{storage}', which is revoked: nothing can be restored from there"
+        );
         return Verdict::new(State::Unprotected, reason);
     }
     let mut verdict = match facts.complete_secs {
@@ -141,6 +149,7 @@ mod tests {
         is_revoked: false,
         is_forked: false,
         has_expired: false,
+        cut_off_on: None,
         has_policy: true,
         promise_secs: Some(PROMISE),
         since_secs: Some(0),

@@ -93,6 +93,47 @@ fn control() -> (tempfile::TempDir, Arc<Control>) {
     (folder, control)
 }
 
+/// The node `node` with a backup in its domain, which lies on the storage server `storage`.
+pub(crate) fn put_on_storage_server(control: &Control, storage: &str, node: &str) {
+    let (storage, domain): (api::Name, api::Name) =
+        (storage.parse().unwrap(), node.parse().unwrap());
+    let (by, hash) = (crate::by("test"), pki::fingerprint(storage.as_str().as_bytes()));
+    let expires = by.now_secs + 1_000;
+    control.catalog.add_storage_server_token(by, &hash, &storage, expires).unwrap();
+    let answer = api::storage_servers::EnrollStorageServerReply {
+        storage: storage.clone(),
+        certificate: String::new(),
+        ca_certificate: String::new(),
+        expires: 0,
+    };
+    let certificate = catalog::certificates::Certificate {
+        serial: storage.to_string(),
+        not_before: 0,
+        not_after: expires,
+    };
+    let new = catalog::storage_servers::StorageServerEnrollment {
+        token: &hash,
+        request: &[9; 32],
+        answer: &answer,
+        certificate: &certificate,
+        names: &[],
+        version: "1",
+    };
+    control.catalog.enroll_storage_server(by, new).unwrap();
+    enroll(&control.catalog, node);
+    let before = control.catalog.domain(&domain).unwrap().unwrap();
+    let after = catalog::domains::Domain { storage: Some(storage), ..before.clone() };
+    control.catalog.place_domain(by, &before, &after).unwrap();
+    back_up(control, node, by.now_secs - HOUR, JobState::Complete);
+}
+
+/// How well the only source of a node is protected now.
+pub(crate) fn shown_of(control: &Control, node: &str) -> (ProtectionState, String) {
+    let filter = ProtectionFilter { node: Some(node.to_owned()), ..Default::default() };
+    let source = control.protection.now(&filter).unwrap().sources.remove(0);
+    (source.state, source.reason)
+}
+
 static NONE: BTreeMap<String, Arc<Vec<::retention::Facts>>> = BTreeMap::new();
 
 /// No repository can be read: what jobs said counts.
