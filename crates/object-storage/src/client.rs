@@ -7,6 +7,7 @@ mod writing;
 pub(crate) use reading::Part;
 pub(crate) use writing::Kind;
 
+use crate::errors::{failed, panicked};
 use crate::patience::Patience;
 use crate::requests::Requests;
 use crate::signed::{Request, Signed, parsed, unreadable};
@@ -103,14 +104,18 @@ impl Client {
             let refused = || StorageError::new(what.0, what.1, ErrorKind::Unsupported);
             return requests.iter().map(|_| Err(refused())).collect();
         };
-        let (signed, operation, name) = (signed.clone(), what.0, what.1.to_owned());
-        self.wait(async move {
+        let (signed, operation, name, count) =
+            (signed.clone(), what.0, what.1.to_owned(), requests.len());
+        let answers = self.wait(async move {
             let send = |request| {
                 let (signed, name) = (&signed, &*name);
                 async move { signed.send((operation, name), &request).await }
             };
             futures_util::stream::iter(requests).map(send).buffered(AT_ONCE).collect().await
-        })
+        });
+        let each_failed =
+            |_| (0..count).map(|_| Err(failed(what.0, what.1, &panicked()))).collect();
+        answers.unwrap_or_else(each_failed)
     }
 
     /// From now on, readers wait for what is being brought back.
@@ -148,16 +153,17 @@ impl Client {
         self.is_uncertain.load(Ordering::Relaxed) || self.requests.is_uncertain()
     }
 
-    /// Does `work` on the threads for requests, and waits. Callers may be threads of any kind.
-    fn wait<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+    /// Does `work` on the threads for requests, and waits. Callers may be threads of any kind. An error if it panics:
+    /// the library asserts what it is given, and a backup is not to end with a bug of one request.
+    fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> object_store::Result<T> {
         let (done, result) = std::sync::mpsc::sync_channel(1);
         self.spawn(async move {
             let _ = done.send(work.await); // somebody waits, or nobody needs it
         });
-        match result.recv() {
-            Ok(result) => result,
-            Err(_) => unreachable!("a request panicked"),
-        }
+        result.recv().map_err(|_| panicked())
     }
 
     /// Does `work` from time to time, without anybody who waits.
@@ -213,5 +219,26 @@ impl Client {
     pub(crate) fn prefix(&self) -> String {
         let prefix = self.path("").to_string();
         if prefix.is_empty() { prefix } else { format!("{}/", prefix.trim_end_matches('/')) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::memory::InMemory;
+
+    #[test]
+    fn a_request_that_panics_is_an_error_and_the_next_one_is_sent() {
+        let store = Arc::new(InMemory::new());
+        let client = Client::new(store.clone(), store, "", "s3://memory").unwrap();
+        let failed = client
+            .wait(async {
+                if true {
+                    panic!("in a test")
+                }
+            })
+            .unwrap_err();
+        assert!(crate::errors::failed("read", "x", &failed).is_unreachable(), "{failed}");
+        assert_eq!(client.wait(async { 1 }).unwrap(), 1);
     }
 }

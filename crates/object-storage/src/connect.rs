@@ -81,6 +81,10 @@ pub fn connect_through<C: HttpConnector>(
     access: &Access,
     connector: &dyn Fn() -> C,
 ) -> StorageResult<Client> {
+    crate::valid::check(&access.credentials).map_err(|why| {
+        let why = Error::new(ErrorKind::InvalidInput, why);
+        StorageError::new("use", &location.to_string(), why)
+    })?;
     let requests = Arc::new(Requests::default());
     let renewed = access.credentials.renewed().map(Arc::new);
     let build = |timeout| {

@@ -2,6 +2,7 @@
 //! before they end.
 
 use crate::errors::of_credentials;
+use crate::valid::check_keys;
 use jiff::{Span, Timestamp};
 use object_store::CredentialProvider;
 use object_store::aws::AwsCredential;
@@ -112,10 +113,13 @@ impl Renewed {
         if is_ending(&known, Timestamp::now()) {
             let command = self.command.clone();
             let said = tokio::task::spawn_blocking(move || run(&command)).await;
-            *known = match said.map_err(|error| error.to_string()) {
-                Ok(Ok(said)) => said,
-                Ok(Err(why)) | Err(why) => return Err(of_credentials(why)),
+            let said = said.map_err(|error| error.to_string()).flatten();
+            let is_good = |said: &Said| {
+                let token = said.session_token.as_deref();
+                check_keys(&said.access_key_id, &said.secret_access_key, token)
             };
+            let said = said.and_then(|said| is_good(&said).map(|()| said));
+            *known = said.map_err(of_credentials)?;
         }
         Ok(Arc::new(AwsCredential {
             key_id: known.access_key_id.clone(),

@@ -25,6 +25,9 @@ const UNDER_WAY: &str = "RestoreAlreadyInProgress";
 /// An object that nobody who keeps to the format has written.
 pub(crate) const TOO_LARGE: &str = "are more than such an object can have";
 
+/// The library has found a bug, its own or ours.
+const PANICKED: &str = "a request panicked, which is a bug: please report what is written above";
+
 /// The error of `operation` on the object `name`.
 pub(crate) fn failed(
     operation: &'static str,
@@ -135,6 +138,11 @@ pub(crate) fn answered(
 /// There are no credentials for a request.
 pub(crate) fn of_credentials(why: String) -> object_store::Error {
     object_store::Error::Unauthenticated { path: String::new(), source: why.into() }
+}
+
+/// A request ended in a panic: nobody can say what was done.
+pub(crate) fn panicked() -> object_store::Error {
+    object_store::Error::Generic { store: "S3", source: PANICKED.into() }
 }
 
 /// Whether the storage said no, so that nothing was done and nothing will be.

@@ -43,6 +43,7 @@ mod storage;
 mod takeover;
 mod upload_memory;
 mod uploads;
+mod valid;
 mod versions;
 
 pub use archived::{ObjectState, Readable};

@@ -1,7 +1,7 @@
 //! Reading objects, and listing them.
 
 use super::{AT_ONCE, Client};
-use crate::errors::{TOO_LARGE, failed};
+use crate::errors::{TOO_LARGE, failed, panicked};
 use crate::names::Listed;
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, TryStreamExt};
@@ -34,7 +34,9 @@ impl Client {
         };
         let gets: Vec<_> = names.iter().map(get).collect();
         let work = futures_util::stream::iter(gets).buffered(AT_ONCE).collect::<Vec<_>>();
-        let read = self.wait(work).into_iter().zip(names);
+        let read = self.wait(work);
+        let read = read.unwrap_or_else(|_| names.iter().map(|_| Err(panicked())).collect());
+        let read = read.into_iter().zip(names);
         read.map(|(bytes, name)| bytes.map_err(|error| failed("read", name, &error)))
             .inspect(|bytes| {
                 self.requests.note_received(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
@@ -84,7 +86,7 @@ impl Client {
             let object_bytes = result.meta.size;
             object_store::Result::Ok(Part { bytes: collect(result, max).await?, object_bytes })
         };
-        let wait = || self.wait(read);
+        let wait = || self.wait(read).flatten();
         let read = match self.times.get() {
             Some(times) => times.read.time(0, wait),
             None => wait(),
@@ -97,7 +99,7 @@ impl Client {
     /// The length of the object `name`, in bytes.
     pub(crate) fn length(&self, name: &str) -> StorageResult<u64> {
         let (path, store) = (self.path(name), self.store.clone());
-        let head = self.wait(async move { store.head(&path).await });
+        let head = self.wait(async move { store.head(&path).await }).flatten();
         Ok(head.map_err(|error| failed("open", name, &error))?.size)
     }
 
@@ -124,7 +126,8 @@ impl Client {
             };
             objects.map_ok(listed).try_collect::<Vec<_>>().await
         });
-        let listed = listed.map_err(|error| failed("list", self.shown(directory), &error))?;
+        let listed =
+            listed.flatten().map_err(|error| failed("list", self.shown(directory), &error))?;
         Ok(listed.into_iter().map(|(path, found)| (self.relative(&path), found)).collect())
     }
 
@@ -135,7 +138,7 @@ impl Client {
     ) -> StorageResult<Vec<(String, Option<u64>)>> {
         let (path, store) = (self.path(directory), self.store.clone());
         let listed = self.wait(async move { store.list_with_delimiter(Some(&path)).await });
-        let listed = listed.map_err(|error| failed("list", directory, &error))?;
+        let listed = listed.flatten().map_err(|error| failed("list", directory, &error))?;
         let name = |path: &Path| path.filename().unwrap_or_default().to_owned();
         let directories = listed.common_prefixes.iter().map(|path| (name(path), None));
         let objects = listed.objects.iter().map(|meta| (name(&meta.location), Some(meta.size)));

@@ -82,11 +82,12 @@ impl Client {
         let is_large = bytes.len() > 1 << 20;
         let store = if is_large { self.bulk.clone() } else { self.store.clone() };
         let path = self.path(name);
-        self.wait(async move {
+        let put = self.wait(async move {
             let options = PutOptions { mode, attributes, ..Default::default() };
             let put = store.put_opts(&path, bytes.into(), options).await?;
             Ok(Written { tag: put.e_tag.as_deref().map(tag) })
-        })
+        });
+        put.flatten()
     }
 
     /// Durably writes the object `name` unless it is there; `None` when another one is. That the storage says so proves
@@ -182,7 +183,8 @@ impl Client {
                 async move { store.put_opts(&path, body.into(), options).await.is_ok() }
             })
             .collect();
-        self.wait(futures_util::future::join_all(puts))
+        // Who has panicked was told nothing.
+        self.wait(futures_util::future::join_all(puts)).unwrap_or_default()
     }
 
     fn note(&self, error: StorageError, source: &object_store::Error) -> StorageError {
@@ -203,7 +205,8 @@ impl Client {
     ) -> StorageResult<Option<Written>> {
         let location = self.location().to_owned();
         let in_memory = if length <= WHOLE_BYTES_MAX { length } else { PART_BYTES };
-        let _room = self.wait(async move { upload_memory::room(&location, in_memory).await });
+        let room = self.wait(async move { upload_memory::room(&location, in_memory).await });
+        let _room = room.map_err(|error| failed("write", name, &error))?;
         if length <= WHOLE_BYTES_MAX {
             let object = read(0, length as usize)?;
             let create = || self.create_as(name, &object, kind);
@@ -235,16 +238,16 @@ impl Client {
         let attributes = Kind { is_content: false, ..kind.clone() }.attributes(&[]);
         let options = PutMultipartOptions { attributes, ..Default::default() };
         let begun = self.wait(async move { store.put_multipart_opts(&path, options).await });
-        let mut upload = begun.map_err(failed)?;
+        let mut upload = begun.flatten().map_err(failed)?;
         let mut offset = 0;
         while offset < length {
             let part = read(offset, PART_BYTES.min(length - offset) as usize)?;
             offset += part.len() as u64;
             let sent = upload.put_part(part.into());
-            self.wait(sent).map_err(failed)?;
+            self.wait(sent).flatten().map_err(failed)?;
         }
         let completed = self.wait(async move { upload.complete().await.map(drop) });
-        completed.map_err(failed)
+        completed.flatten().map_err(failed)
     }
 
     /// Durably removes objects; those that are not there, too.
@@ -276,10 +279,11 @@ impl Client {
     fn try_delete(&self, names: &[String]) -> object_store::Result<()> {
         let paths: Vec<_> = names.iter().map(|name| Ok(self.path(name))).collect();
         let store = self.store.clone();
-        self.wait(async move {
+        let deleted = self.wait(async move {
             let paths = futures_util::stream::iter(paths).boxed();
             store.delete_stream(paths).try_for_each(|_| async { Ok(()) }).await
-        })
+        });
+        deleted.flatten()
     }
 
     /// Makes the version `version` of the object `name` the current one: what it has is written once more.
@@ -290,7 +294,7 @@ impl Client {
             self.wait(
                 async move { collect(store.get_opts(&path, options).await?, RESTORED_MAX).await },
             );
-        let bytes = read.map_err(|error| failed("read", name, &error))?;
+        let bytes = read.flatten().map_err(|error| failed("read", name, &error))?;
         self.requests.note_received(bytes.len() as u64);
         self.put(name, bytes)
     }
