@@ -3,12 +3,15 @@
 
 use format::manifest::{self, Head, MANIFEST_CONTEXT};
 use format::record::{self, RecordKind, SealedRecord};
+use ids::KeyId;
 use protocol::Packet;
-use repository::Repository;
+use repository::snapshots::StoredSnapshot;
+use repository::{Error, Repository};
 use server_contract::access_control::{Access, Signer};
 
 use super::faults;
 use super::key_list::key_list;
+use std::cmp::Reverse;
 
 /// The manifest in `bytes` as a record, with its head, if it is valid for this node and number.
 pub(super) fn accept(
@@ -48,13 +51,14 @@ pub(super) fn accept(
     Ok((record, head))
 }
 
-/// Checks that `head` does not continue a source of the `others`.
+/// Checks that `head`, a manifest of `node`, does not continue a source of the `others`.
 pub(super) fn is_nobody_elses(
     repository: &Repository,
+    node: &str,
     others: &[Signer],
     head: &Head,
 ) -> Result<(), Packet> {
-    let owner = owner(repository, others, head).map_err(|error| faults::of_engine(&error))?;
+    let owner = owner(repository, node, others, head).map_err(|error| faults::of_engine(&error))?;
     if let Some(owner) = owner {
         return Err(faults::source_of_another(&owner.node));
     }
@@ -73,18 +77,86 @@ fn is_signed(
     Ok(signer.is_live() && signer.verify_key.verify(&message, signature).is_ok())
 }
 
-/// The one of the `others` to which the source of `head` belongs: the node of its newest snapshot.
-/// Whoever publishes the newest snapshot chooses what the next backup builds on, and could so make the
-/// backup of another node leave files out.
+/// The one of the `others` to which the source of `head`, a manifest of `node`, belongs: the one that made its newest
+/// snapshot. Whoever publishes the newest snapshot chooses what the next backup builds on, and could so make the backup
+/// of another node leave files out. Snapshots that an administrator makes with the server's key are passed over: they
+/// leave the source with its node.
 fn owner<'a>(
     repository: &Repository,
+    node: &str,
     others: &'a [Signer],
     head: &Head,
 ) -> repository::Result<Option<&'a Signer>> {
     if others.is_empty() {
         return Ok(None);
     }
-    let newest = repository.latest_snapshot(&head.source)?;
-    let writer = newest.map(|newest| newest.head.writer).filter(|writer| *writer != head.writer);
-    Ok(writer.and_then(|writer| others.iter().find(|other| other.key == writer.0)))
+    let nodes = Nodes { node, key: head.writer, others };
+    let Some(newest) = repository.latest_snapshot(&head.source)? else { return Ok(None) };
+    if let Some(maker) = nodes.maker_of(repository, &newest)? {
+        return Ok(maker.other());
+    }
+    let earlier = repository.snapshots()?.into_iter();
+    let mut earlier: Vec<_> = earlier.filter(|name| name.sequence < newest.name.sequence).collect();
+    earlier.sort_unstable_by_key(|name| Reverse(name.sequence));
+    for name in earlier {
+        let stored = match repository.snapshot(name) {
+            Ok(stored) if stored.head.source == head.source => stored,
+            Ok(_) | Err(Error::SnapshotMissing(_) | Error::Damaged { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        if let Some(maker) = nodes.maker_of(repository, &stored)? {
+            return Ok(maker.other());
+        }
+    }
+    Ok(None)
+}
+
+/// A node that publishes, and the other nodes of its domain.
+struct Nodes<'n, 'a> {
+    node: &'n str,
+    key: KeyId,
+    others: &'a [Signer],
+}
+
+/// Who made a snapshot.
+enum Maker<'a> {
+    /// The node that publishes.
+    Itself,
+    /// Another node of the domain.
+    Other(&'a Signer),
+    /// A node that the domain no longer has.
+    Gone,
+}
+
+impl<'a> Maker<'a> {
+    fn other(self) -> Option<&'a Signer> {
+        match self {
+            Self::Other(signer) => Some(signer),
+            Self::Itself | Self::Gone => None,
+        }
+    }
+}
+
+impl<'a> Nodes<'_, 'a> {
+    /// Who made `stored`, by its key or by its receipt: other tags change the key, and so does another enrollment.
+    /// `None` for what no node made.
+    fn maker_of(
+        &self,
+        repository: &Repository,
+        stored: &StoredSnapshot,
+    ) -> repository::Result<Option<Maker<'a>>> {
+        let other = |is: &dyn Fn(&Signer) -> bool| self.others.iter().find(|other| is(other));
+        if stored.head.writer == self.key {
+            return Ok(Some(Maker::Itself));
+        }
+        if let Some(signer) = other(&|other| other.key == stored.head.writer.0) {
+            return Ok(Some(Maker::Other(signer)));
+        }
+        let Some(receipt) = repository.received(stored.name)?.receipt else { return Ok(None) };
+        if receipt.node == self.node {
+            return Ok(Some(Maker::Itself));
+        }
+        let signer = other(&|other| other.node == receipt.node);
+        Ok(Some(signer.map_or(Maker::Gone, Maker::Other)))
+    }
 }

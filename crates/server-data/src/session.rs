@@ -330,7 +330,7 @@ impl Session {
         }
         // From the look at whose the source is until the snapshot is there.
         let _turn = (!others.is_empty()).then(|| self.domain.publishing(&head.source));
-        if let Err(fault) = manifest::is_nobody_elses(repository, &others, &head) {
+        if let Err(fault) = manifest::is_nobody_elses(repository, &self.node.name, &others, &head) {
             return fault;
         }
         let labels = match access_control.labels(self.job) {

@@ -23,6 +23,7 @@ mod hostile;
 mod hostile_client;
 mod lying_nodes;
 mod owners;
+mod owners_of_rewritten;
 mod placing;
 mod quotas;
 mod receipts;

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A server with a domain `team` of two nodes.
-struct Scene {
-    server: Whole,
-    web: Machine,
-    db: Machine,
+pub(crate) struct Scene {
+    pub(crate) server: Whole,
+    pub(crate) web: Machine,
+    pub(crate) db: Machine,
 }
 
 impl Scene {
-    async fn set() -> Self {
+    pub(crate) async fn set() -> Self {
         let server = Whole::start().await;
         let web = server.node("web", "team", Role::Full).await;
         let db = server.node("db", "team", Role::Full).await;
@@ -30,17 +30,17 @@ impl Scene {
     }
 
     /// The source of the newest snapshot.
-    fn newest_source(&self) -> ObjectId {
+    pub(crate) fn newest_source(&self) -> ObjectId {
         self.server.newest_head("team").source
     }
 
-    async fn revoke(&self, node: &str) {
+    pub(crate) async fn revoke(&self, node: &str) {
         let path = format!("/nodes/{node}/revoke");
         let _: Done = self.server.admin().post(&path, &()).await.unwrap();
     }
 
     /// `machine` with a new certificate and a new key, in the same name.
-    async fn enrolled_again(&self, machine: &Machine) -> Machine {
+    pub(crate) async fn enrolled_again(&self, machine: &Machine) -> Machine {
         let node = machine.identity.agent.node.clone();
         let folder = self.server.folder(node.as_str());
         let domain = Some("team".parse().unwrap());
@@ -55,10 +55,10 @@ impl Scene {
 }
 
 /// A session of `machine`, ready to commit for any source.
-struct Forger {
+pub(crate) struct Forger {
     /// What it says is stored: a snapshot without a root is not published.
-    root: ObjectId,
-    raw: Raw,
+    pub(crate) root: ObjectId,
+    pub(crate) raw: Raw,
     ring: crypto::KeyRing,
     key: ids::KeyId,
     sealer: seal::Sealer,
@@ -66,7 +66,7 @@ struct Forger {
 }
 
 impl Forger {
-    async fn new(machine: &Machine) -> Self {
+    pub(crate) async fn new(machine: &Machine) -> Self {
         let mut raw = Raw::opened(machine).await;
         let (key, ring) = stolen_keys(machine, &mut raw).await;
         let sealer = sealer_of_now(&mut raw, &ring).await;
@@ -77,7 +77,7 @@ impl Forger {
         Self { root, raw, ring, key, sealer, repository }
     }
 
-    async fn commit_for(&mut self, source: ObjectId) -> Packet {
+    pub(crate) async fn commit_for(&mut self, source: ObjectId) -> Packet {
         let sequence = self.raw.number().await;
         let (repository, writer) = (self.repository, self.key);
         let (sealer, ring) = (&self.sealer, &self.ring);
@@ -86,7 +86,7 @@ impl Forger {
     }
 }
 
-fn is_made(answer: &Packet) -> bool {
+pub(crate) fn is_made(answer: &Packet) -> bool {
     matches!(answer, Packet::Committed { .. })
 }
 
