@@ -166,8 +166,14 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
 /// What the storage itself says in `text`: its code and its words.
 fn said(text: &str) -> Option<String> {
     let code = part(text, "Code")?;
-    let words = part(text, "Message").filter(|words| !words.is_empty());
+    let words = part(text, "Message").filter(|words| !words.is_empty()).map(plain);
     Some(words.map_or_else(|| code.to_owned(), |words| format!("{words} ({code})")))
+}
+
+/// What `text` of an XML document says, without signs that a terminal would obey. As it is where it is no good XML.
+fn plain(text: &str) -> String {
+    let words = quick_xml::escape::unescape(text).unwrap_or_else(|_| text.into());
+    words.replace(char::is_control, " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What the element `name` of `text` has.
@@ -210,6 +216,20 @@ mod tests {
         assert!(of("status code: 507 x").is_full() && of("<Code>QuotaExceeded</Code>").is_full());
         assert!(of("status code: 503 Slow Down").is_unreachable());
         assert_eq!(of("status code: 416 x").source.kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn what_the_storage_says_is_shown_as_people_read_it() {
+        let said = |words: &str| {
+            let text = format!("<Error><Code>X</Code><Message>{words}</Message></Error>");
+            answered("list", "x", 400, &text).source.to_string()
+        };
+        let wrong =
+            "the region &#34;eu&#34; is wrong; expecting &quot;us&quot; &amp; &#x27;a&#x27;";
+        assert_eq!(said(wrong), "the region \"eu\" is wrong; expecting \"us\" & 'a' (X)");
+        assert_eq!(said("a &lt; b &gt; c &apos;"), "a < b > c ' (X)");
+        assert_eq!(said("one&#10;two&#27; &amp;lt;"), "one two &lt; (X)");
+        assert_eq!(said("Q&A &unknown;"), "Q&A &unknown; (X)", "no XML, and shown all the same");
     }
 
     #[test]
