@@ -46,6 +46,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a record that a reader keeps speaks for nothing of others": (
+        "crates/pipeline/src/blocks.rs", "        let opened = self.fetch_record(id, scratch)?;\n        let payload", "        let opened = self.find_record(id, scratch)?;\n        let payload",
+        test("pipeline", "a_record_that_a_reader_keeps_speaks")),
     "no page refers to what is not stored": (
         "crates/repository/src/session.rs", "        self.check_references()?;\n", "",
         test("repository", "no_snapshot_refers_to_what_is_not_stored")),

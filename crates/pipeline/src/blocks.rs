@@ -63,7 +63,8 @@ impl BlockCache {
         &self.opener
     }
 
-    /// The record that holds `id`.
+    /// The record that holds `id`, or says so: one that is cached need not be the one that the index names. Whoever finds
+    /// something else in it asks for [`BlockCache::fetch_record`].
     pub(crate) fn find_record(
         &self,
         id: &ObjectId,
@@ -72,6 +73,15 @@ impl BlockCache {
         if let Some(opened) = self.cached_with(id) {
             return Ok(opened);
         }
+        self.fetch_record(id, scratch)
+    }
+
+    /// The record in which the index has `id`.
+    pub(crate) fn fetch_record(
+        &self,
+        id: &ObjectId,
+        scratch: &mut Scratch,
+    ) -> Result<Arc<OpenedBlock>> {
         let location = self.store.fetch(id, &mut scratch.bytes)?;
         let opened = Arc::new(self.open_or_heal(location, scratch)?);
         self.cache(location, &opened);
@@ -86,6 +96,10 @@ impl BlockCache {
         is_named: impl Fn(&[u8]) -> bool,
     ) -> Result<Vec<u8>> {
         let opened = self.find_record(id, scratch)?;
+        if let Some(payload) = opened.find(id).filter(|payload| is_named(payload)) {
+            return Ok(payload.to_vec());
+        }
+        let opened = self.fetch_record(id, scratch)?;
         let payload = opened.find(id).ok_or(store::Error::ObjectMissing(*id))?;
         if is_named(payload) { Ok(payload.to_vec()) } else { Err(Error::WrongContent(*id)) }
     }

@@ -108,6 +108,22 @@ impl<'a> PageReader<'a> {
             Some(opened) => opened,
             None => blocks.find_record(id, &mut state.scratch)?,
         };
+        let page = match self.page_in(&opened, id) {
+            // Any record may name a page: the one that the index names counts.
+            Err(_) => {
+                let opened = blocks.fetch_record(id, &mut state.scratch)?;
+                self.page_in(&opened, id)?
+            }
+            Ok(page) => page,
+        };
+        if let Some(cache) = self.cache {
+            cache.put(*id, page.kind, &page.refs, &page.payload);
+        }
+        Ok(Arc::new(page))
+    }
+
+    /// The page `id` in a record, verified.
+    fn page_in(&self, opened: &OpenedBlock, id: &ObjectId) -> Result<PageData> {
         let at = opened.ids.iter().position(|other| other == id);
         let at = at.ok_or(store::Error::ObjectMissing(*id))?;
         let (kind, refs) = opened.page_head(at).ok_or(format::Error::Invalid { what: "page" })?;
@@ -115,10 +131,7 @@ impl<'a> PageReader<'a> {
         if !self.ids.is_page(id, kind as u8, refs, payload) {
             return Err(Error::WrongContent(*id));
         }
-        if let Some(cache) = self.cache {
-            cache.put(*id, kind, refs, payload);
-        }
-        Ok(Arc::new(PageData { kind, refs: refs.to_vec(), payload: payload.to_vec() }))
+        Ok(PageData { kind, refs: refs.to_vec(), payload: payload.to_vec() })
     }
 }
 

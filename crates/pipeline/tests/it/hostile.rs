@@ -439,6 +439,30 @@ fn a_chunk_under_the_name_of_another_or_of_another_length_is_not_printed() {
     }
 }
 
+/// A reader keeps whole records, and found what they name without a look at the index.
+#[test]
+fn a_record_that_a_reader_keeps_speaks_for_nothing_of_others() {
+    let lab = Lab::new();
+    let forge = Forge::new(&lab.repository);
+    let right = forge.chunk(b"right");
+    forge.publish_leaf(&[chunked("good", 5, vec![Segment::Data(right, 5)])]);
+    let forge = Forge::new(&lab.repository);
+    let own = lab.repository.keys.writer.ids.chunk_id(b"own");
+    forge.send_chunks(&[(own, b"own"), (right, b"wrong")]);
+    let name = forge.publish_leaf(&[
+        chunked("first", 3, vec![Segment::Data(own, 3)]),
+        chunked("second", 5, vec![Segment::Data(right, 5)]),
+    ]);
+    let (snapshot, pages) =
+        (snapshot(&lab.repository, name).unwrap(), PageReader::new(&lab.repository).unwrap());
+    let mut reader = ContentReader::new(&lab.repository, &pages).unwrap();
+    for (path, expected) in [(&b"first"[..], &b"own"[..]), (b"second", b"right")] {
+        let (entry, mut output) = (browse::entry(&pages, &snapshot, path).unwrap(), Vec::new());
+        reader.copy(&entry, &mut output).unwrap();
+        assert_eq!(output, expected);
+    }
+}
+
 /// Where the first name could not be restored, a further one is fetched by itself.
 #[test]
 fn a_further_name_gets_no_chunk_of_another_name_or_length() {
