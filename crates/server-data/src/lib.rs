@@ -23,6 +23,7 @@ pub mod hub;
 mod key_list;
 mod manifest;
 mod random;
+mod read_counters;
 mod reading;
 pub mod receipts;
 mod request_handler;

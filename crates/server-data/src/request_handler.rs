@@ -7,10 +7,10 @@ mod writing;
 
 use super::connection_handle::ConnectionHandle;
 use super::domains::Domain;
+use super::read_counters::ReadCounters;
 use super::session::{Session, StreamAttachment};
 use super::upkeep::Asked;
 use super::{Shared, expiry, faults, reading};
-use job::ReadCounters;
 use open_domain::{OpenDomain, no_repository};
 use protocol::fault::{Code, fault};
 use protocol::limits::{STREAMS_MAX, WINDOW_BYTES_MAX};
@@ -201,7 +201,7 @@ impl RequestHandler {
         let (domain, with_copies) = open.repository()?;
         let answer = reading::answer(domain, with_copies, &open.access, packet);
         if let Packet::Record { record, .. } = &answer {
-            self.note_read(record.len());
+            self.note_read(record)?;
         }
         Ok(Some(answer))
     }

@@ -3,6 +3,7 @@
 
 use super::domains::Domain;
 use super::faults::RECEIPTS;
+use super::read_counters::{READ, ReadCounters};
 use super::receipts::{Receipts, Taken};
 use super::{faults, manifest};
 use format::manifest::{Head, snapshot_id};
@@ -68,6 +69,8 @@ pub struct Session {
     stored_bytes: AtomicU64,
     pub(super) job: JobNo,
     pub(super) status: Mutex<JobStatus>,
+    /// What its node has read meanwhile.
+    reads: Mutex<ReadCounters>,
     /// Promises of this session at the last count, and of all sessions of its node.
     promised: Mutex<usize>,
     node_promised: Arc<AtomicUsize>,
@@ -134,6 +137,7 @@ impl Session {
             stored_bytes: AtomicU64::new(0),
             job,
             status: Mutex::default(),
+            reads: Mutex::default(),
             promised: Mutex::default(),
             node_promised: permit.promised,
             _permit: permit.permit,
@@ -396,6 +400,7 @@ impl Session {
     pub(super) fn finish(&self, access_control: &dyn AccessControl, end: &JobEnd, report: &str) {
         drop(self.engine.write().take());
         self.promises_of_others(0);
+        self.end_reading(access_control);
         match &*self.committed.lock() {
             Some(Packet::Committed { name, .. }) => {
                 let is_partial = self.is_partial.load(Ordering::Relaxed);
@@ -403,6 +408,33 @@ impl Session {
                 access_control.job_ends(self.job, &end, report);
             }
             _ => access_control.job_ends(self.job, end, report),
+        }
+    }
+
+    /// Counts what its node reads. A backup that reads more than one does has a job of kind `read` beside its own.
+    ///
+    /// # Errors
+    /// Once somebody has cancelled that job.
+    pub(super) fn note_read(
+        &self,
+        record: &[u8],
+        access_control: &dyn AccessControl,
+    ) -> Result<(), Packet> {
+        let mut reads = self.reads.lock();
+        reads.add(record);
+        if reads.job.is_none() && reads.is_news_in_session() {
+            reads.job = Some(access_control.job_begins(&self.node, &self.access.domain, READ, ""));
+        }
+        let Some(job) = reads.job else { return Ok(()) };
+        access_control.job_is_at(job, &reads.status());
+        if access_control.is_cancelled(job) { Err(faults::cancelled()) } else { Ok(()) }
+    }
+
+    fn end_reading(&self, access_control: &dyn AccessControl) {
+        let mut reads = self.reads.lock();
+        if let Some(job) = reads.job.take() {
+            let end = JobEnd::Complete { snapshot: None, is_partial: false };
+            access_control.job_ends(job, &end, &reads.report());
         }
     }
 

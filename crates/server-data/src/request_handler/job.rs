@@ -1,35 +1,13 @@
 //! The job of a connection: its begin, its progress, and how it ended.
 
 use super::{Answer, RequestHandler};
+use crate::read_counters::READ;
 use protocol::Packet;
 use protocol::packet::Purpose;
 use protocol::state::State;
 use repository::fallback::CopyUse;
 use server_contract::access_control::{JobEnd, JobStatus};
 use std::sync::atomic::Ordering;
-
-/// Bytes that a backup may read before it counts as reading.
-const BACKUP_READS_BYTES: u64 = 16 << 20;
-
-/// Counters of what was read on a connection.
-#[derive(Default)]
-pub(super) struct ReadCounters {
-    records: u64,
-    bytes: u64,
-    /// Whether the connection's job is this reading.
-    is_job: bool,
-}
-
-impl ReadCounters {
-    fn status(&self) -> JobStatus {
-        let (objects, bytes, bytes_wire) = (self.records, self.bytes, self.bytes);
-        JobStatus { objects, bytes, bytes_wire, stage: "read".to_owned(), ..Default::default() }
-    }
-
-    fn report(&self) -> String {
-        serde_json::json!({ "records": self.records, "bytes": self.bytes }).to_string()
-    }
-}
 
 impl RequestHandler {
     pub(super) fn job_begins(&mut self, kind: &str) {
@@ -68,19 +46,22 @@ impl RequestHandler {
     }
 
     /// Records reading as a job, whatever its purpose: the list of jobs shows who read which domain, and how much. A
-    /// backup reads pages of the last snapshot first, which is not counted.
-    pub(super) fn note_read(&mut self, bytes: usize) {
-        self.reads.records += 1;
-        self.reads.bytes += bytes as u64;
+    /// backup reads pages of the last snapshot, before its session and in it, which is not counted.
+    pub(super) fn note_read(&mut self, record: &[u8]) -> Result<(), Packet> {
+        let access_control = &*self.shared.access_control;
+        if let Some((session, _)) = &self.session {
+            return session.note_read(record, access_control);
+        }
+        self.reads.add(record);
         let is_backup = *self.handle.purpose.lock() == Some(Purpose::Backup);
-        let is_news = self.reads.bytes > if is_backup { BACKUP_READS_BYTES } else { 0 };
-        if self.job.is_none() && self.session.is_none() && is_news {
+        if self.job.is_none() && self.reads.is_news(is_backup) {
             self.reads.is_job = true;
-            self.job_begins("read");
+            self.job_begins(READ);
         }
         if let (true, Some(job)) = (self.reads.is_job, self.job) {
             self.shared.access_control.job_is_at(job, &self.reads.status());
         }
+        Ok(())
     }
 
     /// The connection is gone. A session waits for its node; a restore does not.
@@ -96,8 +77,8 @@ impl RequestHandler {
                 _ if self.handle.node.is_revoked() => {
                     (JobEnd::Failed(crate::REVOKED.to_owned()), String::new())
                 }
-                ReadCounters { is_job: true, .. } => {
-                    (JobEnd::Complete { snapshot: None, is_partial: false }, self.reads.report())
+                reads if reads.is_job => {
+                    (JobEnd::Complete { snapshot: None, is_partial: false }, reads.report())
                 }
                 _ => (JobEnd::Lost, String::new()),
             };
