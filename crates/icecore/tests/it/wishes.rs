@@ -64,7 +64,8 @@ fn paths_come_from_lists_too() {
     assert_eq!(listed[0]["paths"], json!(paths));
     assert_eq!(listed[1]["paths"][1], format!("{source}/odd\\nname"));
     assert_eq!(run(&["--files-from", "-"], "\n\n"), Some(2), "a list of nothing is no backup");
-    assert_eq!(run(&["--files-from", "/does/not/exist"], ""), Some(1));
+    assert_eq!(run(&["--files-from", "/does/not/exist"], ""), Some(2));
+    assert_eq!(run(&["--exclude-from", "/does/not/exist", "/etc/hostname"], ""), Some(2));
     assert_eq!(run(&[], ""), Some(2));
     assert_eq!(machine.listed(&[]).len(), 2);
 }

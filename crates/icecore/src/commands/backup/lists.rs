@@ -2,9 +2,9 @@
 
 use super::Backup;
 use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, quoted};
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
@@ -45,11 +45,22 @@ fn list(file: &Path, end: u8) -> Result<Vec<OsString>> {
         std::fs::File::open(file)
             .and_then(|open| open.take(LIST_BYTES_MAX + 1).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Failure::file(file, &error))?;
+    read.map_err(|error| unread(file, &error))?;
     if bytes.len() as u64 > LIST_BYTES_MAX {
         return Err(too_many(&format!("{} is larger than 64 MiB", file.display())));
     }
     Ok(names(&bytes, end))
+}
+
+/// A list that is not there was mistyped, as a file of patterns is that is not there.
+fn unread(file: &Path, error: &std::io::Error) -> Failure {
+    if error.kind() != ErrorKind::NotFound {
+        return Failure::file(file, error);
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).display().to_string();
+    Failure::usage(format!("the list {}: {error}", file.display()))
+        .hint(format!("What is there: ls {}", quoted(&folder)))
 }
 
 fn names(bytes: &[u8], end: u8) -> Vec<OsString> {
