@@ -40,12 +40,19 @@ fn parse_point_in(text: &str, zone: &TimeZone) -> Option<Time> {
 /// `T` and with a zone; not in the future.
 pub(crate) fn parse_moment(text: &str) -> Result<Time, String> {
     let no_time = || format!("'{text}' is not a time; write 2026-11-20 14:00:05");
-    let wrong = || skipped(text).unwrap_or_else(no_time);
+    let future = || format!("'{text}' is in the future");
+    // Of the last days of the calendar no zone can tell when they are.
+    let is_of_end = || text.get(..10).and_then(|day| day.parse::<Date>().ok()).is_some_and(is_last);
+    let wrong = || skipped(text).unwrap_or_else(|| if is_of_end() { future() } else { no_time() });
     let time = parse_moment_in(text, &TimeZone::system(), Twice::Second).ok_or_else(wrong)?;
     if time.secs > Timestamp::now().as_second() {
-        return Err(format!("'{text}' is in the future"));
+        return Err(future());
     }
     Ok(time)
+}
+
+fn is_last(day: Date) -> bool {
+    (day.year(), day.month()) == (9999, 12)
 }
 
 fn parse_moment_in(text: &str, zone: &TimeZone, twice: Twice) -> Option<Time> {
@@ -286,7 +293,10 @@ mod tests {
             .iter()
             .for_each(|(text, time)| assert_eq!(moment(text).as_deref(), Some(*time), "{text}"));
         assert_eq!((moment("now"), moment("2026-11")), (None, None));
-        assert!(parse_moment("2999-01-01").unwrap_err().contains("future"));
+        for future in ["2999-01-01", "9999-12-30", "9999-12-31", "9999-12-31 23:59:59"] {
+            assert!(parse_moment(future).unwrap_err().contains("future"), "{future}");
+        }
+        assert!(parse_moment("9999-12-32").unwrap_err().contains("not a time"));
     }
 
     #[test]
