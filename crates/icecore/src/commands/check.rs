@@ -300,6 +300,7 @@ fn summary(report: &CheckReport) -> Vec<String> {
         some => format!("Damage found: {}", units::many(some as u64, "problem")),
     };
     let read = match report.bytes_read {
+        0 if report.containers == 0 => "nothing: no data is stored yet".to_owned(),
         0 => "none of the data; to read all of it: icecore check --read-data".to_owned(),
         bytes => format!(
             "{} in {}",

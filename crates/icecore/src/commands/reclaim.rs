@@ -163,18 +163,28 @@ pub(super) fn cold(containers: u64, bytes: u64) -> Option<String> {
     })
 }
 
-/// The answer first; then what was done for it.
-fn lines(report: &ReclaimReport) -> Vec<String> {
-    let verb = if report.dry_run { "Would free" } else { "Freed" };
-    let mut lines = vec![match report.bytes_freed {
-        0 => format!("Nothing to reclaim in {}", units::bytes(report.bytes)),
+/// What came of it, in a line. Small containers are put together although that frees nothing.
+fn answer(report: &ReclaimReport) -> String {
+    let (verb, tidied) = match report.dry_run {
+        true => ("Would free", "would only put"),
+        false => ("Freed", "only put"),
+    };
+    let changes = report.containers_removed + report.containers_rewritten;
+    let all = units::bytes(report.bytes);
+    match report.bytes_freed {
+        0 if changes == 0 => format!("Nothing to reclaim in {all}"),
+        0 => format!("{verb} nothing in {all}: {tidied} small containers together"),
         freed => format!(
-            "{verb} {} of {} in {}",
+            "{verb} {} of {all} in {}",
             units::bytes(freed),
-            units::bytes(report.bytes),
             units::duration(report.elapsed_secs)
         ),
-    }];
+    }
+}
+
+/// The answer first; then what was done for it.
+fn lines(report: &ReclaimReport) -> Vec<String> {
+    let mut lines = vec![answer(report)];
     let mut containers = Vec::new();
     if report.containers_removed > 0 {
         containers.push(format!("{} removed", units::count(report.containers_removed)));
@@ -209,4 +219,30 @@ fn lines(report: &ReclaimReport) -> Vec<String> {
     lines.extend(secured(report.bytes_secured));
     lines.extend(cold(report.containers_cold, report.bytes_cold));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It said that there was nothing to reclaim, and below that 21 containers would be rewritten.
+    #[test]
+    fn work_that_frees_nothing_is_told_as_work() {
+        let report = |rewritten, freed, dry_run| ReclaimReport {
+            bytes: 1 << 20,
+            bytes_freed: freed,
+            containers_rewritten: rewritten,
+            dry_run,
+            ..ReclaimReport::default()
+        };
+        let told = |rewritten, freed, dry_run| lines(&report(rewritten, freed, dry_run)).remove(0);
+        assert_eq!(told(0, 0, true), "Nothing to reclaim in 1.00 MiB");
+        let small = told(21, 0, true);
+        assert_eq!(
+            small,
+            "Would free nothing in 1.00 MiB: would only put small containers together"
+        );
+        assert!(told(21, 0, false).starts_with("Freed nothing in 1.00 MiB: only put"));
+        assert!(told(21, 1 << 19, true).starts_with("Would free 512"));
+    }
 }

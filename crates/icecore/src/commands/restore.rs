@@ -322,15 +322,16 @@ impl Restore {
         )];
         let deleted =
             format!("not in the snapshot, {} (--delete)", units::bytes(report.deleted_bytes));
+        // One object may lack several.
+        let lacking = match report.degraded {
+            1 => "attribute or link is not as in the snapshot, as reported above",
+            _ => "attributes or links are not as in the snapshot, as reported above",
+        };
         let rows = [
             (report.unchanged, "unchanged", "already there and equal"),
             (report.kept, "kept", "already there and left alone (--overwrite)"),
             (report.deleted, if self.dry_run { "to delete" } else { "deleted" }, deleted.as_str()),
-            (
-                report.degraded,
-                "incomplete",
-                "without an attribute that could not be set, as reported above",
-            ),
+            (report.degraded, "incomplete", lacking),
             (
                 report.healed_records,
                 "repaired",
