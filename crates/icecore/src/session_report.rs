@@ -21,6 +21,9 @@ pub(crate) struct Failed {
     first: Mutex<Vec<(String, String)>>,
 }
 
+/// Reasons stand below each other, behind paths of at most this width.
+const PATH_WIDTH_MAX: usize = 60;
+
 impl Failed {
     /// Notes an object, and why it failed.
     pub(crate) fn note(&self, path: &[u8], reason: &str) {
@@ -40,6 +43,7 @@ impl Failed {
             return Vec::new();
         }
         let widest = first.iter().map(|(path, _)| width::columns(path)).max().unwrap_or(0);
+        let widest = widest.min(PATH_WIDTH_MAX); // one long path makes no other line long
         let mut lines = vec![heading(all)];
         lines.extend(
             first
@@ -182,10 +186,11 @@ pub(crate) fn planned(report: &BackupReport, bytes_to_read: u64) -> String {
         (changed, "changed or to be read again"),
         (report.objects_unchanged, "unchanged"),
         (report.objects_failed, "failed"),
+        (report.objects_skipped, "left out by size, age or nodump"),
     ]);
     format!(
         "Would back up {}: {}; {} to read",
-        many(report.objects_inspected, "object"),
+        many(report.objects_inspected.saturating_sub(report.objects_skipped), "object"),
         parts.join(" · "),
         bytes(bytes_to_read),
     )
@@ -329,6 +334,16 @@ mod tests {
         assert_eq!(reduced(0, 0), "nothing to reduce");
         assert_eq!(reduced(1165, 2), "none: 1.14 KiB more than the data, for names and encryption");
         assert!(!lines(&BackupReport::default()).join("\n").contains("Bottleneck"));
+    }
+
+    #[test]
+    fn a_long_path_that_failed_makes_no_other_line_long() {
+        let failed = Failed::default();
+        failed.note(b"/short", "is gone");
+        failed.note("/a".repeat(2000).as_bytes(), "is gone");
+        let lines = failed.lines(|_| String::new(), "");
+        assert_eq!(lines[1].len(), 4 + PATH_WIDTH_MAX + 2 + "is gone".len());
+        assert!(lines[2].contains(&"/a".repeat(2000)), "it is shown as a whole");
     }
 
     fn saved(report: &BackupReport) -> Vec<String> {

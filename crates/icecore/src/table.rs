@@ -9,6 +9,8 @@ use crate::width;
 const GAP: usize = 2;
 /// A flexible column is not made narrower than this.
 const FLEXIBLE_MIN: usize = 16;
+/// Where there is no terminal, nothing is cut off, and a flexible column is not made wider than this for its longest cell.
+const FLEXIBLE_MAX: usize = 100;
 
 /// A column: its heading and how its cells are placed.
 #[derive(Clone, Copy)]
@@ -90,7 +92,10 @@ impl Table {
         let line = |(row, cells): (Option<usize>, &Vec<String>)| {
             let mut line = String::new();
             for at in &shown {
-                let cell = self.cell(&cells[*at], *at, widths[*at]);
+                let fits = width.is_none() && self.columns[*at].is_flexible;
+                let text =
+                    if fits { cells[*at].clone() } else { width::cut(&cells[*at], widths[*at]) };
+                let cell = self.cell(&text, *at, widths[*at]);
                 let color = self.paints.iter().find(|(r, c, _)| (Some(*r), c) == (row, at));
                 line.push_str(&color.map_or(cell.clone(), |(.., color)| paint(*color, &cell)));
                 line.push_str(&" ".repeat(GAP));
@@ -101,9 +106,8 @@ impl Table {
     }
 
     fn cell(&self, text: &str, column: usize, columns: usize) -> String {
-        let text = width::cut(text, columns);
         let pad = if self.columns[column].is_right { width::pad_left } else { width::pad_right };
-        pad(&text, columns)
+        pad(text, columns)
     }
 
     /// Of each column; 0 for one that has no values.
@@ -115,7 +119,12 @@ impl Table {
                 longest => longest.max(self.columns[at].heading.len()),
             })
             .collect();
-        let Some(width) = width else { return widths };
+        let Some(width) = width else {
+            let both = widths.iter_mut().zip(&self.columns);
+            let flexible = both.filter(|(_, column)| column.is_flexible);
+            flexible.for_each(|(width, _)| *width = FLEXIBLE_MAX.min(*width));
+            return widths;
+        };
         let mut over = total(&widths).saturating_sub(width);
         while over > 0 {
             let flexible = (0..widths.len()).filter(|at| self.columns[*at].is_flexible);
@@ -158,6 +167,17 @@ mod tests {
         assert_eq!(lines[0], "NODE        SIZE  PATH");
         assert_eq!(lines[1], "web-01       1 B  /home");
         assert!(lines[2].starts_with("é       12.6 GiB  /a//a/"), "{}", lines[2]);
+    }
+
+    /// One snapshot of 5,000 paths made every line of the list 365,074 columns wide.
+    #[test]
+    fn a_long_cell_makes_no_other_line_long() {
+        let mut table = Table::new(&[flexible("PATHS"), right("SIZE")]);
+        table.row(["/home".into(), "1 B".into()]);
+        table.row(["/a/".repeat(5000), "2 B".into()]);
+        let lines = table.plain();
+        assert_eq!(width::columns(&lines[1]), FLEXIBLE_MAX + GAP + "SIZE".len());
+        assert_eq!(lines[2], format!("{}   2 B", "/a/".repeat(5000)), "programs get all of it");
     }
 
     #[test]

@@ -16,6 +16,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use store::SnapshotRef;
 
+/// Paths of a snapshot that the table shows.
+const PATHS_MAX: usize = 5;
+
 /// List snapshots.
 #[derive(clap::Args, Debug)]
 #[command(
@@ -252,7 +255,7 @@ impl Snapshots {
                 short_id(snapshot),
                 time::show(snapshot.time()),
                 escape::text(&body.node),
-                words(&body.paths).join(" "),
+                shown_paths(&body.paths),
                 units::count(report.objects_inspected),
                 units::bytes(report.bytes_inspected),
                 units::bytes(report.bytes_transferred),
@@ -270,6 +273,14 @@ impl Snapshots {
     }
 }
 
+/// The first paths, and how many more there are.
+fn shown_paths(paths: &[String]) -> String {
+    let first = paths.iter().take(PATHS_MAX).map(|path| escape::text(path));
+    let more = paths.len().saturating_sub(PATHS_MAX) as u64;
+    let more = (more > 0).then(|| format!("and {} more", units::count(more)));
+    first.chain(more).collect::<Vec<_>>().join(" ")
+}
+
 /// Policy, class and lock.
 fn long(snapshot: &Snapshot) -> [String; 3] {
     let labels = snapshot.receipt.labels();
@@ -281,4 +292,16 @@ fn long(snapshot: &Snapshot) -> [String; 3] {
 /// Enough digits to name a snapshot.
 pub(crate) fn short_id(snapshot: &Snapshot) -> String {
     snapshot.id().to_string().chars().take(8).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_paths_the_first_are_shown_and_the_rest_counted() {
+        let paths = |count: usize| (0..count).map(|at| format!("/{at}")).collect::<Vec<_>>();
+        assert_eq!(shown_paths(&paths(5)), "/0 /1 /2 /3 /4");
+        assert_eq!(shown_paths(&paths(5000)), "/0 /1 /2 /3 /4 and 4,995 more");
+    }
 }

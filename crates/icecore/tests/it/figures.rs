@@ -2,6 +2,34 @@
 
 use crate::machine::{Machine, random};
 
+/// What was left out was counted with what would be backed up.
+#[test]
+fn a_dry_run_counts_what_is_left_out_for_itself() {
+    let machine = Machine::new();
+    machine.write("large", &random(3 << 20));
+    let source = machine.source();
+    let words = ["backup", source.to_str().unwrap(), "--dry-run"];
+    let count = |more: &[&str]| {
+        let text = machine.run([&words[..], more].concat()).ends(0).text();
+        let (_, said) = text.split_once("Would back up ").expect(&text);
+        (said.split(' ').next().unwrap().parse::<u64>().unwrap(), said.to_owned())
+    };
+    let (all, _) = count(&[]);
+    let (fewer, said) = count(&["--exclude-larger-than", "1M"]);
+    assert_eq!(fewer, all - 1, "{said}");
+    assert!(said.contains(&format!("{fewer} new · 1 left out by size")), "{said}");
+}
+
+#[test]
+fn a_repository_without_data_is_not_told_to_read_it() {
+    let machine = Machine::new();
+    for words in [&["check"][..], &["check", "--read-data"]] {
+        let text = machine.run(words).ends(0).text();
+        assert!(text.contains("nothing: no data is stored yet"), "{text}");
+        assert!(!text.contains("--read-data"), "{text}");
+    }
+}
+
 #[test]
 fn a_dry_run_tells_what_it_would_read_and_no_rate() {
     let machine = Machine::new();
