@@ -274,7 +274,7 @@ impl From<Error> for Failure {
             }
             Error::NothingRead(_) => Self::new(Code::Failed, message).hint("No snapshot was made."),
             Error::Cancelled => Self::new(Code::Cancelled, "cancelled")
-                .hint("Nothing is lost: the same command can be run again, and what was stored stays."),
+                .hint("Nothing is lost: the same command can be run again, and what was done until now stays."),
             Error::File { path, source } => {
                 let is_quiet = source.kind() == ErrorKind::BrokenPipe;
                 let hint = of_file(&path, &source);

@@ -9,16 +9,16 @@ use std::path::Path;
 /// for.
 ///
 /// # Errors
-/// Those of the kernel; [`ErrorKind::InvalidData`] for more than `bytes_max`, or what is no text.
+/// Those of the kernel; [`ErrorKind::InvalidData`] for more than `bytes_max`, or what is not text.
 pub(crate) fn found(path: &Path, bytes_max: u64) -> Result<String> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
         // A socket has nothing to be opened.
         let is_socket = error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
-        if is_socket { no_regular_file() } else { error }
+        if is_socket { not_a_regular_file() } else { error }
     })?;
     if !file.metadata()?.is_file() {
-        return Err(no_regular_file());
+        return Err(not_a_regular_file());
     }
     limited(file, bytes_max)
 }
@@ -40,12 +40,12 @@ fn limited(file: File, bytes_max: u64) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let before = error.utf8_error().valid_up_to();
         let lines = error.as_bytes().iter().take(before).filter(|byte| **byte == b'\n').count();
-        wrong(format!("it is no text: line {} is not UTF-8", lines + 1))
+        wrong(format!("it is not text: line {} is not UTF-8", lines + 1))
     })
 }
 
-fn no_regular_file() -> Error {
-    wrong("it is no regular file".to_owned())
+fn not_a_regular_file() -> Error {
+    wrong("it is not a regular file".to_owned())
 }
 
 fn wrong(why: String) -> Error {
@@ -72,7 +72,7 @@ mod tests {
         )
         .unwrap();
         for path in [&pipe, Path::new("/dev/zero"), folder.path()] {
-            assert!(found(path, 8).unwrap_err().to_string().contains("no regular file"));
+            assert!(found(path, 8).unwrap_err().to_string().contains("not a regular file"));
         }
         assert!(named(Path::new("/dev/zero"), 8).is_err());
         assert_eq!(found(&folder.path().join("none"), 8).unwrap_err().kind(), ErrorKind::NotFound);

@@ -44,10 +44,10 @@ fn a_config_file_that_is_no_text_or_no_file_is_a_mistake_as_any_other() {
     is_refused(&machine, &machine.run(["snapshots"]), &["line 2 is not UTF-8"]);
     std::fs::remove_file(file(&machine)).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(file(&machine)).unwrap();
-    is_refused(&machine, &machine.run(["snapshots"]), &["no regular file"]);
+    is_refused(&machine, &machine.run(["snapshots"]), &["not a regular file"]);
     std::fs::remove_file(file(&machine)).unwrap();
     std::fs::create_dir(file(&machine)).unwrap();
-    is_refused(&machine, &machine.run(["snapshots"]), &["no regular file"]);
+    is_refused(&machine, &machine.run(["snapshots"]), &["not a regular file"]);
     std::fs::write(machine.path("site.toml"), b"\n\n[policy.\xff]\n").unwrap();
     std::fs::remove_dir(file(&machine)).unwrap();
     let ran = machine.run(["run".as_ref(), machine.path("site.toml").as_os_str()]).ends(2);
