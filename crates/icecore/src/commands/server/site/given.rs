@@ -12,7 +12,8 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// What an object is, or what differs from now on.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Given {
-    /// Set a key to a value in TOML; a plain word needs no quotes. Can be repeated.
+    /// Set a key to a value in TOML; a plain word needs no quotes. A table replaces all keys of the one before;
+    /// `labels.role=web` sets one of them. Can be repeated.
     #[arg(short, long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Take all keys from this file in TOML, such as `show` prints; `-` for standard input.
@@ -33,7 +34,8 @@ impl Given {
             None => old,
         };
         for pair in &self.set {
-            merge(&mut body, assignment(pair)?);
+            let named = named(pair)?;
+            set(&mut body, assignment(pair)?, &named);
         }
         Ok(body)
     }
@@ -88,6 +90,12 @@ fn assignment(pair: &str) -> Result<Value> {
     Ok(json(toml::Value::Table(table)))
 }
 
+/// What the key of `KEY=VALUE` names: a table for each dot, and a number at its end.
+fn named(pair: &str) -> Result<Value> {
+    let key = pair.split_once('=').map_or(pair, |(key, _)| key);
+    assignment(&format!("{key}=0"))
+}
+
 /// Removes a key; whether it was set.
 pub(super) fn unset(body: &mut Value, key: &str) -> Result<bool> {
     let mut at = assignment(&format!("{key}=0"))?;
@@ -104,12 +112,14 @@ pub(super) fn unset(body: &mut Value, key: &str) -> Result<bool> {
     }
 }
 
-/// Sets the values of `new`; of tables, only the keys that it has.
-fn merge(old: &mut Value, new: Value) {
+/// Sets the values of `new`. Of the tables that are `named`, the other keys stay; a value that is a table takes the
+/// place of what was there.
+fn set(old: &mut Value, new: Value, named: &Value) {
     match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
+        (Value::Object(old), Value::Object(new)) if named.is_object() => {
             for (key, value) in new {
-                merge(old.entry(key).or_insert(Value::Null), value);
+                let named = named.get(&key).unwrap_or(&Value::Null);
+                set(old.entry(key).or_insert(Value::Null), value, named);
             }
         }
         (old, new) => *old = new,
@@ -167,6 +177,29 @@ mod tests {
         }
         assert_eq!(body, json!({"labels": {"role": "web"}, "priority": 9}));
         assert!(unset(&mut body, "a b").is_err());
+    }
+
+    #[test]
+    fn a_table_takes_the_place_of_the_table_before() {
+        let old = json!({"labels": {"lab": "y"}, "hooks": {"dump": {"pre": "a", "post": "b"}}});
+        let on = |set: &[&str]| {
+            let set = set.iter().map(|pair| (*pair).to_owned()).collect();
+            Given { set, from: None }.on((Kind::Policy, "lab"), old.clone()).unwrap()
+        };
+        let web = json!({"role": "web"});
+        assert_eq!(on(&["labels={role = \"web\"}"])["labels"], web);
+        let all = on(&["hooks.dump={pre = \"c\"}"]);
+        assert_eq!(
+            (&all["hooks"], &all["labels"]),
+            (&json!({"dump": {"pre": "c"}}), &old["labels"])
+        );
+        assert_eq!(on(&["hooks.new.pre=c"])["hooks"]["dump"], old["hooks"]["dump"]);
+        assert_eq!(on(&["hooks={}"])["hooks"], json!({}));
+        let both = on(&["labels={role = \"web\"}", "labels.site=x"]);
+        assert_eq!(both["labels"], json!({"role": "web", "site": "x"}));
+        assert_eq!(on(&["labels={role = \"web\"}\nunit=\"a\""])["labels"], web, "as in a file");
+        // Nothing was a table there.
+        assert_eq!(on(&["unit.a=1"])["unit"], json!({"a": 1}));
     }
 
     #[test]
