@@ -203,7 +203,7 @@ impl CatalogMark {
             "the domain '{name}' was not found, and none is made while {}",
             clock::Doubt::Catalog
         );
-        let hint = "If it lay on a storage server, that must enroll again before its nodes (on it: icecore storage enroll --replace URL TOKEN). If it is new, an administrator of the server confirms the catalog first: icecore server catalog confirm";
+        let hint = "If it lay on a storage server, that must enroll again and run before its nodes enroll (on it: icecore storage enroll --replace URL TOKEN), and the token for them must be made after that. If it is new, an administrator of the server confirms the catalog first: icecore server catalog confirm";
         Err(refused(message, hint))
     }
 

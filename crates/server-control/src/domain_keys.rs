@@ -103,10 +103,36 @@ impl DomainKeys {
         let new = Domain { name, keys, repository, sealed, made, storage, pool, settings };
         let domain = match self.as_it_is_there(&new, wanted)? {
             Some(domain) => domain,
-            None => self.mark.allows_new_domain(&new.name).map(|()| new)?,
+            None => {
+                self.lies_on_no_other(&new)?;
+                self.mark.allows_new_domain(&new.name).map(|()| new)?
+            }
         };
         self.catalog.add_domain(by, &domain)?;
         Ok(domain)
+    }
+
+    /// Refuses to make a domain that a storage server has: its node would go on in an empty one, also when the catalog
+    /// was confirmed. One that cannot be asked keeps nobody from a new domain, unless the catalog may have lost it.
+    fn lies_on_no_other(&self, new: &Domain) -> Result<()> {
+        let name = &new.name;
+        match self.repositories.found_on(name, new.storage.as_ref()) {
+            Ok(None) => Ok(()),
+            Ok(Some(storage)) => {
+                let message = format!(
+                    "the domain '{name}' lies on the storage server '{storage}', and the token is for another place"
+                );
+                let hint = format!(
+                    "On the server, with the same --keys: icecore server token NODE --domain {name} --on {storage}. If it is to be a new one, give it another name, or delete the old one there."
+                );
+                Err(Error::Unfit { message, hint })
+            }
+            Err(error) if self.mark.is_older()? => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, domain = %name, "not every storage server was asked for a new domain");
+                Ok(())
+            }
+        }
     }
 
     /// A domain whose repository is there, since only the catalog was lost: it has the settings that it was made with,

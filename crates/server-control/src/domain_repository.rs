@@ -10,6 +10,7 @@ use crate::{Error, Result};
 use api::Name;
 use catalog::Catalog;
 use catalog::domains::Domain;
+use catalog::storage_servers::StorageServer;
 use clock::Reading;
 use ids::{KeyId, SnapshotId};
 use parking_lot::RwLock;
@@ -21,6 +22,7 @@ use server_contract::folder::Folder;
 use server_contract::{Expired, Repositories};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 /// The repository of a domain.
 pub(crate) enum DomainRepository {
@@ -121,6 +123,41 @@ impl DomainRepositories {
             return Err(Error::Gone(domain.to_string()));
         }
         Ok(names)
+    }
+
+    /// The storage server, of all but `but`, that has a repository of the domain `name`, which the catalog does not
+    /// know; they are asked all at once.
+    ///
+    /// # Errors
+    /// Of one that cannot be asked, if no other one has it; [`Error::Catalog`].
+    pub(crate) fn found_on(&self, name: &Name, but: Option<&Name>) -> Result<Option<Name>> {
+        let mut others = self.catalog.storage_servers()?;
+        others.retain(|other| !other.revoked && Some(&other.name) != but);
+        let has_it = |storage: &Name| {
+            let address = self.address_of_storage_server(storage)?;
+            let used = (self.away.clone(), self.here.read().clone());
+            RemoteDomain::new(&self.issuer, address, (storage, name), used)?.config()
+        };
+        let asked: Vec<_> = std::thread::scope(|scope| {
+            let ask = |other: StorageServer| {
+                let storage = other.name.clone();
+                (other.name, scope.spawn(move || has_it(&storage)))
+            };
+            let asked: Vec<_> = others.into_iter().map(ask).collect();
+            let ended = |thread: ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            asked.into_iter().map(|(storage, thread)| (storage, ended(thread))).collect()
+        });
+        let mut failed = None;
+        for (storage, found) in asked {
+            match found {
+                Ok(Some(_)) => return Ok(Some(storage)),
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(None), Err)
     }
 
     /// Host and port at which nodes reach a storage server.

@@ -199,7 +199,10 @@ impl Tokens {
         let known = self.catalog.domain(domain)?.map(|domain| domain.storage);
         match (known, asked) {
             (Some(known), Some(asked)) if asked.as_str() == ANY => Ok(known),
-            (None, Some(asked)) if asked.as_str() == ANY => self.home_of(domain).map(Some),
+            (None, Some(asked)) if asked.as_str() == ANY => match self.found_on(domain) {
+                Some(storage) => Ok(Some(storage)),
+                None => self.home_of(domain).map(Some),
+            },
             (Some(known), Some(asked)) if known.as_ref() != Some(asked) => {
                 let place = known.map_or("this server".to_owned(), |known| known.to_string());
                 Err(Error::Usage(format!("the domain '{domain}' lies on {place} already")))
@@ -208,8 +211,18 @@ impl Tokens {
             (None, Some(asked)) => {
                 self.repositories.address_of_storage_server(asked).map(|_| Some(asked.clone()))
             }
-            (None, None) => Ok(None),
+            (None, None) => Ok(self.found_on(domain)),
         }
+    }
+
+    /// The storage server that has a domain which the catalog has lost. When one cannot be asked, whoever enrolls with
+    /// the token is told.
+    fn found_on(&self, domain: &Name) -> Option<Name> {
+        let found = self.repositories.found_on(domain, None);
+        let failed = |error: &Error| {
+            tracing::warn!(%error, %domain, "not every storage server was asked for a domain");
+        };
+        found.inspect_err(failed).ok().flatten()
     }
 
     /// The storage server for a new domain, of those that are connected.

@@ -26,6 +26,11 @@ impl Rig {
 
     /// Ends the server, and starts one in the same folder.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_after(|_| {}).await
+    }
+
+    /// The same; meanwhile somebody does something to the folder of its files.
+    pub(crate) async fn restart_after(self, meanwhile: impl FnOnce(&Path)) -> Self {
         let Self { control, place, server, .. } = self;
         server.abort();
         let _ = server.await;
@@ -38,6 +43,7 @@ impl Rig {
             }
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
+        meanwhile(&place.path().join("data"));
         Self::start_in(place).await
     }
 

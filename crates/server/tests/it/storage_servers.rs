@@ -143,6 +143,35 @@ async fn node(rig: &Rig, new: NewToken) -> Identity {
     Identity::load(&agent).unwrap()
 }
 
+/// Seen: after a lost catalog was confirmed, a token without `--on` made a new, empty domain on the control server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_that_a_storage_server_has_is_found_there_and_made_nowhere_else() {
+    let rig = Rig::start().await;
+    let late = NewToken { domain: Some("web".parse().unwrap()), ..new_token("late") };
+    let before = rig.token(late).await;
+    let _port = start(&rig).await;
+    node(&rig, on_disk("web")).await;
+    let rig = rig
+        .restart_after(|data| {
+            let location = catalog::Location::file(data.join("catalog.sqlite"));
+            let catalog = catalog::Catalog::open(&location).unwrap();
+            let (by, web) = (catalog::By { who: "test", now_secs: 1 }, "web".parse().unwrap());
+            catalog.remove_node(by, &web).unwrap();
+            catalog.remove_domain(by, &web).unwrap();
+        })
+        .await;
+    let agent = rig.folder("agent");
+    let early = access::enroll::enroll(&rig.url, &before.token, &agent, false).await;
+    let no = said_no(early);
+    assert!(no.message.contains("'web' lies on the storage server 'disk'"), "{no:?}");
+    assert!(no.hint.unwrap().contains("--domain web --on disk"), "the next command");
+    let made = rig.token(new_token("web")).await;
+    assert_eq!(made.storage, Some("disk".parse().unwrap()));
+    let again = rig.folder("again");
+    access::enroll::enroll(&rig.url, &made.token, &again, false).await.unwrap();
+    assert_eq!(rig.token(new_token("other")).await.storage, None, "it has no such domain");
+}
+
 async fn connect(port: u16, tls: Arc<rustls::ClientConfig>) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
     let name = "127.0.0.1".try_into().unwrap();
