@@ -9,7 +9,8 @@ use crate::width;
 const GAP: usize = 2;
 /// A flexible column is not made narrower than this.
 const FLEXIBLE_MIN: usize = 16;
-/// Where there is no terminal, nothing is cut off, and a flexible column is not made wider than this for its longest cell.
+/// Where there is no terminal, nothing is cut off, and a flexible column is not made wider than this for its longest
+/// cell.
 const FLEXIBLE_MAX: usize = 100;
 
 /// A column: its heading and how its cells are placed.
