@@ -31,6 +31,7 @@ use rustc_hash::FxHashSet;
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use writer::LocalWriter;
@@ -110,9 +111,18 @@ impl LocalStorage {
         DISK_KINDS.contains(&self.kind)
     }
 
-    /// Opens the directory `path`; creates it and its parents when it is missing.
+    /// Opens the directory `path`; creates it and its parents when it is missing. It is its owner's alone, whatever the
+    /// umask gives to others: who may write in it may remove all of the repository, although everything in it is closed
+    /// to them. Its parents are as the umask wants them.
     pub fn create(path: &Path) -> StorageResult<Self> {
-        std::fs::create_dir_all(path).map_err(|error| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let made = parent.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
+            match std::fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+                made => made,
+            }
+        });
+        made.map_err(|error| {
             StorageError::new("create the directory", &path.to_string_lossy(), error)
         })?;
         Self::open(path)
@@ -424,6 +434,20 @@ mod tests {
     #[test]
     fn a_file_system_that_counts_no_inodes_has_no_bound() {
         assert_eq!([bounded(0, 0), bounded(10, 0), bounded(10, 4)], [None, Some(0), Some(4)]);
+    }
+
+    #[test]
+    fn a_repository_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        let new = directory.path().join("a/b");
+        LocalStorage::create(&new).unwrap();
+        assert_eq!(mode(&new), 0o700);
+        // Who made it before wanted it so.
+        std::fs::set_permissions(&new, PermissionsExt::from_mode(0o750)).unwrap();
+        LocalStorage::create(&new).unwrap();
+        assert_eq!(mode(&new), 0o750);
     }
 
     #[test]
