@@ -7,6 +7,8 @@ use std::io::{self, ErrorKind};
 
 /// Answers of a storage that is full.
 const FULL: [&str; 4] = ["QuotaExceeded", "StorageFull", "InsufficientStorage", "status code: 507"];
+/// What this client makes of the status 507 (insufficient storage). No storage answers with it.
+pub(crate) const FULL_STATUS: u16 = 477;
 /// Answers of a storage that is busy or ill.
 const BUSY: [&str; 2] = ["status code: 5", "status code: 429"];
 
@@ -34,7 +36,8 @@ pub(crate) fn failed(
     name: &str,
     error: &object_store::Error,
 ) -> StorageError {
-    let text = in_one_line(error);
+    let text =
+        in_one_line(error).replace(&format!("status code: {FULL_STATUS}"), "status code: 507");
     if let Some(archived) = archived(&text) {
         return StorageError::new(operation, name, archived);
     }
@@ -120,6 +123,7 @@ pub(crate) fn answered(
     if let Some(archived) = archived(text) {
         return StorageError::new(operation, name, archived);
     }
+    let status = if status == FULL_STATUS { 507 } else { status };
     let kind = match status {
         409 if part(text, "Code") == Some(UNDER_WAY) => ErrorKind::AlreadyExists,
         _ if FULL.iter().any(|word| text.contains(word)) => ErrorKind::StorageFull,

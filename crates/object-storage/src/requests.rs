@@ -1,6 +1,7 @@
 //! What is asked of a storage: providers charge by the request. Counted where it is sent, so repeated ones count.
 
 use crate::away::{Away, Waits, is_away, is_refusal};
+use crate::errors::FULL_STATUS;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
@@ -165,7 +166,7 @@ impl Service {
             let answer = self.inner.execute(request.clone()).await;
             if !is_away(&answer) {
                 self.requests.note(&answer, is_lost);
-                return answer;
+                return answer.map(not_repeated);
             }
             is_lost |= answer.is_ok() && !request.method().is_safe();
             let is_long = waits.is_long();
@@ -179,6 +180,17 @@ impl Service {
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+/// The library sends again, with all of its bytes, what is answered with a status from 500 on. A storage that is full
+/// stays so for longer than it tries, so it sees another status.
+fn not_repeated(mut answer: HttpResponse) -> HttpResponse {
+    if answer.status() == 507
+        && let Ok(status) = FULL_STATUS.try_into()
+    {
+        *answer.status_mut() = status;
+    }
+    answer
 }
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;

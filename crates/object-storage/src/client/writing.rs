@@ -117,6 +117,10 @@ impl Client {
                 Err(absent) if absent.is_not_found() => std::thread::sleep(wait),
                 Err(_) => return Err(self.unknown(name, &error)),
             }
+            // Once more, since others may have made room; each further try sends all of a container for nothing.
+            if last.is_some() && failed("create", name, &error).is_full() {
+                return Err(self.unknown(name, &error));
+            }
             ways.note_absent(self, name, &error);
             wait *= 2;
             last = Some(error);

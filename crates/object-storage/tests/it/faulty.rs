@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     Unavailable,
     /// The body of its answer ends early.
     ShortBody,
+    /// It is not done, since the storage is full: 507. Never by chance.
+    Full,
     /// It is not done, and will not be: 403. Never by chance.
     Forbidden,
     /// It is not done, since the session has ended: 400. Never by chance, since it does not pass.
@@ -154,6 +156,7 @@ impl Service {
         let response = match fault {
             Some(Fault::Conflict) => return Ok(refusal(409, "")),
             Some(Fault::Unavailable) => return Ok(refusal(503, "")),
+            Some(Fault::Full) => return Ok(refusal(507, "")),
             Some(Fault::Forbidden) => return Ok(refusal(403, "")),
             Some(Fault::Expired) => return Ok(refusal(400, EXPIRED)),
             _ => self.inner.execute(request).await?,

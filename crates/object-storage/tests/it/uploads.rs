@@ -1,8 +1,9 @@
 //! Uploads in parts.
 
 use crate::contract::{access, location};
+use crate::faulty::{Fault, Faulty, Plan};
 use crate::runs::open;
-use object_storage::{Location, ObjectStorage, connect};
+use object_storage::{Location, ObjectStorage, connect, connect_through};
 use repository::storage::Storage;
 use std::time::Duration;
 use testkit::s3::Gateway;
@@ -16,6 +17,23 @@ fn uploads(bucket: &str) -> usize {
     let (status, text) = Gateway::shared().ask("GET", &format!("{bucket}?uploads="), &[]);
     assert_eq!(status, 200, "{text}");
     text.matches("<UploadId>").count()
+}
+
+/// Each try sends all of a container.
+#[test]
+fn a_full_storage_is_asked_a_few_times_and_is_said_to_be_full() {
+    let location = location(Gateway::shared(), "");
+    let plan = Plan::quiet();
+    let connector = || Faulty::new(&plan);
+    let client = connect_through(&location, &access(Gateway::shared()), &connector).unwrap();
+    let requests = client.requests().clone();
+    let storage = ObjectStorage::open(client).unwrap();
+    plan.fail_creates([Fault::Full; 100]);
+    let before = requests.until_now().writes;
+    let full = storage.put_new("keys/one", b"one").unwrap_err();
+    assert!(full.is_full(), "{full}");
+    let tries = requests.until_now().writes - before;
+    assert!(tries <= 3, "{tries} tries");
 }
 
 /// The index of a large repository is too large for one request.
