@@ -371,6 +371,9 @@ fn of_storage(error: &StorageError) -> Failure {
         _ if error.name == remote::SERVERS_STORAGE => Failure::new(Code::Unreachable, message)
             .hint("The message names the pool. What is wrong with it, on the server: icecore server pool list. If the domain lies on a storage server, on that: icecore storage pool list"),
         ErrorKind::WouldBlock if error.operation == "start" => no_thread(message),
+        // All are made by init, and stay.
+        ErrorKind::NotFound if error.operation == "list" => Failure::new(Code::Damage, message)
+            .hint("A directory of the repository is missing. Bring it back if it was moved away. Else make what can be made from the rest: icecore rebuild"),
         // Its directory was there when it was opened.
         ErrorKind::NotFound if error.operation == "create" => {
             Failure::new(Code::NoRepository, message)

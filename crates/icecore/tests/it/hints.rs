@@ -127,3 +127,26 @@ fn a_newest_snapshot_that_was_forgotten_does_not_come_back() {
     assert!(!machine.snapshots().contains(&newest));
     machine.run(["check"]).ends(0);
 }
+
+#[test]
+fn a_directory_that_is_missing_is_damage_and_the_advice_brings_back_what_is_left() {
+    for directory in ["snapshots", "keys", "containers"] {
+        let machine = Machine::new();
+        machine.backup();
+        let lost = machine.path(&format!("repository/{directory}"));
+        fs::rename(&lost, machine.path("away")).unwrap();
+        for command in ["check", "snapshots"] {
+            let said = machine.run([command]);
+            assert!(said.code == 14 || directory == "containers", "{directory}: {}", said.stderr);
+        }
+        let told = machine.run(["check"]).ends(14).stderr;
+        if directory == "snapshots" {
+            assert!(told.contains("icecore rebuild"), "{told}");
+            machine.run(["rebuild"]).ends(0);
+        } else {
+            fs::rename(machine.path("away"), &lost).unwrap();
+        }
+        machine.run(["check"]).ends(0);
+        assert_eq!(machine.snapshots().len(), 1);
+    }
+}

@@ -34,7 +34,7 @@ impl LocalStorage {
                 // It was replaced between the two calls: everybody else locks the new one.
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(error) => return Err(StorageError::new("lock", name, error)),
+                Err(error) => return Err(StorageError::new("take the", name, error)),
             }
         }
         Ok(None)
@@ -43,17 +43,17 @@ impl LocalStorage {
     /// Opens the file, which is created if it is not there.
     fn open_to_lock(&self, name: &str) -> StorageResult<OwnedFd> {
         if self.heir.is_some() {
-            match self.create_file("lock", name) {
+            match self.create_file("take the", name) {
                 Err(error) if error.already_exists() => {}
                 done => return done,
             }
         }
-        self.open_file("lock", name, OFlags::RDWR | OFlags::CREATE)
+        self.open_file("take the", name, OFlags::RDWR | OFlags::CREATE)
     }
 
     /// Whether `name` leads to the file that is open.
     fn has_name(&self, file: &OwnedFd, name: &str) -> StorageResult<bool> {
-        let failed = |error| StorageError::new("lock", name, error);
+        let failed = |error| StorageError::new("take the", name, error);
         let own = fs::fstat(file).map_err(failed)?;
         match fs::statat(&self.root.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok((found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)),
