@@ -59,16 +59,7 @@ impl Catalog {
     /// # Errors
     /// [`Error::Database`].
     pub fn begin_job(&self, new: NewJob<'_>) -> Result<u64> {
-        self.change(|change| {
-            let id = change.one(
-                "INSERT INTO jobs (node, domain, kind, what, begun, state)
-                 VALUES ($1, $2, $3, $4, $5, 'running') RETURNING id",
-                values![new.node, new.domain, new.kind, new.what, new.begun],
-                |row| row.get(0),
-            )?;
-            job_log::began(change, id, new.begun)?;
-            Ok(id)
-        })
+        self.change(|change| begin(change, new))
     }
 
     /// Records the end of a running job, and what it means for its source and schedule. A job that has ended does not
@@ -77,34 +68,18 @@ impl Catalog {
     /// # Errors
     /// [`Error::Database`].
     pub fn end_job(&self, id: u64, end: Ending<'_>) -> Result<()> {
-        let Progress { objects, bytes, bytes_read, bytes_wire, stage, path } = end.progress;
+        self.change(|change| finish(change, id, end))
+    }
+
+    /// Adds a job that could not be added when it began, with its end, and returns its number.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn add_ended_job(&self, new: NewJob<'_>, end: Ending<'_>) -> Result<u64> {
         self.change(|change| {
-            let rows = change.execute(
-                "UPDATE jobs SET ended = $2, state = $3, objects = $4, bytes = $5,
-                 bytes_read = $6, bytes_wire = $7, stage = $8, path = $9, snapshot = $10,
-                 error = $11, cancelled = $12, report = $13, cause = $14 WHERE id = $1 AND state = 'running'",
-                values![
-                    id,
-                    end.ended,
-                    Word(end.state),
-                    objects,
-                    bytes,
-                    bytes_read,
-                    bytes_wire,
-                    stage,
-                    path,
-                    end.snapshot,
-                    end.error,
-                    end.cancelled,
-                    end.report,
-                    end.cause.map(Word),
-                ],
-            )?;
-            match end.state {
-                _ if rows == 0 => Ok(()),
-                JobState::Suspended => suspend_running(change, id),
-                _ => job_ended(change, id, &end),
-            }
+            let id = begin(change, new)?;
+            finish(change, id, end)?;
+            Ok(id)
         })
     }
 
@@ -166,6 +141,47 @@ impl Catalog {
             look.row(&select, values![id], |row| Ok(Job { report: row.get(BEHIND)?, ..job(row)? }))?
                 .ok_or_else(missing)
         })
+    }
+}
+
+fn begin(change: &Sql<'_>, new: NewJob<'_>) -> Result<u64> {
+    let id = change.one(
+        "INSERT INTO jobs (node, domain, kind, what, begun, state)
+         VALUES ($1, $2, $3, $4, $5, 'running') RETURNING id",
+        values![new.node, new.domain, new.kind, new.what, new.begun],
+        |row| row.get(0),
+    )?;
+    job_log::began(change, id, new.begun)?;
+    Ok(id)
+}
+
+fn finish(change: &Sql<'_>, id: u64, end: Ending<'_>) -> Result<()> {
+    let Progress { objects, bytes, bytes_read, bytes_wire, stage, path } = end.progress;
+    let rows = change.execute(
+        "UPDATE jobs SET ended = $2, state = $3, objects = $4, bytes = $5,
+         bytes_read = $6, bytes_wire = $7, stage = $8, path = $9, snapshot = $10,
+         error = $11, cancelled = $12, report = $13, cause = $14 WHERE id = $1 AND state = 'running'",
+        values![
+            id,
+            end.ended,
+            Word(end.state),
+            objects,
+            bytes,
+            bytes_read,
+            bytes_wire,
+            stage,
+            path,
+            end.snapshot,
+            end.error,
+            end.cancelled,
+            end.report,
+            end.cause.map(Word),
+        ],
+    )?;
+    match end.state {
+        _ if rows == 0 => Ok(()),
+        JobState::Suspended => suspend_running(change, id),
+        _ => job_ended(change, id, &end),
     }
 }
 

@@ -14,7 +14,7 @@ use started::StartedRuns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use unwritten::UnwrittenEnds;
+use unwritten::{UnwrittenEnds, as_new};
 
 mod asked;
 mod of_nodes;
@@ -26,7 +26,8 @@ pub(crate) use asked::check_priority;
 
 /// Longest report that is kept.
 const REPORT_BYTES_MAX: usize = 256 << 10;
-/// Numbers of jobs that could not be written to the catalog: they run, but are not listed afterwards.
+/// Numbers of jobs whose start could not be written to the catalog, while they run. They get another one when their
+/// end is written.
 const UNWRITTEN: JobNo = 1 << 62;
 
 /// The jobs of all nodes.
@@ -291,7 +292,7 @@ impl Jobs {
             cancelled: job.cancelled,
             report,
         };
-        self.write_end(id, ending);
+        self.write_end(id, Some(&job).filter(|_| id >= UNWRITTEN), ending);
         self.may_have_stored(&job.domain);
     }
 
@@ -305,11 +306,16 @@ impl Jobs {
         std::mem::take(&mut *self.ended_in.lock())
     }
 
-    fn write_end(&self, id: JobNo, ending: Ending<'_>) {
-        if let Err(error) = self.catalog.end_job(id, ending) {
+    /// Writes the end of the job `id`; and `job`, if the catalog does not know it.
+    fn write_end(&self, id: JobNo, job: Option<&Job>, ending: Ending<'_>) {
+        let written = match job {
+            Some(job) => self.catalog.add_ended_job(as_new(job), ending).map(drop),
+            None => self.catalog.end_job(id, ending),
+        };
+        if let Err(error) = written {
             tracing::error!(%error, job = id, "cannot write the end of a job to the catalog");
             if error.is_of_database() {
-                self.unwritten.keep(id, &ending);
+                self.unwritten.keep(id, job, &ending);
             }
         }
         self.have_changed();
@@ -337,6 +343,7 @@ impl Jobs {
         let error = error.map(capped);
         self.write_end(
             id,
+            None,
             Ending { ended, state, progress, snapshot, error, cause, cancelled, report },
         );
     }
@@ -423,3 +430,6 @@ fn meaning(end: &JobEnd, job: &Job) -> (JobState, Option<JobCause>) {
         JobEnd::Lost => (JobState::Lost, Some(JobCause::NodeLost)),
     }
 }
+
+#[cfg(test)]
+mod tests;
