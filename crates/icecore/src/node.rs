@@ -128,6 +128,16 @@ impl Node {
         ))
     }
 
+    /// Of a domain whose keys the server knows, another enrollment gets another key.
+    fn with_key_advice(&self, failure: Failure, is_typed: bool) -> Failure {
+        let agent = &self.identity.agent;
+        if is_typed || agent.keys == KeyMode::Client {
+            return of_typed(failure, is_typed);
+        }
+        let token = format!("icecore server token {}{}", agent.node, terms(agent));
+        keys::with_another_key(failure, &token)
+    }
+
     /// Whoever enrolls anew with a server whose clock is wrong gets a certificate that ends as early.
     fn unless_valid(&self, failure: Failure) -> Failure {
         let ends = self.identity.certificate.not_after_secs;
@@ -181,7 +191,8 @@ impl Node {
             Own::Typed(secret) => UnlockedRepository::open_store(remote.clone(), secret.slot()),
         };
         let is_typed = matches!(secret, Own::Typed(_));
-        let repository = repository.map_err(|error| of_typed(failed(error), is_typed))?;
+        let repository =
+            repository.map_err(|error| self.with_key_advice(failed(error), is_typed))?;
         if let Some(first) = &first {
             let made = repository.store.config().repository.to_string();
             first.settle(self, &remote, &made)?;

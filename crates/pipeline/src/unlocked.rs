@@ -159,14 +159,14 @@ impl UnlockedRepository {
     /// # Errors
     /// [`Error::WrongKey`] when `secret` opens no key slot.
     pub fn open_store(store: Arc<dyn Store>, secret: SlotSecret<'_>) -> Result<Self> {
-        let list = || store.key_list(false).ok().flatten();
-        let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret, list)?;
+        // A server shows a node its own slot alone: the others are not missing.
+        let (slot, keys) = Self::unlock(store.config(), store.key_slots()?, secret, || None)?;
         Ok(Self::with_store(store, None, slot, keys))
     }
 
     /// Opens the slot that fits `secret` (of several, the one with the most rights), and verifies
     /// the settings with its root key. A damaged slot does not prevent another one from opening. If
-    /// none does, `list` says which slots there should be.
+    /// none does, `list` says which slots there should be, where `slots` are all of them.
     pub(crate) fn unlock(
         config: &Config,
         mut slots: Vec<(KeyId, Vec<u8>)>,
@@ -338,14 +338,14 @@ impl UnlockedRepository {
         Ok(good.collect())
     }
 
-    /// The keys in use whose slot is lost. What a list of the files lacks is looked for by its name: the list may be an
-    /// old one.
+    /// The keys in use whose slot is lost; none where a server shows this machine not all slots. What a list of the files
+    /// lacks is looked for by its name: the list may be an old one.
     pub fn keys_without_slot(&self) -> Result<Vec<KeyEntry>> {
+        let Some(local) = &self.local else { return Ok(Vec::new()) };
         let (list, slots) = (self.key_list()?, self.store.key_slots()?);
         let mut lost = Vec::new();
         for key in without_slot(list.entries(), &slots) {
-            let found = self.local.as_ref().map_or(Ok(None), |local| local.key_slot(key.id));
-            if found.map_err(store::Error::from)?.is_none() {
+            if local.key_slot(key.id).map_err(store::Error::from)?.is_none() {
                 lost.push(key.clone());
             }
         }

@@ -48,6 +48,18 @@ pub(super) fn make(
     })
 }
 
+/// What helps a machine whose key opens nothing on the server, which knows the keys: another enrollment gives it another
+/// key. `token` is the command for that.
+pub(super) fn with_another_key(failure: Failure, token: &str) -> Failure {
+    if failure.code != Code::WrongKey {
+        return failure;
+    }
+    let hint = format!(
+        "The key of this machine was removed, or the domain came back from a copy that does not have it. On the server: {token}. Here, with what it prints: icecore agent enroll --replace URL TOKEN"
+    );
+    Failure { hint: Some(hint), ..failure }
+}
+
 /// The recovery key that waits to be put away, and where it is.
 pub(crate) fn waiting_recovery(folder: &Path) -> Result<Option<(PathBuf, Zeroizing<String>)>> {
     let path = folder.join(RECOVERY);

@@ -38,6 +38,7 @@ mod looking_at_the_site;
 mod lost_catalog;
 mod lost_pages;
 mod lost_repositories;
+mod lost_slots;
 mod machine;
 mod measuring;
 mod moving;
