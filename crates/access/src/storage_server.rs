@@ -92,6 +92,12 @@ impl StorageIdentity {
     }
 }
 
+/// Where the storage server in `folder` listens, as its settings say; `None` if there are none that can be read.
+pub fn listens_at(folder: &Path) -> Option<SocketAddr> {
+    let text = read(&folder.join(SETTINGS)).ok()??;
+    toml::from_str::<Settings>(&text).ok().map(|settings| settings.listen)
+}
+
 /// A request that was sent, or is about to be.
 #[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 struct Pending {

@@ -16,11 +16,14 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use format::entry::Time;
 use serde::Serialize;
 use server_contract::folder::Folder;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// Where a storage server keeps its files, when nobody says.
 pub(crate) const DATA_DEFAULT: &str = "/var/lib/icecore/storage";
+
+/// Where it listens, when nobody says.
+const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8477);
 
 /// Run or manage a storage server: this machine holds the repositories of some domains.
 ///
@@ -95,9 +98,9 @@ struct Enroll {
     /// Name or address of this machine for nodes. Nodes are told the first one.
     #[arg(long = "name", value_name = "HOST", required = true)]
     names: Vec<String>,
-    /// Address and port to listen on.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:8477")]
-    listen: SocketAddr,
+    /// Address and port to listen on [default: as before, if this machine was enrolled; else [::]:8477].
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
     /// Replace an earlier enrollment of this machine.
     #[arg(long)]
     replace: bool,
@@ -161,7 +164,9 @@ impl Storage {
         let linked =
             |pool| Folder::link_pool(&data, pool, *take_over).map_err(|error| no_pool(&error));
         let pool_of = pool.as_deref().map(linked).transpose()?.flatten();
-        let machine = Machine { listen: *listen, names, pool_of: pool_of.as_deref() };
+        let before = || access::storage_server::listens_at(&data).unwrap_or(LISTEN_DEFAULT);
+        let listen = listen.unwrap_or_else(before);
+        let machine = Machine { listen, names, pool_of: pool_of.as_deref() };
         let token = token.read()?;
         blocking::wait(access::storage_server::enroll(url, &token, &data, machine, *replace))?;
         Ok(())

@@ -610,3 +610,20 @@ fn two_machines_with_one_identity_do_not_back_up_one_source_at_once() {
     std::fs::remove_file(site.machine.path("source/much")).unwrap();
     site.node("twin", &["backup", &site.folder("source")]).ends(0);
 }
+
+#[test]
+fn a_storage_server_that_enrolls_again_listens_where_it_did() {
+    let site = Site::enrolled();
+    let listens_on = |at: &str| {
+        let folder = site.folder("disk");
+        let shown = site.machine.run(["storage", "--data", &folder, "status"]).ends(0).text();
+        assert!(shown.contains(&format!("listens on   {at}\n")), "{shown}");
+    };
+    let before = format!("127.0.0.1:{}", site.storage_port);
+    site.enroll_storage("disk", &["--replace", "--listen", &before]).ends(0);
+    listens_on(&before);
+    site.enroll_storage("disk", &["--replace"]).ends(0);
+    listens_on(&before);
+    site.enroll_storage("disk", &["--replace", "--listen", "127.0.0.1:1"]).ends(0);
+    listens_on("127.0.0.1:1");
+}
