@@ -164,7 +164,7 @@ impl Error {
             }
             Self::Stranger { .. } => "Either this is another server, or somebody intercepts the connection. Do not continue; compare the fingerprint: icecore server status".into(),
             Self::Clock { .. } => "Check the clocks of both machines (timedatectl), set the wrong one, and try again.".into(),
-            Self::Expired { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll --replace URL TOKEN. For a storage server: icecore server token NAME --storage, and icecore storage enroll --replace URL TOKEN".into(),
+            Self::Expired { .. } => "On the server: icecore server token NODE, with --write-only if it was; then here: icecore agent enroll --replace URL TOKEN. For a storage server: icecore server token NAME --storage, and icecore storage enroll --replace URL TOKEN".into(),
             Self::OtherName { .. } => "Use a name that the server knows, or start it with --name HOST.".into(),
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
             Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),

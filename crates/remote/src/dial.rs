@@ -79,7 +79,7 @@ pub(crate) fn ended() -> Failure {
     Failure::Fault {
         code: Code::NotAllowed,
         message: CERTIFICATE_ENDED.to_owned(),
-        hint: "On the server: icecore server token NODE; then here: icecore agent enroll --replace URL TOKEN".to_owned(),
+        hint: "On the server: icecore server token NODE, with --write-only if it was; then here: icecore agent enroll --replace URL TOKEN".to_owned(),
         about: Vec::new(),
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn of_protocol(error: &protocol::Error) -> Packet {
 
 /// The last packet for a revoked node.
 pub(super) fn revoked() -> Packet {
-    let hint = "To readmit it, on the server: icecore server token NODE; there: icecore agent enroll --replace URL TOKEN";
+    let hint = "To readmit it, on the server: icecore server token NODE, with --write-only if it was; there: icecore agent enroll --replace URL TOKEN";
     fault(Code::Revoked, "the certificate of this node was revoked", hint, &[])
 }
 

@@ -1,6 +1,6 @@
 //! What a node sees of the keys of its domain, and what helps it when its own is gone.
 
-use crate::administration::{agent, start, token};
+use crate::administration::{agent, govern, start, token};
 use crate::hardened::node;
 use crate::machine::Machine;
 use std::fs;
@@ -28,4 +28,25 @@ fn a_node_whose_key_is_lost_is_told_to_enroll_again_and_no_key_of_others_is_miss
     let [url, new] = token(&machine, &["web", "--write-only"]);
     agent(&machine, "web", &["enroll", "--replace", &url, &new]).ends(0);
     back_up().ends(0);
+}
+
+/// What it might do before is known no more.
+#[test]
+fn a_token_for_a_domain_that_is_there_says_that_its_node_will_read() {
+    let machine = Machine::bare();
+    let _server = start(&machine);
+    let [url, new] = token(&machine, &["web", "--domain", "team", "--write-only"]);
+    agent(&machine, "web", &["enroll", &url, &new]).ends(0);
+    node(&machine, "web", &["backup", machine.source().to_str().unwrap()]).ends(0);
+    let says = |words: &[&str]| {
+        let made = govern(&machine, &[&["token"], words].concat()).ends(0);
+        format!("{}{}", made.text(), made.stderr).contains("able to read all")
+    };
+    assert!(!says(&["web"]), "it stays write-only");
+    assert!(!says(&["new"]), "in a domain of its own");
+    govern(&machine, &["revoke", "web"]).ends(0);
+    govern(&machine, &["remove", "web"]).ends(0);
+    assert!(says(&["web", "--domain", "team"]));
+    assert!(!says(&["web", "--domain", "team", "--write-only"]));
+    assert!(!says(&["web", "--domain", "team", "--read-write"]));
 }

@@ -7,6 +7,7 @@ use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
 use api::Name;
+use api::domains::Domains;
 use api::enroll::{IssuedToken, KeyMode, NewToken, Role};
 use api::storage_servers::{ANY, IssuedStorageServerToken, NewStorageServerToken};
 
@@ -98,6 +99,12 @@ impl TokenArgs {
                 made.node, made.domain
             ));
         }
+        if self.reads_all(&made, reach) {
+            context.out.remark(&format!(
+                "the domain '{}' exists already: this node will be able to read all that is stored in it. To prevent that, create another token: icecore server token {} --domain {0} --write-only",
+                made.domain, made.node
+            ));
+        }
         if let Some(line) = self.chosen(&made) {
             context.out.line(&line)?;
         }
@@ -114,6 +121,17 @@ impl TokenArgs {
             (_, true) => Some(Role::Full),
             _ => None,
         }
+    }
+
+    /// Whether a new node gets to read what others have stored, and nobody said that it may. One that was removed may
+    /// have been write-only: that is known no more.
+    fn reads_all(&self, made: &IssuedToken, reach: &Reach) -> bool {
+        if made.replaces || made.role != Role::Full || self.read_write {
+            return false;
+        }
+        // The token is made: it is printed in any case.
+        let Ok(Domains { domains }) = reach.get("/domains") else { return false };
+        domains.iter().any(|domain| domain.name == made.domain && domain.repository.is_some())
     }
 
     /// Where the domain lies, if somebody else than this command chose it.
