@@ -36,7 +36,7 @@ pub enum Error {
         why: String,
     },
     /// Only root can keep anything from another user.
-    #[error("the lock helper runs as root, and so does what looks at its files")]
+    #[error("the lock helper, and whoever looks at its files, has to be root")]
     NotRoot,
     /// The other side said nothing for too long.
     #[error("the lock helper: nothing was said for too long")]

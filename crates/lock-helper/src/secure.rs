@@ -99,7 +99,7 @@ impl Pool {
         let opened = tree::open(&self.root, &file.name, OFlags::RDONLY)?;
         let status = fs::fstat(&opened)?;
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-            return Err(Why::said("it is no regular file"));
+            return Err(Why::said("it is not a regular file"));
         }
         let old = place.find(name, status.st_ino);
         let is_kept =

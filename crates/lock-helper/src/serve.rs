@@ -70,18 +70,21 @@ impl Helper {
     /// [`Error::Pool`]; those of the system, if no pool can be opened.
     pub fn open(paths: &[PathBuf]) -> Result<Self> {
         let pools: Vec<_> = paths.iter().map(|path| Slot::new(path)).collect();
-        let (mut owner, mut failed) = (None, None);
+        let (mut owner, mut failed) = (None, Vec::new());
         for slot in &pools {
             match slot.get(owner.map(|(user, _)| user)) {
                 Ok(pool) => owner = owner.or(Some(pool.owner)),
                 Err(error) => {
-                    tracing::error!("{}", with_advice(&error, &slot.named));
-                    failed = failed.or(Some(error));
+                    failed.push((with_advice(&error, &slot.named), error));
                 }
             }
         }
         let none = || Error::Refused("no pool is named: --pool DIR".into());
-        let owner = owner.ok_or_else(|| failed.unwrap_or_else(none))?;
+        // The first one is told by whoever asked, if there is no other pool.
+        let told = usize::from(owner.is_none());
+        failed.iter().skip(told).for_each(|(why, _)| tracing::error!("{why}"));
+        let first = || failed.into_iter().next().map_or_else(none, |(_, error)| error);
+        let owner = owner.ok_or_else(first)?;
         Ok(Self { pools, owner, connections: AtomicUsize::new(0) })
     }
 
