@@ -1,5 +1,6 @@
 //! `icecore agent`.
 
+mod cancelled;
 mod daemon;
 mod done;
 mod node_commands;

@@ -467,3 +467,36 @@ fn started(ordered: &Ordered, words: &[&str]) -> Value {
     let number = started.iter().find_map(|job| job["job"].as_u64()).unwrap();
     wait(ordered, number, |job| !is_open(job))
 }
+
+const HOOKED: &str = r#"
+[policy.hooked]
+nodes = ["web"]
+paths = ["{}/source"]
+hooks = { pre = "long" }
+"#;
+
+/// It has no session yet that the server could end.
+#[test]
+fn a_job_that_is_cancelled_during_its_hook_ends_with_the_hook() {
+    let ordered = with_site(HOOKED);
+    list(
+        &ordered,
+        "hooks.toml",
+        "[hook.long]\ncommand = [\"/bin/sleep\", \"600\"]\ntime-limit = \"20m\"\n",
+    );
+    let started = govern(&ordered.machine, &["start", "hooked", "--json"]).ends(0).lines();
+    let number = started[0]["job"].as_u64().unwrap();
+    let process = process_of(&ordered);
+    let begun = Instant::now();
+    govern(&ordered.machine, &["cancel", &number.to_string()]).ends(0);
+    let job = wait(&ordered, number, |job| !is_open(job));
+    assert_eq!(job["state"], "cancelled", "{job}");
+    let is_there = || std::path::Path::new(&format!("/proc/{process}")).exists();
+    while is_there() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // The next one finds nothing in its way.
+    list(&ordered, "hooks.toml", "[hook.long]\ncommand = [\"/bin/true\"]\n");
+    assert_eq!(run(&ordered, "hooked")[0]["state"], "complete");
+}

@@ -1,9 +1,10 @@
 //! What a command becomes: this program with arguments of ours. What may be read and where restores may go is for
 //! the machine to say: see [`crate::node::allow`].
 
+use super::cancelled::Worker;
 use crate::codes::Code;
 use crate::context::Context;
-use crate::lines::{self, Lines};
+use crate::lines::Lines;
 use crate::node::allow::{self, ALLOW, Allow};
 use crate::node::policy::JobOptions;
 use crate::node::streams;
@@ -14,7 +15,9 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Component, Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::thread::Builder;
 
 /// Maximum number of characters of a job's last line that are sent to the server.
 const WORDS_MAX: usize = 900;
@@ -50,8 +53,12 @@ pub(super) fn obey(context: &Context, command: &NodeCommand) -> Outcome {
         }
         Task::Restore(restore) => of_restore(restore, &allow),
     };
+    let job = match &command.task {
+        Task::Backup(backup) => backup.job,
+        Task::Restore(_) => None,
+    };
     match arguments {
-        Ok(arguments) => start(context, &arguments),
+        Ok(arguments) => start(context, &arguments, job),
         Err(text) => Outcome::not_allowed(&text),
     }
 }
@@ -166,13 +173,13 @@ fn innermost<'a>(path: &Path, folders: &'a [PathBuf]) -> Option<&'a Path> {
     around.max_by_key(|folder| folder.components().count()).map(PathBuf::as_path)
 }
 
-fn start(context: &Context, arguments: &[OsString]) -> Outcome {
+fn start(context: &Context, arguments: &[OsString], job: Option<u64>) -> Outcome {
     let failed = |error: io::Error| Outcome::refused(format!("cannot start the job: {error}"));
     let mut command = ourselves::command();
     command.args(arguments).env("ICECORE_AGENT_DIR", context.agent_folder());
     command.env_remove("ICECORE_REPO").env_remove("ICECORE_PROFILE");
-    command.stdin(Stdio::null()).stderr(Stdio::inherit());
-    match lines::run(command, last_words) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    match command.spawn().and_then(|child| ended(context, child, job)) {
         Ok((status, words)) => {
             let text = status.signal().map_or(words, killed);
             // 3: done, but some objects could not be read or written.
@@ -180,6 +187,28 @@ fn start(context: &Context, arguments: &[OsString]) -> Outcome {
         }
         Err(error) => failed(error),
     }
+}
+
+/// Waits for the end of `child`, which it asks to end if its job is cancelled.
+fn ended(
+    context: &Context,
+    mut child: Child,
+    job: Option<u64>,
+) -> io::Result<(ExitStatus, String)> {
+    let output = child.stdout.take().ok_or_else(|| io::Error::other("it has no output"))?;
+    let worker = job.and_then(|job| Worker::of(&child, job));
+    std::thread::scope(|scope| {
+        let (over, is_over) = channel();
+        if let Some(worker) = &worker {
+            let watch = move || worker.watch(context, &is_over);
+            // Where none can start, it ends with its session.
+            let _ = Builder::new().spawn_scoped(scope, watch);
+        }
+        let said = last_words(output);
+        let status = child.wait();
+        drop(over);
+        Ok((status?, said?))
+    })
 }
 
 /// It could not say anything itself. The server tells it by its name from other ends.
