@@ -4,6 +4,7 @@ mod cancelled;
 mod daemon;
 mod done;
 mod node_commands;
+mod orphaned;
 mod recovery;
 
 use crate::codes::Code;

@@ -75,6 +75,24 @@ fn file_of(folder: &Path, source: &[String]) -> PathBuf {
     folder.join(FOLDER).join(name)
 }
 
+/// Whether a process of this machine backs a source up for `job` of the server.
+pub(crate) fn is_at_work(folder: &Path, job: u64) -> bool {
+    let files = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
+    files.filter_map(|entry| File::open(entry.path()).ok()).any(|mut file| {
+        let is_of_job = holder(&mut file).is_some_and(|holder| holder.job == Some(job));
+        // What a holder left behind stays in the file.
+        is_of_job
+            && flock(&file, FlockOperation::NonBlockingLockShared)
+                == Err(rustix::io::Errno::WOULDBLOCK)
+    })
+}
+
+fn holder(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().and_then(|()| file.take(BYTES_MAX).read_to_string(&mut text)).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
 fn open(path: &Path) -> std::io::Result<File> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
@@ -95,10 +113,7 @@ fn open_to_lock(folder: &Path, path: &Path) -> std::io::Result<File> {
 }
 
 fn held(file: &mut File) -> Failure {
-    let mut text = String::new();
-    let read = file.rewind().and_then(|()| file.take(BYTES_MAX).read_to_string(&mut text));
-    let holder = read.ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok());
-    let who = holder.map_or_else(
+    let who = holder(file).map_or_else(
         || "another process".to_owned(),
         |holder| {
             let job =
@@ -126,9 +141,11 @@ mod tests {
         assert_eq!(refused.code, Code::InUse);
         assert!(refused.message.contains("job 17 of the server, process "), "{}", refused.message);
         let other = take("/home").unwrap();
+        assert!(is_at_work(folder.path(), 17) && !is_at_work(folder.path(), 18));
         drop(first);
         take("/etc").unwrap();
         drop(other);
+        assert!(!is_at_work(folder.path(), 17), "nobody holds what it left behind");
     }
 
     /// Seen: a machine whose disk was full, or mounted read-only, was not backed up any more.

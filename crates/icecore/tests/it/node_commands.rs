@@ -21,6 +21,12 @@ impl Drop for Ordered {
     }
 }
 
+fn started_agent(machine: &Machine) -> Child {
+    let folder = machine.path("agent");
+    let mut command = machine.command(["agent", "--agent-dir", folder.to_str().unwrap()]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
 impl Ordered {
     /// `allow` may name `{}`, the folder of the machine.
     pub(crate) fn new(allow: &str) -> Self {
@@ -42,11 +48,15 @@ impl Ordered {
         std::fs::write(machine.path("agent/allow.toml"), allow).unwrap();
         let mode = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(machine.path("agent/allow.toml"), mode).unwrap();
-        let folder = machine.path("agent");
-        let mut command = machine.command(["agent", "--agent-dir", folder.to_str().unwrap()]);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let agent = command.spawn().unwrap();
+        let agent = started_agent(&machine);
         Self { machine, _server: server, agent }
+    }
+
+    /// The agent is killed, and another one starts.
+    pub(crate) fn kill_agent(&mut self) {
+        self.agent.kill().unwrap();
+        self.agent.wait().unwrap();
+        self.agent = started_agent(&self.machine);
     }
 
     fn path(&self, name: &str) -> String {

@@ -500,3 +500,23 @@ fn a_job_that_is_cancelled_during_its_hook_ends_with_the_hook() {
     list(&ordered, "hooks.toml", "[hook.long]\ncommand = [\"/bin/true\"]\n");
     assert_eq!(run(&ordered, "hooked")[0]["state"], "complete");
 }
+
+#[test]
+fn a_backup_that_outlived_its_agent_and_is_killed_frees_its_slot_soon() {
+    let mut ordered = with_site(SLOW);
+    ordered.machine.write("much", &random(8 << 20));
+    let started = govern(&ordered.machine, &["start", "slow", "--json"]).ends(0).lines();
+    let number = started[0]["job"].as_u64().unwrap();
+    wait(&ordered, number, |job| job["progress"]["bytes_read"].as_u64() > Some(0));
+    let process = process_of(&ordered);
+    ordered.kill_agent();
+    // The new one has its command again by then.
+    std::thread::sleep(Duration::from_secs(5));
+    let begun = Instant::now();
+    Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
+    let job = wait(&ordered, number, |job| !is_open(job));
+    assert_eq!((&job["state"], &job["cause"]), (&"failed".into(), &"killed".into()), "{job}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    apply(&ordered, &SLOW.replace("100K", "100M"));
+    assert_eq!(run(&ordered, "slow")[0]["state"], "complete");
+}

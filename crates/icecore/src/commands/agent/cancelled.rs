@@ -46,7 +46,7 @@ impl Worker {
 }
 
 /// A job of this node, as the server sees it; `None` if that does not say so.
-fn job_of(context: &Context, number: u64) -> Option<Job> {
+pub(super) fn job_of(context: &Context, number: u64) -> Option<Job> {
     let node = context.enrolled().ok()?;
     let client = Client::of_folder(&node.folder, &node.identity).ok()?.with_call_time(ASK_TIME);
     blocking::wait(client.get(&format!("/node/jobs/{number}"))).ok()

@@ -2,6 +2,7 @@
 //! the machine to say: see [`crate::node::allow`].
 
 use super::cancelled::Worker;
+use super::orphaned;
 use crate::codes::Code;
 use crate::context::Context;
 use crate::lines::Lines;
@@ -57,6 +58,9 @@ pub(super) fn obey(context: &Context, command: &NodeCommand) -> Outcome {
         Task::Backup(backup) => backup.job,
         Task::Restore(_) => None,
     };
+    if let Some(outcome) = job.and_then(|job| orphaned::awaited(context, job)) {
+        return outcome;
+    }
     match arguments {
         Ok(arguments) => start(context, &arguments, job),
         Err(text) => Outcome::not_allowed(&text),
@@ -181,7 +185,8 @@ fn start(context: &Context, arguments: &[OsString], job: Option<u64>) -> Outcome
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     match command.spawn().and_then(|child| ended(context, child, job)) {
         Ok((status, words)) => {
-            let text = status.signal().map_or(words, killed);
+            let by = |signal| killed(&format!("the process was killed by signal {signal}"));
+            let text = status.signal().map_or(words, by);
             // 3: done, but some objects could not be read or written.
             Outcome { is_complete: matches!(status.code(), Some(0 | 3)), text }
         }
@@ -212,11 +217,8 @@ fn ended(
 }
 
 /// It could not say anything itself. The server tells it by its name from other ends.
-fn killed(signal: i32) -> String {
-    format!(
-        "message \"the process was killed by signal {signal}\", name \"{}\"",
-        api::commands::KILLED
-    )
+pub(super) fn killed(how: &str) -> String {
+    format!("message {}, name \"{}\"", Value::from(how), api::commands::KILLED)
 }
 
 /// The summary or error of a job, and how its hooks ended, without what is too long to tell. Nothing else is kept.
