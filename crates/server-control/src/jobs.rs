@@ -8,6 +8,7 @@ use catalog::Catalog;
 use catalog::job_log::NewEntry;
 use catalog::jobs::{Ending, NewJob, page};
 use parking_lot::Mutex;
+use report_budget::ReportBudgets;
 use running::{JobTable, Live, capped};
 use server_contract::access_control::{JobEnd, JobNo, JobStatus};
 use started::StartedRuns;
@@ -18,6 +19,7 @@ use unwritten::{UnwrittenEnds, as_new};
 
 mod asked;
 mod of_nodes;
+mod report_budget;
 mod running;
 mod started;
 mod unwritten;
@@ -45,6 +47,7 @@ pub(crate) struct Jobs {
     /// Domains in which jobs have ended: they may have new snapshots.
     ended_in: Mutex<BTreeSet<String>>,
     unwritten: UnwrittenEnds,
+    budgets: ReportBudgets,
     /// Jobs whose session is over, while their end is being written.
     ending: Mutex<BTreeSet<JobNo>>,
 }
@@ -53,7 +56,7 @@ impl Jobs {
     /// Those of `catalog`; none runs.
     pub(crate) fn new(catalog: Arc<Catalog>) -> Self {
         let (running, started, waits, upkeep_waits, changes) = Default::default();
-        let (ended_in, unwritten, ending) = Default::default();
+        let (ended_in, unwritten, budgets, ending) = Default::default();
         Self {
             catalog,
             running,
@@ -63,6 +66,7 @@ impl Jobs {
             changes,
             ended_in,
             unwritten,
+            budgets,
             ending,
         }
     }
@@ -280,8 +284,7 @@ impl Jobs {
         if is_over && is_suspended {
             (state, cause) = (JobState::Suspended, None);
         }
-        // A part of a report is no JSON.
-        let report = if report.len() <= REPORT_BYTES_MAX { report } else { "" };
+        let report = self.kept_report(&job, report);
         let ending = Ending {
             ended: now_secs(),
             state,
@@ -294,6 +297,22 @@ impl Jobs {
         };
         self.write_end(id, Some(&job).filter(|_| id >= UNWRITTEN), ending);
         self.may_have_stored(&job.domain);
+    }
+
+    /// The report of a job as it is kept: whole or not at all, since a part of it is no JSON.
+    fn kept_report<'a>(&self, job: &Job, report: &'a str) -> &'a str {
+        let message = if report.len() > REPORT_BYTES_MAX {
+            "report left out: it is too long"
+        } else if !self.budgets.take(&job.node, report.len()) {
+            "report left out: this node sent too many"
+        } else {
+            return report;
+        };
+        if job.id < UNWRITTEN {
+            let (code, level) = ("report-left-out", LogLevel::Warning);
+            self.note(&[NewEntry { job: job.id, time: now_secs(), level, code, message }]);
+        }
+        ""
     }
 
     /// A job may have stored a snapshot in this domain.

@@ -44,3 +44,19 @@ fn a_job_whose_start_was_not_written_is_entered_when_it_ends() {
     let listed = jobs.history(&JobFilter::default()).unwrap().jobs;
     assert_eq!((listed.len(), listed[0].state), (2, JobState::Partial), "once");
 }
+
+#[test]
+fn a_report_that_is_left_out_is_told_in_the_log_of_its_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = Control::open(folder.path(), &[]).unwrap();
+    let (jobs, report) = (&control.jobs, format!("\"{}\"", "x".repeat(REPORT_BYTES_MAX - 2)));
+    let end = JobEnd::Failed("it failed".to_owned());
+    let ended = (0..65).map(|_| {
+        let id = jobs.begin("bad", "bad", "backup", "/");
+        jobs.end(id, &end, &report);
+        let log = jobs.catalog.job_log(id).unwrap();
+        log.iter().any(|entry| entry.code == "report-left-out")
+    });
+    let ended: Vec<bool> = ended.collect();
+    assert_eq!((ended.iter().filter(|told| **told).count(), ended[64]), (1, true));
+}
