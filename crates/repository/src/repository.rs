@@ -93,6 +93,17 @@ fn has_snapshots(storage: &dyn Storage) -> Result<bool> {
 }
 
 impl Repository {
+    /// The highest number that a snapshot has or had, by the stored state and the list. The counter of this process may
+    /// be higher: numbers of backups that failed are given out again by the next process.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn last_snapshot_number(&self) -> Result<u64> {
+        let stored = State::read(&*self.storage)?.next_snapshot.saturating_sub(1);
+        let listed = self.current_snapshots()?.iter().map(|name| name.sequence).max();
+        Ok(stored.max(listed.unwrap_or_default()))
+    }
+
     /// Creates a repository in `storage` with the key slots `keys`.
     ///
     /// # Errors
