@@ -212,7 +212,7 @@ impl CatalogMark {
         let state = self.state.lock();
         let told = |older: &Older| {
             format!(
-                "{}. Nothing expires. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones; then: icecore server catalog confirm",
+                "{}. Nothing expires. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
                 self.told(older, state.mark.as_ref())
             )
         };

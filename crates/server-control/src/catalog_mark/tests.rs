@@ -71,6 +71,7 @@ fn a_catalog_from_an_older_copy_counts_only_when_somebody_confirms_it() {
     let [fault] = &parts.mark.faults()[..] else { panic!("one fault") };
     assert!(fault.contains("it lacks all changes from 2"), "{fault}");
     assert!(fault.contains("icecore server catalog confirm"), "{fault}");
+    assert!(fault.contains("revoke again whoever was revoked since"), "{fault}");
     assert!(parts.mark.allows_forget().is_err());
     // It gets more entries than the one that was seen, and still is not that one.
     (0..20).for_each(|_| change(&parts, "more"));
