@@ -206,3 +206,21 @@ fn the_second_of_two_writers_is_told() {
     let listed = govern(&machine, &["unit", "list", "--json"]).ends(0).lines();
     assert_eq!(listed[0]["body"]["max_jobs"], 9);
 }
+
+#[test]
+fn labels_that_are_set_replace_those_before_and_a_policy_without_nodes_is_told() {
+    let machine = Machine::bare();
+    let _server = with_node(&machine);
+    let run = |words: &[&str]| govern(&machine, words).ends(0).stderr;
+    run(&["node", "create", "web", "--set", "labels.role=web"]);
+    let paths = "paths=[\"/etc\"]";
+    let said =
+        run(&["policy", "create", "lab", "--set", paths, "--set", "labels={place = \"lab\"}"]);
+    assert!(said.contains("the policy 'lab' backs up nothing"), "{said}");
+    let said = run(&["policy", "change", "lab", "--set", "labels={role = \"web\"}"]);
+    assert!(!said.contains("backs up nothing"), "{said}");
+    let shown = govern(&machine, &["policy", "show", "lab"]).ends(0).text();
+    assert!(shown.contains("role = \"web\"") && !shown.contains("place"), "{shown}");
+    let said = run(&["policy", "change", "lab", "--set", "labels.place=lab"]);
+    assert!(said.contains("backs up nothing"), "{said}");
+}

@@ -9,6 +9,7 @@ use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::table::{Table, flexible, left};
 use ::site::Kind;
+use api::jobs::{StartPolicy, StartedPolicy};
 use api::sites::{PutObject, SiteChange, SiteObject, SiteObjects};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -102,7 +103,9 @@ impl Action {
                 let put = |dry_run| {
                     reach.put(&path, &PutObject { version: None, body: body.clone(), dry_run })
                 };
-                shown::confirmed([*dry_run, *yes], put, context)
+                let code = shown::confirmed([*dry_run, *yes], put, context)?;
+                warn_if_idle((kind, name), *dry_run, reach, context);
+                Ok(code)
             }
             Action::Change { name, given, unset, dry_run, yes } => {
                 if !given.is_any() && unset.is_empty() {
@@ -115,7 +118,9 @@ impl Action {
                 let (version, path) = (Some(seen.version), path(kind, name)?);
                 let put =
                     |dry_run| reach.put(&path, &PutObject { version, body: body.clone(), dry_run });
-                shown::confirmed([*dry_run, *yes], put, context)
+                let code = shown::confirmed([*dry_run, *yes], put, context)?;
+                warn_if_idle((kind, name), *dry_run, reach, context);
+                Ok(code)
             }
             Action::Remove { name, dry_run, yes } => {
                 let (seen, path) = (get(kind, name, reach)?, path(kind, name)?);
@@ -126,6 +131,20 @@ impl Action {
                 shown::confirmed([*dry_run, *yes], remove, context)
             }
         }
+    }
+}
+
+/// Says so if a policy that was changed backs up nothing now: a label may be misspelt.
+fn warn_if_idle((kind, name): (Kind, &str), is_dry_run: bool, reach: &Reach, context: &Context) {
+    if kind != Kind::Policy || is_dry_run || context.out.json {
+        return;
+    }
+    let start = StartPolicy { dry_run: true, ..StartPolicy::default() };
+    let would: Result<StartedPolicy> = reach.post(&format!("/policies/{name}/start"), &start);
+    if let Err(failure) = would
+        && failure.code == Code::Usage
+    {
+        context.out.note(&format!("warning: {}", failure.message));
     }
 }
 
