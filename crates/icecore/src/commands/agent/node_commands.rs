@@ -223,19 +223,23 @@ pub(super) fn killed(how: &str) -> String {
 
 /// The summary or error of a job, and how its hooks ended, without what is too long to tell. Nothing else is kept.
 fn last_words(output: impl Read) -> io::Result<String> {
-    let (mut lines, mut last, mut hooks) = (Lines::of(output), Value::Null, String::new());
+    let (mut lines, mut last, mut hooks) = (Lines::of(output), Value::Null, Vec::new());
     while let Some(line) = lines.next()? {
         let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
         match line["message_type"].as_str() {
-            Some("hook") if hooks.len() < WORDS_MAX => hooks += &format!(", {}", hook_words(&line)),
+            Some("hook") if hooks.iter().map(String::len).sum::<usize>() < WORDS_MAX => {
+                hooks.push(hook_words(&line));
+            }
             Some("hook") => {}
             _ => last = line,
         }
     }
+    // The error of a hook that failed says the same.
+    let message = last["message"].as_str().unwrap_or_default();
+    hooks.retain(|hook| !message.starts_with(hook));
     let words = ["message", "snapshot_id", "name"];
     let said = words.iter().filter_map(|word| Some(format!("{word} {}", last.get(word)?)));
-    let said = said.collect::<Vec<_>>().join(", ") + &hooks;
-    let said = said.trim_start_matches(", ");
+    let said = said.chain(hooks).collect::<Vec<_>>().join(", ");
     Ok(said[..said.floor_char_boundary(WORDS_MAX)].to_owned())
 }
 
@@ -270,6 +274,11 @@ mod tests {
         assert_eq!(last_words(printed.as_bytes()).unwrap(), told);
         assert_eq!(last_words(hook.as_bytes()).unwrap(), "hook dump (pre): done; a; b");
         assert_eq!(last_words(&b""[..]).unwrap(), "");
+        let bad = r#"{"message_type":"hook","name":"bad","stage":"pre","status":"failed: exit status: 7","output":"x\n"}"#;
+        let error = r#"{"message_type":"error","message":"hook bad (pre): failed: exit status: 7; x","name":"hook-failed"}"#;
+        let told = last_words([bad, hook, error].join("\n").as_bytes()).unwrap();
+        assert_eq!(told.matches("bad (pre)").count(), 1, "{told}");
+        assert!(told.ends_with(", hook dump (pre): done; a; b"), "{told}");
         let printed = format!("{}{end}", format!("{hook}\n").repeat(1000));
         assert_eq!(last_words(printed.as_bytes()).unwrap().len(), WORDS_MAX);
     }

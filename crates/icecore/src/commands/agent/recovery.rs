@@ -16,7 +16,7 @@ const PUT_AWAY: &str = "icecore agent recovery --put-away";
 /// Show the recovery key in the agent state directory, or remove it from there.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore agent recovery              (shows it: print it or write it down)\n  icecore agent recovery --put-away   (compares it with your copy, then removes the file)\n  icecore agent recovery --put-away --copy /media/stick/recovery-key.txt\n\nOnly domains with client keys have one. As long as it is on this machine, whoever breaks into the machine can read all backups of the domain. If it is nowhere else, losing the machine means losing its backups."
+    after_help = "Examples:\n  icecore agent recovery              # shows it: print it or write it down\n  icecore agent recovery --put-away   # compares it with your copy, then removes the file\n  icecore agent recovery --put-away --copy /media/stick/recovery-key.txt\n\nOnly domains with client keys have one. As long as it is on this machine, whoever breaks into the machine can read all backups of the domain. If it is nowhere else, losing the machine means losing its backups."
 )]
 pub(super) struct Recovery {
     /// Compare it with your copy, then remove it from this machine.

@@ -58,7 +58,7 @@ impl Domains {
 /// Refused while a node has the domain, or its directory is in a pool, or a pool or storage server cannot be asked.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  icecore server remove-domain web\n  icecore server remove-domain web --lost   (the storage server that had it has lost it)"
+    after_help = "Examples:\n  icecore server remove-domain web\n  icecore server remove-domain web --lost   # the storage server that had it has lost it"
 )]
 pub(crate) struct RemoveDomain {
     /// The domain.

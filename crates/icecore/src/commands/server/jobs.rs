@@ -5,7 +5,7 @@ use crate::codes::Code;
 use crate::commands::reach::Reach;
 use crate::context::Context;
 use crate::failure::Result;
-use crate::table::{Table, flexible, left, right};
+use crate::table::{Column, Table, flexible, left, right};
 use crate::terminal::Paint;
 use crate::{escape, units};
 use api::Name;
@@ -43,7 +43,7 @@ impl Sessions {
 
 /// Jobs that run.
 fn running(jobs: &[Job]) -> Table {
-    let mut table = Table::new(&[
+    let mut columns = vec![
         right("JOB"),
         left("KIND"),
         left("NODE"),
@@ -53,13 +53,15 @@ fn running(jobs: &[Job]) -> Table {
         right("SIZE"),
         right("RATE"),
         flexible("PATH"),
-    ]);
+    ];
+    let has_domain = with_domain(jobs, &mut columns, 3);
+    let mut table = Table::new(&columns);
     for job in jobs {
         let progress = &job.progress;
         // A job that was asked to end does so at the next packet.
         let stage =
             if job.cancelled { "cancelled".to_owned() } else { escape::text(&progress.stage) };
-        table.row([
+        let mut row = vec![
             job.id.to_string(),
             escape::text(&job.kind),
             escape::text(&job.node),
@@ -69,9 +71,22 @@ fn running(jobs: &[Job]) -> Table {
             units::bytes(progress.bytes),
             job.bytes_per_sec.map_or_else(String::new, units::rate),
             escape::text(&progress.path),
-        ]);
+        ];
+        if has_domain {
+            row.insert(3, escape::text(&job.domain));
+        }
+        table.row(row);
     }
     table
+}
+
+/// Adds a column for the domain if a job has no node, as those have that the server does itself; whether it did.
+fn with_domain(jobs: &[Job], columns: &mut Vec<Column>, at: usize) -> bool {
+    let is_needed = jobs.iter().any(|job| job.node.is_empty());
+    if is_needed {
+        columns.insert(at, left("DOMAIN"));
+    }
+    is_needed
 }
 
 /// List jobs, newest first, or show one with its report.
@@ -102,7 +117,7 @@ pub(crate) struct JobsArgs {
     #[arg(long, value_name = "DOMAIN", value_parser = super::domain_text)]
     domain: Option<String>,
     /// Only jobs of this kind.
-    #[arg(long, value_name = "KIND", value_parser = ["backup", "restore", "expire", "copy", "reclaim", "check", "move"])]
+    #[arg(long, value_name = "KIND", value_parser = ["backup", "restore", "read", "expire", "copy", "reclaim", "check", "move"])]
     kind: Option<String>,
     /// Only jobs in this state.
     #[arg(long, value_name = "STATE", value_parser = states())]
@@ -183,7 +198,7 @@ impl JobsArgs {
 
 /// Jobs of any state.
 fn listed(jobs: &[Job]) -> Table {
-    let mut table = Table::new(&[
+    let mut columns = vec![
         right("JOB"),
         left("STATE"),
         left("KIND"),
@@ -193,10 +208,12 @@ fn listed(jobs: &[Job]) -> Table {
         right("OBJECTS"),
         right("SIZE"),
         flexible("WHY"),
-    ]);
+    ];
+    let has_domain = with_domain(jobs, &mut columns, 4);
+    let mut table = Table::new(&columns);
     for job in jobs {
         let took = job.ended.map(|ended| units::duration((ended - job.begun).max(0) as f64));
-        table.row([
+        let mut row = vec![
             job.id.to_string(),
             word(&job.state),
             escape::text(&job.kind),
@@ -206,7 +223,11 @@ fn listed(jobs: &[Job]) -> Table {
             units::count(job.progress.objects),
             units::bytes(job.progress.bytes),
             escape::line(job.error.as_deref().or(job.waits.as_deref()).unwrap_or_default()),
-        ]);
+        ];
+        if has_domain {
+            row.insert(4, escape::text(&job.domain));
+        }
+        table.row(row);
         match job.state {
             JobState::Failed | JobState::Lost | JobState::Missed => table.paint(1, Paint::Red),
             JobState::Partial | JobState::Cancelled | JobState::Suspended => {
@@ -369,8 +390,13 @@ mod tests {
             assert_eq!(end(heading, name), end(row, value), "{heading}\n{row}");
         }
         assert!(!row.contains('\u{1b}'), "{row}");
-        let cancelled = lines(Job { cancelled: true, bytes_per_sec: None, ..job });
+        let cancelled = lines(Job { cancelled: true, bytes_per_sec: None, ..job.clone() });
         assert!(cancelled[1].contains(" cancelled "), "{cancelled:?}");
+        assert!(!heading.contains("DOMAIN"), "{heading}");
+        let of_server = [Job { node: String::new(), domain: "shop".to_owned(), ..job }];
+        for shown in [running(&of_server).plain(), listed(&of_server).plain()] {
+            assert_eq!(shown[0].find("DOMAIN"), shown[1].find("shop"), "{shown:?}");
+        }
     }
 
     #[test]

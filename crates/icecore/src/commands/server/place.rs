@@ -11,7 +11,7 @@ use api::domains::{NewPlace, PlacedDomain};
 const EXAMPLES: &str = "Examples:
   icecore server place-domain web-01 --on disk-2
   icecore server place-domain web-01 --here --pool fast
-  icecore server place-domain web-01 --on disk-2 --lost   (its old storage server or disk is gone)
+  icecore server place-domain web-01 --on disk-2 --lost   # its old storage server or disk is gone
 
 Copy the repository there first. Chapter 12 of the guide for servers says how, and what to do with the old one.";
 
