@@ -338,8 +338,8 @@ impl UnlockedRepository {
         Ok(good.collect())
     }
 
-    /// The keys in use whose slot is lost; none where a server shows this machine not all slots. What a list of the files
-    /// lacks is looked for by its name: the list may be an old one.
+    /// The keys in use whose slot is lost; none where a server shows this machine not all slots. What a list of the
+    /// files lacks is looked for by its name: the list may be an old one.
     pub fn keys_without_slot(&self) -> Result<Vec<KeyEntry>> {
         let Some(local) = &self.local else { return Ok(Vec::new()) };
         let (list, slots) = (self.key_list()?, self.store.key_slots()?);

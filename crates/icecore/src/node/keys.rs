@@ -48,8 +48,8 @@ pub(super) fn make(
     })
 }
 
-/// What helps a machine whose key opens nothing on the server, which knows the keys: another enrollment gives it another
-/// key. `token` is the command for that.
+/// What helps a machine whose key opens nothing on the server, which knows the keys: another enrollment gives it
+/// another key. `token` is the command for that.
 pub(super) fn with_another_key(failure: Failure, token: &str) -> Failure {
     if failure.code != Code::WrongKey {
         return failure;

@@ -1,5 +1,5 @@
-//! A source stays with its node when an administrator tags its newest snapshot, or makes one, with the server's key; and
-//! when the node enrolls again.
+//! A source stays with its node when an administrator tags its newest snapshot, or makes one, with the server's key;
+//! and when the node enrolls again.
 
 use crate::hostile::server::{Quiet, options};
 use crate::owners::{Forger, Scene, is_made};
