@@ -554,7 +554,7 @@ SABOTAGES = {
         "crates/server-control/src/upkeep/watch.rs", "if passed.0.elapsed() < NOTED_EVERY {", "if true {",
         test("icecore", "a_check_whose_server_starts_anew")),
     "ends of jobs that the catalog did not take are kept": (
-        "crates/server-control/src/jobs.rs", "                self.unwritten.keep(id, &ending);\n", "",
+        "crates/server-control/src/jobs.rs", "                self.unwritten.keep(id, job, &ending);\n", "",
         test("icecore", "a_job_that_ends_while_the_catalogs_disk")),
     "ends of jobs that were kept are written": (
         "crates/server-control/src/scheduler.rs", "        self.jobs.write_ends_again();\n", "",
