@@ -41,7 +41,8 @@ pub struct Status {
     #[serde(default)]
     pub alarms: u64,
     /// What is wrong with the server, for people, each with the next command: why its catalog, or what it knows beside
-    /// it, may lack changes (see `POST /catalog/confirm`), storage servers that are away or revoked, alarms of upkeep.
+    /// it, may lack changes (see `POST /catalog/confirm`), storage servers that are away or revoked, and alarms of
+    /// upkeep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub catalog_faults: Vec<String>,
     /// Why the clock of its machine is in doubt; see `POST /clock/confirm`. Nothing expires meanwhile, and jobs start by

@@ -242,7 +242,8 @@ fn note_trash(change: &Sql<'_>, by: By<'_>, domain: &str, made: &[TrashChange]) 
 fn named(ids: &[SnapshotId]) -> String {
     let shown: Vec<_> = ids.iter().take(NAMED_MAX).map(ToString::to_string).collect();
     let more = if ids.len() > NAMED_MAX { " …" } else { "" };
-    format!("{} snapshots: {}{more}", ids.len(), shown.join(" "))
+    let noun = if ids.len() == 1 { "snapshot" } else { "snapshots" };
+    format!("{} {noun}: {}{more}", ids.len(), shown.join(" "))
 }
 
 fn facts(row: &Row) -> Result<Facts> {

@@ -83,8 +83,21 @@ impl std::fmt::Display for Doubt {
                 return formatter.write_str("the catalog is older than what the server has seen");
             }
         };
-        write!(formatter, "the clock of the machine is {secs} s {side} the time that can be")
+        let by = rounded(secs.unsigned_abs());
+        write!(
+            formatter,
+            "the clock of the machine is {by} {side} the time that the program has counted"
+        )
     }
+}
+
+/// So many seconds, in the largest unit of which there are at least two, rounded down.
+fn rounded(secs: u64) -> String {
+    let units = [("day", 86_400), ("hour", 3_600), ("minute", 60)];
+    let fitting = units.into_iter().find(|(_, unit_secs)| secs / unit_secs >= 2);
+    let (unit, unit_secs) = fitting.unwrap_or(("second", 1));
+    let count = secs / unit_secs;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What is remembered from one reading to the next; its holder stores it.
@@ -176,6 +189,25 @@ mod tests {
 
     const DAY: i64 = 86_400;
     const NOW: i64 = 20_000 * DAY;
+
+    #[test]
+    fn by_how_much_a_clock_is_wrong_is_told_in_units_that_people_use() {
+        let told = Doubt::Fast(20 * DAY).to_string();
+        let counted = "the time that the program has counted";
+        assert_eq!(told, format!("the clock of the machine is 20 days ahead of {counted}"));
+        let all =
+            [1, 119, 120, 7_199, 7_200, 2 * DAY - 1, 2 * DAY].map(|secs| rounded(secs as u64));
+        let expected = [
+            "1 second",
+            "119 seconds",
+            "2 minutes",
+            "119 minutes",
+            "2 hours",
+            "47 hours",
+            "2 days",
+        ];
+        assert_eq!(all, expected);
+    }
 
     fn tick(wall: i64, boot: u128, up: i64) -> Tick {
         Tick { wall_secs: NOW + wall, boot, up_secs: up }

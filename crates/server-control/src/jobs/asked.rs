@@ -47,7 +47,7 @@ impl Jobs {
             let state = if job.state == JobState::Suspended {
                 "is suspended already"
             } else {
-                "is none of a policy that waits or runs"
+                "cannot be suspended: only a job of a policy can, while it waits or runs"
             };
             return Err(Error::Usage(format!("job {id} {state}")));
         };
@@ -73,15 +73,30 @@ impl Jobs {
     /// Does again what an ended job was to do; its number.
     ///
     /// # Errors
-    /// [`Error::Catalog`] if there is no such job that ended; [`Error::Usage`] if its source has an open job.
+    /// [`Error::Catalog`] if it does not exist; [`Error::Usage`] if it has not ended, no policy wants it, or its source
+    /// has an open job.
     pub(crate) fn retry(&self, who: &str, id: JobNo) -> Result<RetriedJob> {
-        let Some(job) = self.catalog.retry(by(who), id)? else {
+        let retried = self.catalog.retry(by(who), id);
+        if let Err(catalog::Error::Missing { .. }) = &retried {
+            return Err(self.no_retry(id)?);
+        }
+        let Some(job) = retried? else {
             return Err(Error::Usage(format!(
                 "the source of job {id} already has a job that is waiting or running: icecore server jobs"
             )));
         };
         self.have_changed();
         Ok(RetriedJob { job })
+    }
+
+    /// Why a job cannot be repeated, if it exists.
+    fn no_retry(&self, id: JobNo) -> Result<Error> {
+        let job = self.catalog.job(id)?;
+        let why = match job.ended {
+            Some(_) => "no policy wants it",
+            None => "it has not ended",
+        };
+        Ok(Error::Usage(format!("job {id} cannot be repeated: {why}")))
     }
 
     /// Sets the priority of a job that waits.

@@ -60,3 +60,19 @@ fn a_report_that_is_left_out_is_told_in_the_log_of_its_job() {
     let ended: Vec<bool> = ended.collect();
     assert_eq!((ended.iter().filter(|told| **told).count(), ended[64]), (1, true));
 }
+
+#[test]
+fn a_job_that_cannot_be_repeated_or_suspended_is_told_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = Control::open(folder.path(), &[]).unwrap();
+    let (jobs, end) = (&control.jobs, JobEnd::Failed(String::new()));
+    let id = jobs.begin("web", "web", "backup", "/");
+    let no = |done: Result<()>| done.unwrap_err().to_string();
+    let retry = || no(jobs.retry("admin", id).map(drop));
+    assert_eq!(retry(), format!("job {id} cannot be repeated: it has not ended"));
+    jobs.end(id, &end, "");
+    assert_eq!(retry(), format!("job {id} cannot be repeated: no policy wants it"));
+    let told = "cannot be suspended: only a job of a policy can, while it waits or runs";
+    assert_eq!(no(jobs.suspend("admin", id)), format!("job {id} {told}"));
+    assert!(no(jobs.retry("admin", id + 1).map(drop)).contains("there is no job"));
+}
