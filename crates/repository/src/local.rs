@@ -148,16 +148,6 @@ impl LocalStorage {
             .map_err(|error| self.root.error(operation, name, error))
     }
 
-    /// A pipe in the place of a file would be waited for, for ever. Only a lease that somebody has on it is waited for.
-    fn open_to_read(&self, name: &str) -> StorageResult<OwnedFd> {
-        match self.open_file("open", name, OFlags::RDONLY | OFlags::NONBLOCK) {
-            Err(error) if error.source.kind() == std::io::ErrorKind::WouldBlock => {
-                self.open_file("open", name, OFlags::RDONLY)
-            }
-            opened => opened,
-        }
-    }
-
     /// Creates a file that is not there.
     fn create_file(&self, operation: &'static str, name: &str) -> StorageResult<OwnedFd> {
         let Some(heir) = self.heir else {
@@ -179,7 +169,7 @@ impl LocalStorage {
     fn open_current(&self, name: &str) -> StorageResult<OwnedFd> {
         for _ in 0..REPLACED_MAX {
             current::look(&self.root.handle, name);
-            let file = self.open_to_read(name)?;
+            let file = self.open_file("open", name, OFlags::RDONLY)?;
             // Some clients look for the file only now. It may have been replaced in between.
             if !matches!(fs::fstat(&file), Err(Errno::STALE)) {
                 return Ok(file);
@@ -224,7 +214,7 @@ impl Storage for LocalStorage {
 
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
         let file = match self.is_local() || !current::is_replaced(name) {
-            true => self.open_to_read(name)?,
+            true => self.open_file("open", name, OFlags::RDONLY)?,
             false => self.open_current(name)?,
         };
         Ok(Box::new(LocalReader {
@@ -451,16 +441,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_place_of_a_file_is_not_waited_for() {
+    fn what_stands_in_the_place_of_a_file_is_damaged() {
         let (directory, storage) = storage();
-        let make = |name: &str, kind| {
-            fs::mknodat(fs::CWD, directory.path().join(name), kind, Mode::RWXU, 0).unwrap();
-        };
-        make("pipe", fs::FileType::Fifo);
-        make("socket", fs::FileType::Socket);
+        let socket = directory.path().join("socket");
+        fs::mknodat(fs::CWD, socket, fs::FileType::Socket, Mode::RWXU, 0).unwrap();
         std::fs::create_dir(directory.path().join("directory")).unwrap();
-        std::os::unix::fs::symlink("pipe", directory.path().join("link")).unwrap();
-        for name in ["pipe", "socket", "directory", "link"] {
+        std::os::unix::fs::symlink("socket", directory.path().join("link")).unwrap();
+        for name in ["socket", "directory", "link"] {
             let mut bytes = [0];
             let read = storage.open(name).and_then(|file| file.read_exact_at(&mut bytes, 0));
             assert!(read.unwrap_err().is_unreadable(), "{name}");
