@@ -46,6 +46,39 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "what was forgotten beside the server is missed": (
+        "crates/server-control/src/retention/explain.rs", "self.table.note(domain.as_str(), &[], &gone.collect::<Vec<_>>())?;", "let _ = gone.count();",
+        test("server-control", "what_was_forgotten_beside_the_server")),
+    "a domain that lies on a storage server is made nowhere else": (
+        "crates/server-control/src/domain_keys.rs", "                self.lies_on_no_other(&new)?;\n", "                let _ = Self::lies_on_no_other;\n",
+        test("server", "a_domain_that_a_storage_server_has_is_found_there")),
+    "a receipt says whose a source is": (
+        "crates/server-data/src/manifest.rs", "|other| other.node == receipt.node", "|other| false && other.node == receipt.node",
+        test("server", "a_source_stays_with_its_node_when")),
+    "a node has a budget of reports": (
+        "crates/server-control/src/jobs/report_budget.rs", "let left = known.checked_sub(bytes);", "let left = Some(known.saturating_sub(bytes));",
+        test("server-control", "a_node_fills_no_catalog_with_reports")),
+    "a removed key keeps the numbers of what was forgotten": (
+        "crates/repository/src/repository.rs", "Ok(stored.max(listed.unwrap_or_default()))", "Ok(listed.unwrap_or(stored.min(0)))",
+        test("pipeline", "a_removed_key_keeps_the_numbers")),
+    "a table that is set takes the place of the one before": (
+        "crates/icecore/src/commands/server/site/given.rs", "if named.is_object() => {", "if named.is_object() || true => {",
+        test("icecore", "a_table_takes_the_place_of_the_table_before")),
+    "a month of a span has 31 days": (
+        "crates/icecore/src/time.rs", "checked_add(self.months % 12 * 31)?", "checked_add(self.months % 12 * 30)?",
+        test("icecore", "what_is_kept_for_months_is_kept_for_all_of_them")),
+    "a revoked storage server cuts its sources off": (
+        "crates/server-control/src/protection/decide.rs", "if let Some(storage) = facts.cut_off_on {", "if let Some(storage) = facts.cut_off_on.filter(|_| false) {",
+        test("server-control", "a_revoked_storage_server_that_has_domains")),
+    "a full bucket is not tried like a busy one": (
+        "crates/object-storage/src/requests.rs", "return answer.map(not_repeated);", "{ let _ = not_repeated; return answer; }",
+        test("object-storage", "a_full_storage_is_asked_a_few_times")),
+    "who enrolls a storage server again keeps its address": (
+        "crates/icecore/src/commands/storage.rs", "access::storage_server::listens_at(&data).unwrap_or(LISTEN_DEFAULT)", "access::storage_server::listens_at(&data).filter(|_| false).unwrap_or(LISTEN_DEFAULT)",
+        test("icecore", "a_storage_server_that_enrolls_again_listens")),
+    "a cancel reaches a hook": (
+        "crates/icecore/src/commands/agent/cancelled.rs", "Some(job) if is_cancelled(&job) => {", "Some(job) if false && is_cancelled(&job) => {",
+        test("icecore", "a_job_that_is_cancelled_during_its_hook")),
     "a record that a reader keeps speaks for nothing of others": (
         "crates/pipeline/src/blocks.rs", "        let opened = self.fetch_record(id, scratch)?;\n        let payload", "        let opened = self.find_record(id, scratch)?;\n        let payload",
         test("pipeline", "a_record_that_a_reader_keeps_speaks")),
