@@ -46,6 +46,18 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "what others published is left where it is": (
+        "crates/repository/src/session/first_stored.rs", "rows.iter().partition(|row| known.contains_key(&row.prefix));", "rows.iter().partition(|row| false && known.contains_key(&row.prefix));",
+        test("repository", "a_commit_replaces_nothing_that_was_stored_meanwhile")),
+    "who was overtaken after the look looks again": (
+        "crates/repository/src/session/first_stored.rs", "&looked_at, rows)?.is_empty() {", "&looked_at, rows)?.is_empty() || true {",
+        test("repository", "neither_does_a_commit_that_is_overtaken_after_its_look")),
+    "what is lost where it was is left out of nothing": (
+        "crates/repository/src/session/first_stored.rs", "            if self.pin(row.location)? {", "            if self.pin(row.location)? || true {",
+        test("repository", "what_is_lost_is_found_where_it_was_stored_again")),
+    "what a heal stores takes the place of what is damaged": (
+        "crates/repository/src/session/copied.rs", "        self.objects.lock().replace(ids);\n", "",
+        test("repository", "a_heal_moves_everything_while_the_index_is_merged")),
     "what was forgotten beside the server is missed": (
         "crates/server-control/src/retention/explain.rs", "self.table.note(domain.as_str(), &[], &gone.collect::<Vec<_>>())?;", "let _ = gone.count();",
         test("server-control", "what_was_forgotten_beside_the_server")),

@@ -95,10 +95,16 @@ impl Index {
 
     /// The locations of those of `prefixes` that it knows. Reads the filters first, and each page at most once: for many
     /// that are mostly new.
-    pub(crate) fn find_known(&self, mut prefixes: Vec<Prefix>) -> Result<Vec<Row>> {
+    pub(crate) fn find_known(&self, prefixes: Vec<Prefix>) -> Result<Vec<Row>> {
+        self.find_newer(&[], prefixes)
+    }
+
+    /// The same without the runs of these numbers.
+    pub(crate) fn find_newer(&self, than: &[u64], mut prefixes: Vec<Prefix>) -> Result<Vec<Row>> {
         prefixes.sort_unstable();
         let mut found = Vec::new();
-        for run in self.runs.iter().rev() {
+        let runs = self.state.runs.iter().zip(&self.runs).rev();
+        for (_, run) in runs.filter(|(number, _)| !than.contains(number)) {
             let (mut cursor, mut left) = (run.cursor(), Vec::with_capacity(prefixes.len()));
             for prefix in prefixes {
                 let maybe = run.may_contain(&prefix)?;

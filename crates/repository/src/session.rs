@@ -6,11 +6,13 @@ mod checkpoint;
 mod cited;
 mod copied;
 mod current;
+mod first_stored;
 mod objects;
 
 use crate::container::{self, write::ContainerWriter};
 use crate::guard::{Guard, guarded};
 use crate::index::pending::PendingSnapshot;
+use crate::index::run::Row;
 use crate::lease::Lease;
 use crate::pins::{Covered, SessionNo};
 use crate::reserve;
@@ -43,6 +45,8 @@ pub struct Session {
     repository: Arc<Repository>,
     lease: Arc<Lease>,
     number: SessionNo,
+    /// The runs of the index when it began.
+    runs_before: Vec<u64>,
     /// None for a session that copies: each record brings that of its own session.
     session_record: Option<SealedRecord>,
     objects: Mutex<SessionObjects>,
@@ -72,6 +76,7 @@ impl Session {
         session_record: Option<SealedRecord>,
     ) -> Self {
         Self {
+            runs_before: repository.index().state.runs.clone(),
             repository,
             lease,
             number,
@@ -190,26 +195,26 @@ impl Session {
         let name = snapshots::name_of(&manifest.associated)?;
         self.repository.pending.lock().add(PendingSnapshot { name, container });
         self.finish_containers()?;
-        let run = self.write_rest()?;
-        let snapshot = self.publish(run, manifest, receipt.as_ref())?;
+        let publish = |run| self.publish(run, manifest, receipt.as_ref());
+        let snapshot = self.publish_rows(&mut self.rest()?, publish)?;
         // The backup is done, whatever comes of this: the next writer merges what is left.
         let _ = self.repository.compact_index(&self.lease);
         Ok(CommittedSnapshot { snapshot, stored_bytes: self.stored_bytes() })
     }
 
-    /// Durably writes what no checkpoint knows as a run. A commit must not publish what no index knows.
-    fn write_rest(&self) -> Result<Option<u64>> {
-        let (count, mut rows) = {
+    /// What no checkpoint knows. A commit must not publish what no index knows.
+    fn rest(&self) -> Result<Vec<Row>> {
+        let (count, rows) = {
             let (mut objects, synced) = (self.objects.lock(), self.synced.lock());
             (objects.placed(), objects.durable(&synced))
         };
         if rows.len() < count {
             return Err(self.synced.lock().failure().unwrap_or(Error::WriterStopped));
         }
-        self.write_run(&mut rows)
+        Ok(rows)
     }
 
-    /// Lets the index name `run`, and the snapshot of `manifest` exist.
+    /// Lets the index name `run`, and the snapshot of `manifest` exist. The commit lock is held.
     fn publish(
         &self,
         run: Option<u64>,
@@ -217,7 +222,6 @@ impl Session {
         receipt: Option<&SealedRecord>,
     ) -> Result<SnapshotRef> {
         let repository = &self.repository;
-        let _commit = repository.commit.lock();
         let covered = Covered::AllOf(self.number);
         let mut state = repository.next_state(covered);
         state.runs.extend(run);

@@ -72,10 +72,11 @@ fn all_space_gives_back_a_copy_that_the_index_does_not_know() {
 #[test]
 fn a_damaged_footer_is_no_reason_to_stop() {
     let (folder, repository, lease) = stored_twice(&[2]);
-    let last = files(folder.path()).pop().unwrap();
-    let mut there = std::fs::read(&last).unwrap();
+    // That of the container that the index names.
+    let first = files(folder.path()).remove(0);
+    let mut there = std::fs::read(&first).unwrap();
     *there.last_mut().unwrap() ^= 1;
-    std::fs::write(&last, there).unwrap();
+    std::fs::write(&first, there).unwrap();
     drop(repository);
     let repository = reopened(folder.path());
     reclaim::run(&repository, &lease, ALL, None).unwrap();

@@ -122,17 +122,16 @@ impl Session {
             (objects.durable(&synced), synced.numbers())
         };
         covered.extend(finished);
-        let run = self.write_run(&mut rows)?;
-        self.publish_run(run, &covered)?;
+        self.publish_rows(&mut rows, |run| self.publish_run(run, &covered))?;
         self.objects.lock().forget(&rows);
         self.synced.lock().forget(&covered);
         Ok(())
     }
 
-    /// Lets the index name `run` and know the containers `covered`, unless nothing is new in that.
+    /// Lets the index name `run` and know the containers `covered`, unless nothing is new in that. The commit lock is
+    /// held.
     fn publish_run(&self, run: Option<u64>, covered: &BTreeSet<ContainerNo>) -> Result<()> {
         let (repository, covers) = (&self.repository, Covered::These(self.number, covered));
-        let _commit = repository.commit.lock();
         let mut state = repository.next_state(covers);
         state.runs.extend(run);
         let (written, relied_on) = {

@@ -48,6 +48,7 @@ impl Session {
         if ids.is_empty() {
             return Ok(());
         }
+        self.objects.lock().replace(ids);
         self.write_with(Some(&record.key), record.kind, ids, &[&record.bytes])?;
         self.checkpoint_if_due()
     }
@@ -87,8 +88,7 @@ impl Session {
         self.repository.next_snapshot.fetch_max(last.saturating_add(1), Ordering::Relaxed);
         copied.iter().try_for_each(|snapshot| self.append_manifest(snapshot))?;
         self.finish_containers()?;
-        let run = self.write_rest()?;
-        self.publish_copied(run, copied, epoch)?;
+        self.publish_rows(&mut self.rest()?, |run| self.publish_copied(run, copied, epoch))?;
         // The copy is done, whatever comes of this: the next writer merges what is left.
         let _ = self.repository.compact_index(&self.lease);
         Ok(())
@@ -115,6 +115,7 @@ impl Session {
         self.write(RecordKind::Receipt, &[], &[receipt]).map(drop)
     }
 
+    /// The commit lock is held.
     fn publish_copied(
         &self,
         run: Option<u64>,
@@ -122,7 +123,6 @@ impl Session {
         epoch: u64,
     ) -> Result<()> {
         let repository = &self.repository;
-        let _commit = repository.commit.lock();
         let covered = Covered::AllOf(self.number);
         let mut state: State = repository.next_state(covered);
         state.runs.extend(run);

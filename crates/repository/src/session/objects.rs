@@ -14,6 +14,8 @@ pub(super) struct SessionObjects {
     claimed: FxHashSet<Prefix>,
     /// Appended, and not in a checkpoint yet.
     placed: FxHashMap<Prefix, RecordLocation>,
+    /// Of what was appended, what the index is to have here, wherever it has it.
+    replaced: FxHashSet<Prefix>,
 }
 
 impl SessionObjects {
@@ -55,6 +57,17 @@ impl SessionObjects {
         }
     }
 
+    /// Notes that `ids`, which are appended now, are damaged where the index has them.
+    pub(super) fn replace(&mut self, ids: &[ObjectId]) {
+        self.replaced.extend(ids.iter().map(prefix_of));
+    }
+
+    /// Those of `rows` that do not take the place of what the index has.
+    pub(super) fn not_replacing(&self, rows: &[Row]) -> Vec<Prefix> {
+        let prefixes = rows.iter().map(|row| row.prefix);
+        prefixes.filter(|prefix| !self.replaced.contains(prefix)).collect()
+    }
+
     /// Number of objects of which no checkpoint knows.
     pub(super) fn placed(&self) -> usize {
         self.placed.len()
@@ -77,6 +90,7 @@ impl SessionObjects {
     pub(super) fn forget(&mut self, rows: &[Row]) {
         for row in rows {
             self.placed.remove(&row.prefix);
+            self.replaced.remove(&row.prefix);
         }
     }
 }

@@ -1,0 +1,69 @@
+//! Of two sessions that store the same object, that one counts which the index had first.
+//!
+//! Both were told that it is new. Who publishes last must not move what the snapshot of the other relies on: a node
+//! may claim what it guesses, wait until another has stored it, and then store something else under its name.
+
+use super::Session;
+use crate::Result;
+use crate::index::Index;
+use crate::index::run::{Prefix, Row};
+use ids::RecordLocation;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Where the index has objects, in containers that stay while the session runs.
+type Known = FxHashMap<Prefix, RecordLocation>;
+
+impl Session {
+    /// Durably writes `rows` as a run, without what others have stored first. Calls `publish` with its number, under
+    /// the commit lock; where nothing is left to write, with `None`.
+    pub(super) fn publish_rows<T>(
+        &self,
+        rows: &mut Vec<Row>,
+        publish: impl FnOnce(Option<u64>) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let looked_at = self.leave_out_known(rows)?;
+            let run = self.write_run(rows)?;
+            let _commit = self.repository.commit.lock();
+            if self.known(&self.repository.index(), &looked_at, rows)?.is_empty() {
+                return publish(run);
+            }
+            // Of a run that no state names only this session knows. If it stays, the next writer removes it.
+            let _ = self.repository.remove_runs(&self.lease, run.as_slice());
+        }
+    }
+
+    /// Leaves out of `rows` what the index has by now. Returns the runs that it had then.
+    fn leave_out_known(&self, rows: &mut Vec<Row>) -> Result<Vec<u64>> {
+        loop {
+            let index = self.repository.index();
+            let known = self.known(&index, &self.runs_before, rows)?;
+            let now = self.repository.index();
+            // A merge that began before these pins keeps only the rows that were the newest then.
+            if Arc::ptr_eq(&index, &now) || known == self.known(&now, &self.runs_before, rows)? {
+                let (left_out, left): (Vec<_>, _) =
+                    rows.iter().partition(|row| known.contains_key(&row.prefix));
+                *rows = left;
+                self.objects.lock().forget(&left_out);
+                return Ok(index.state.runs.clone());
+            }
+        }
+    }
+
+    /// Where `index` has what is in `rows`, but for its runs `before`: nothing was claimed that those have, unless it
+    /// is lost there. Pins it.
+    fn known(&self, index: &Index, before: &[u64], rows: &[Row]) -> Result<Known> {
+        let mut known = Known::default();
+        if index.state.runs.iter().all(|run| before.contains(run)) {
+            return Ok(known);
+        }
+        let prefixes = self.objects.lock().not_replacing(rows);
+        for row in index.find_newer(before, prefixes)? {
+            if self.pin(row.location)? {
+                known.insert(row.prefix, row.location);
+            }
+        }
+        Ok(known)
+    }
+}
