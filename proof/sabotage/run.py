@@ -46,6 +46,12 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a disk that was mounted by hand is missed": (
+        "crates/pipeline/src/backup/emptied.rs", "        (!is_inside).then(|| Last::new(found, source(), false))", "        (!is_inside && false).then(|| Last::new(found, source(), false))",
+        test("icecore", "a_disk_that_was_mounted_by_hand_inside_a_source_is_missed_once")),
+    "another disk may have empty directories": (
+        "crates/pipeline/src/backup/emptied.rs", "        (!is_inside).then(|| Last::new(found, source(), false))", "        (!is_inside || true).then(|| Last::new(found, source(), false))",
+        test("icecore", "a_disk_that_is_another_one_may_have_empty_directories")),
     "what others published is left where it is": (
         "crates/repository/src/session/first_stored.rs", "rows.iter().partition(|row| known.contains_key(&row.prefix));", "rows.iter().partition(|row| false && known.contains_key(&row.prefix));",
         test("repository", "a_commit_replaces_nothing_that_was_stored_meanwhile")),

@@ -104,6 +104,48 @@ fn what_should_be_mounted_inside_a_source_and_is_not_pushes_no_good_backup_out()
     with_table(&machine, "", &words).ends(0);
 }
 
+/// Docs: `docs/GUIDE-ONE-MACHINE.md`, the repository.
+#[test]
+fn a_disk_that_was_mounted_by_hand_inside_a_source_is_missed_once() {
+    let machine = Machine::new();
+    let disk = machine.source().join("disk");
+    let Some(mounted) = Small::mount(disk.clone(), "4m") else { return };
+    fs::create_dir(disk.join("inner")).unwrap();
+    let inner = Small::mount(disk.join("inner"), "4m").unwrap();
+    fs::write(disk.join("inner/file"), "content").unwrap();
+    fs::write(disk.join("file"), "content").unwrap();
+    let source = machine.source();
+    let backup = || machine.run(["backup", source.to_str().unwrap()]);
+    backup().ends(0);
+    let misses = |path: PathBuf| {
+        let ran = backup();
+        let said = format!("cannot find the files of {}: it is empty", path.display());
+        assert!(ran.stderr.contains(&said), "{ran:?}");
+        assert_eq!(ran.stderr.matches("cannot find the files").count(), 1, "{ran:?}");
+        ran.ends(3);
+        // Whoever wants it so has it so.
+        backup().ends(0);
+    };
+    drop(inner);
+    misses(disk.join("inner"));
+    drop(mounted);
+    misses(disk);
+}
+
+/// The directories of a disk that takes the place of another one are as empty as they are.
+#[test]
+fn a_disk_that_is_another_one_may_have_empty_directories() {
+    let Some(mut source) = Source::mounted() else { return };
+    let directory = source.folder().join("directory");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("file"), "content").unwrap();
+    source.backup(&[]).ends(0);
+    source.disk = None;
+    source.disk = Small::mount(source.folder(), "4m");
+    fs::create_dir(&directory).unwrap();
+    source.backup(&[]).ends(0);
+}
+
 /// What an automounter serves is of a file system of the kernel while nothing is mounted. This stands for it.
 ///
 /// Docs: `docs/GUIDE-ONE-MACHINE.md`, what is backed up.

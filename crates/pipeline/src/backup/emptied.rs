@@ -1,6 +1,7 @@
 //! Directories in which nothing is mounted any more: those that the user named, those below them in which the machine
-//! should mount something, and those in which something is mounted on demand. Their backups would be empty, and
-//! complete: after some of them retention would let those go that have the files.
+//! should mount something, those in which something is mounted on demand, and, once, those in which somebody mounted
+//! something. Their backups would be empty, and complete: after some of them retention would let those go that have
+//! the files.
 
 use super::failed::FailedObject;
 use super::options::BackupOptions;
@@ -22,6 +23,17 @@ pub(super) struct Emptied {
     failed: FxHashSet<String>,
     /// The one of them that was met last, until something in it is met.
     last: Option<Last>,
+    /// The directories around the one that was met last, whose file systems changed.
+    changed: Vec<Changed>,
+}
+
+/// A directory that is on another file system than in the previous snapshot, and was on another or is on another than
+/// the one around it.
+struct Changed {
+    /// With a slash at its end.
+    below: Vec<u8>,
+    was: u64,
+    is: u64,
 }
 
 struct Root {
@@ -56,7 +68,7 @@ impl Emptied {
         // A root that is such a directory, too, is there twice.
         let below = below.map(|(source, shown)| root(&source, &shown, false));
         let roots = below.chain(named).collect();
-        Self { roots, failed, last: None }
+        Self { roots, failed, last: None, changed: Vec::new() }
     }
 
     /// The walk met `found`; what was gone before it has been told. The problem of the directory before it, if that is one.
@@ -76,7 +88,10 @@ impl Emptied {
             self.last = match found.row.not_entered {
                 Some(NotEntered::PseudoFileSystem) => self.on_demand(found, before),
                 Some(NotEntered::OtherFileSystem) => None,
-                _ => self.wanted(found, before),
+                _ => {
+                    let unmounted = self.unmounted(found, before);
+                    self.wanted(found, before).or(unmounted)
+                }
             };
         }
         problem
@@ -91,6 +106,24 @@ impl Emptied {
         // wanted.
         let had_files = root.was_so && (root.is_named || !is_other);
         (had_files || is_other).then(|| Last::new(found, root.source.clone(), had_files))
+    }
+
+    /// A directory on which nothing is mounted now, if something was: by hand, as far as the machine knows, so that it may
+    /// be meant. The next backup finds the same file system in the previous snapshot, and says nothing.
+    fn unmounted(&mut self, found: &WalkEntry<'_>, before: Option<&Entry>) -> Option<Last> {
+        let (was, is) = (before?.attributes.file_system, found.file_system);
+        if was == is || was == 0 || is == 0 {
+            return None;
+        }
+        while self.changed.last().is_some_and(|it| !found.path.starts_with(&it.below)) {
+            self.changed.pop();
+        }
+        // The whole tree around it came from another disk, or its file system has another identity now.
+        let is_inside = self.changed.iter().any(|it| (it.was, it.is) == (was, is));
+        let below = [found.path, b"/"].concat();
+        self.changed.push(Changed { below, was, is });
+        let source = || found.directory.path_of(found.name.to_bytes());
+        (!is_inside).then(|| Last::new(found, source(), false))
     }
 
     /// A directory of an automounter, in which nothing is mounted now, if something was.
