@@ -118,12 +118,32 @@ const OURS: [&str; 16] = [
 /// What a file system has that was made a moment ago.
 const OF_FILE_SYSTEMS: [&str; 2] = ["lost+found", "System Volume Information"];
 
+/// A repository inside of another one would go with it: whoever clears that up, or gives its disk back, has been told of
+/// no other.
+fn refuse_inside(place: &Path, flag: &str) -> Result<()> {
+    let absolute = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+    let real = absolute.ancestors().find_map(|above| above.canonicalize().ok());
+    let is_repository = |above: &&Path| {
+        let has = |name: &str| above.join(name).exists();
+        *above != absolute && has("containers") && (has("config") || has("config.copy"))
+    };
+    let Some(outer) = real.as_deref().and_then(|real| real.ancestors().find(is_repository)) else {
+        return Ok(());
+    };
+    let message =
+        format!("the directory {} is in the repository {}", place.display(), outer.display());
+    let beside = format!("{}-2", outer.display());
+    Err(Failure::usage(message)
+        .hint(format!("Use a directory outside of it: {flag} {}", quoted(&beside))))
+}
+
 /// A new repository has a directory of its own: whoever clears one up takes nothing of the other. What an `init` or a
 /// copy left that was interrupted is its own; `flag` names the directory.
 pub(crate) fn refuse_files_of_others(place: &Path, flag: &str) -> Result<()> {
     if bucket(place)?.is_some() {
         return Ok(());
     }
+    refuse_inside(place, flag)?;
     let Ok(names) = std::fs::read_dir(place) else { return Ok(()) };
     let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
     let has = |ours: &str| names.iter().any(|name| name == ours);
@@ -192,7 +212,10 @@ fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
     })?;
     let away = Away::OF_A_COMMAND.or_as_the_environment_says();
     let access = Access { away, ..Access::new(credentials) };
-    let client = connect(location, &access).map_err(|error| failed(error, location))?;
+    let client = connect(location, &access).map_err(|error| match error.source.kind() {
+        ErrorKind::InvalidInput => Failure::usage(error.to_string()),
+        _ => failed(error, location),
+    })?;
     out.tell_requests_of(client.requests());
     let (told, place) = (out.clone(), location.to_string());
     client.requests().tell_away(Box::new(move |longest| {

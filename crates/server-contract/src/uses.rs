@@ -225,7 +225,7 @@ impl Known {
 
 fn full(quota: &str, used: u64, bytes: u64) -> String {
     let what = if used < bytes { "has no room for this" } else { "is used up" };
-    format!("the quota '{quota}' {what}: {used} of {bytes} bytes are stored")
+    format!("the quota '{quota}' {what}: {used} of {bytes} bytes are used")
 }
 
 /// What all of these are together; unknown when one is.

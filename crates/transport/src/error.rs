@@ -18,11 +18,18 @@ pub enum Error {
     #[error("the other end closed the connection")]
     Closed,
     /// The other end is silent, or too slow.
-    #[error("the other end sent less than {bytes} bytes in {secs} s")]
+    #[error("the other end sent {} {secs} s", too_little(*bytes))]
     TooSlow {
         /// The minimum that it should have sent, in bytes.
         bytes: usize,
         /// In this many seconds.
         secs: u64,
     },
+}
+
+fn too_little(bytes: usize) -> String {
+    match bytes {
+        0 | 1 => "nothing for".to_owned(),
+        bytes => format!("fewer than {bytes} bytes in"),
+    }
 }

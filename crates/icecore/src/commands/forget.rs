@@ -376,10 +376,11 @@ fn by_policy(
     let groups = repository.decide(*by, policy, &all, &takes, &time::calendar);
     let mut groups = groups.map_err(|error| context.failure(error))?;
     refuse_to_empty(&groups)?;
-    keep_what_is_locked(context, repository, &mut groups)?;
     for decision in groups.iter_mut().flat_map(|group| &mut group.decisions) {
         decision.reasons.extend(kept.get(&decision.snapshot.id()).cloned());
     }
+    // Behind what the server says: it names the lock, too.
+    keep_what_is_locked(context, repository, &mut groups)?;
     let mut plan = Plan { by: Some(*by), is_of_none: unmet.is_some(), ..Plan::default() };
     for group in &groups {
         let removed = group.decisions.iter().filter(|decision| decision.reasons.is_empty()).count();

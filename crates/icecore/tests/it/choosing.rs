@@ -314,3 +314,19 @@ fn a_repository_that_is_mounted_elsewhere_is_not_in_its_own_backup_either() {
     assert!(itself.ends(2).stderr.contains("in the repository"));
     assert!(explained.ends(0).text().starts_with("out: "));
 }
+
+/// Whoever clears a repository up, or gives its disk back, has been told of no other.
+#[test]
+fn no_repository_is_made_inside_of_another_one() {
+    let machine = Machine::new();
+    let repository = machine.path("repository");
+    std::os::unix::fs::symlink(repository.join("containers"), machine.path("link")).unwrap();
+    for inside in [repository.join("containers"), repository.join("new"), machine.path("link/x")] {
+        let ran = machine.run(["init", "--repo", inside.to_str().unwrap()]).ends(2);
+        assert!(ran.stderr.contains("is in the repository"), "{ran:?}");
+        assert!(!inside.join("config").exists(), "{ran:?}");
+    }
+    let beside = ["init", "--repo", &format!("{}-2", repository.display())];
+    machine.run(beside).ends(0);
+    machine.run(["init"]).ends(1);
+}

@@ -142,6 +142,8 @@ fn what_is_missing_at_an_object_storage_is_said_with_what_to_type() {
     let away = bucket.command(&["init"]).env("AWS_ENDPOINT_URL", "http://127.0.0.1:1").output();
     let away = away.unwrap();
     assert_eq!(away.status.code(), Some(16), "{}", String::from_utf8_lossy(&away.stderr));
+    let broken = bucket.command(&["init"]).env("AWS_ENDPOINT_URL", "127.0.0.1").output().unwrap();
+    assert_eq!(broken.status.code(), Some(2), "{}", String::from_utf8_lossy(&broken.stderr));
     let odd =
         ended(bucket.command(&["init"]).env("ICECORE_REPO", "s3://key:secret@bucket")).ends(2);
     assert!(!odd.stderr.contains("secret@"), "{}", odd.stderr);

@@ -294,7 +294,7 @@ fn a_pool_whose_disk_is_lost_is_replaced_and_its_domains_come_back_from_their_co
         let ran = site.govern(&[&["pool"], words].concat());
         assert!(ran.code != 0 && ran.stderr.contains(advice), "{words:?}: {ran:?}");
     };
-    refused(&["remove", "fast", "--lost"], "it is there, so it is not lost");
+    refused(&["remove", "fast", "--lost"], "it can be reached, so it is not lost");
     refused(&["remove", "fast"], "icecore server pool move gone POOL");
     refused(&["remove", "main", "--lost"], "icecore pool accept");
     refused(&["remove", "nope"], "nope");

@@ -54,7 +54,7 @@ pub(crate) fn remove(data: &Path, name: &Name, is_lost: bool) -> Result<()> {
     let place = PoolPaths::of(data, Some(name));
     match (place.verify(), is_lost) {
         (Ok(()), false) => has_no_domains(&place)?,
-        (Ok(()), true) => return Err(refused(data, name, "it is there, so it is not lost")),
+        (Ok(()), true) => return Err(refused(data, name, "it can be reached, so it is not lost")),
         (Err(why), false) => return Err(refused(data, name, &why.source.to_string())),
         (Err(_), true) => may_be_removed(&place)?,
     }

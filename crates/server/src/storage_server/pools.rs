@@ -460,7 +460,7 @@ mod tests {
         };
         rig.has("second", "db");
         assert!(remove(false).contains("it has domains"));
-        assert!(remove(true).contains("it is there, so it is not lost"));
+        assert!(remove(true).contains("it can be reached, so it is not lost"));
         fs::rename(rig.path("second"), rig.path("away")).unwrap();
         assert_ne!(remove(false), "");
         let may_lie = rig.pools.folder_of(&name("new")).unwrap();

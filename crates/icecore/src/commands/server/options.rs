@@ -102,7 +102,7 @@ fn on_node(options: &NodeOptions, name: &String) -> String {
         Some(report) if report.own.contains(name) => "kept as its own".to_owned(),
         Some(report) => match report.refused.get(name) {
             Some(why) => escape::text(&format!("ignored: {why}")),
-            None => "not objected to".to_owned(),
+            None => "used".to_owned(),
         },
     }
 }
