@@ -525,7 +525,7 @@ SABOTAGES = {
         "crates/server/src/storage_server/pools.rs", "            PoolState::Offline\n        })", "            PoolState::Online\n        })",
         test("server", "a_state_says_what_a_pool_is_used_for")),
     "a pool that is there is not lost": (
-        "crates/server-contract/src/pool/states.rs", '(Ok(()), true) => return Err(refused(data, name, "it is there, so it is not lost")),', "(Ok(()), true) => {}",
+        "crates/server-contract/src/pool/states.rs", '(Ok(()), true) => return Err(refused(data, name, "it can be reached, so it is not lost")),', "(Ok(()), true) => {}",
         test("server", "only_a_pool_without_domains_or_one_that_is_lost_is_removed")),
     "a server locks what lies in its buckets": (
         "crates/server/src/securing.rs", "return buckets.secure(folder, &self.locked(folder)?);", "let _ = buckets; return Ok(Kept::default());",
