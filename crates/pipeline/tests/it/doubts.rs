@@ -11,7 +11,7 @@ use crate::testkit::{
 use crypto::{Role, SlotSecret};
 use format::entry::{Content, Kind, Segment};
 use pipeline::retention::{self, CalendarTime, Keep, RetentionPolicy};
-use pipeline::{Error, UnlockedRepository};
+use pipeline::{Error, UnlockedRepository, reclaim};
 use store::{Config, SnapshotRef};
 
 const AGENT: SlotSecret<'static> = SlotSecret::Password(b"of the agent");
@@ -269,6 +269,46 @@ fn who_only_writes_can_poison_and_is_found_and_believed_by_nobody() {
     let named = damages.iter().filter(|damage| damage.snapshots.contains(&id));
     let paths: Vec<_> = named.flat_map(|damage| damage.paths.clone()).collect();
     assert_eq!(paths, [b"tree/victim".to_vec()], "{damages:#?}");
+}
+
+/// The advice of the check, to the letter, and the next backup stores what was poisoned: also where the poison lies in
+/// a container, or in one record, with so much that is needed that no reclaim rewrites it for space alone.
+#[test]
+fn what_was_poisoned_is_stored_again_behind_the_advice() {
+    for one_record in [false, true] {
+        let test_folder = TestFolder::new();
+        let repository = test_folder.init();
+        let content = noise(5, 900);
+        test_folder.write("victim", &content);
+        let (id, wrong) = (repository.keys.writer.ids.chunk_id(&content), noise(7, 900));
+        let large = noise(8, 100_000);
+        let forge = Forge::new(&repository);
+        let needed = repository.keys.writer.ids.chunk_id(&large);
+        if one_record {
+            forge.chunks_as(&[(id, &wrong), (needed, &large)]);
+        } else {
+            forge.chunk_as(id, &wrong);
+            forge.chunk_as(needed, &large);
+        }
+        let runs = Content::Segments([Segment::Data(needed, 100_000)].into());
+        let kept =
+            format::entry::Entry { size: 100_000, content: runs, ..entry(Kind::File, "kept") };
+        forge.publish_leaf(&[kept]);
+
+        test_folder.backup(&repository);
+        let damaged = checked(&repository).unwrap().damaged_snapshots();
+        assert_eq!(damaged.len(), 1);
+        let mut listed = repository.local().unwrap().snapshots().unwrap();
+        listed.retain(|name| damaged.contains(&name.id.to_string()));
+        repository.forget(&listed).unwrap();
+        let options =
+            reclaim::ReclaimOptions { accept_damage: true, ..reclaim::ReclaimOptions::default() };
+        reclaim::run(&repository, &options).unwrap();
+        assert_clean(&repository);
+        let done = test_folder.backup(&repository);
+        assert_clean(&repository);
+        test_folder.assert_restores(&repository, done.snapshot, &test_folder.state());
+    }
 }
 
 /// Knowing the name of a chunk gives nobody its bytes who cannot read anyway.
