@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod access_control;
+pub mod budgets;
 mod error;
 pub mod folder;
 pub mod moving;

@@ -1,5 +1,6 @@
 //! Error replies.
 
+use super::NODE_JOBS;
 use super::hub::NODE_CONNECTIONS_MAX;
 use super::sessions::NODE_SESSIONS_MAX;
 use ids::KeyEpoch;
@@ -140,6 +141,13 @@ pub(super) fn too_many_connections(node: &str) -> Packet {
 pub(super) fn too_many_sessions(node: &str) -> Packet {
     let text = format!("the node '{node}' has {NODE_SESSIONS_MAX} sessions already");
     fault(Code::Busy, &text, TOO_MANY_HINT, &[])
+}
+
+/// The last packet for a node that has begun too many jobs.
+pub(super) fn too_many_jobs(node: &str) -> Packet {
+    let text = format!("the node '{node}' has begun {NODE_JOBS} jobs within a day");
+    let hint = "The client retries automatically; one more may begin every two seconds. What they were, on the server: icecore server jobs";
+    fault(Code::Busy, &text, hint, &[])
 }
 
 /// The reply for an unknown session.

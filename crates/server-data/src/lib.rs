@@ -35,7 +35,8 @@ use body_memory::BodyMemory;
 use domains::Domains;
 use hub::Hub;
 use receipts::Receipts;
-use server_contract::access_control::{AccessControl, JobEnd};
+use server_contract::access_control::{AccessControl, JobEnd, Node};
+use server_contract::budgets::Budgets;
 use server_contract::upkeep::DomainUpkeep;
 use sessions::Sessions;
 use std::path::Path;
@@ -47,6 +48,12 @@ use upkeep::UpkeepJobs;
 /// Memory for bodies of large packets, of all connections together: the shares of nodes, and the rest.
 const BODIES_BYTES: usize = 192 << 20;
 const MORE_BODIES_BYTES: usize = 64 << 20;
+
+/// Jobs that a node may begin at once: each is a row of the catalog, which is kept for long. A source each minute makes
+/// 1,440 a day, a script that restores file by file some thousands.
+const NODE_JOBS: u64 = 50_000;
+/// In this time all of them come back.
+const NODE_JOBS_IN: Duration = Duration::from_secs(86_400);
 
 /// Why the job of a revoked node ended.
 const REVOKED: &str = "the node was revoked";
@@ -71,6 +78,8 @@ pub struct Shared {
     pub sessions: Sessions,
     /// Connections.
     pub hub: Hub,
+    /// Jobs that each node may still begin.
+    pub jobs: Budgets,
     bodies: BodyMemory,
     /// Permits for connections that were not admitted and are still read.
     refused: Semaphore,
@@ -99,6 +108,7 @@ impl Shared {
             domains: Arc::new(Domains::new(receipts.clone())),
             sessions: Sessions::default(),
             hub: Hub::default(),
+            jobs: Budgets::new(NODE_JOBS, NODE_JOBS_IN),
             bodies: BodyMemory::new(BODIES_BYTES, MORE_BODIES_BYTES),
             refused: Semaphore::new(closing::REFUSED_MAX),
             receipts,
@@ -110,6 +120,12 @@ impl Shared {
     /// From now on `worker` does the upkeep that the control server asks for.
     pub fn keep_up_with(&self, worker: Arc<dyn DomainUpkeep>) {
         self.upkeep.work_with(worker);
+    }
+
+    /// Whether `node` may begin a job. The control server is not a node.
+    fn may_begin_job(&self, node: &Node) -> bool {
+        let control = self.access_control.is_control_server(node);
+        control || self.jobs.take(&node.name, 1)
     }
 
     /// How many sessions and connections do something in the domain in `folder`.

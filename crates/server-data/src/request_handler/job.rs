@@ -1,6 +1,7 @@
 //! The job of a connection: its begin, its progress, and how it ended.
 
 use super::{Answer, RequestHandler};
+use crate::faults;
 use crate::read_counters::READ;
 use protocol::Packet;
 use protocol::packet::Purpose;
@@ -10,12 +11,17 @@ use server_contract::access_control::{JobEnd, JobStatus};
 use std::sync::atomic::Ordering;
 
 impl RequestHandler {
-    pub(super) fn job_begins(&mut self, kind: &str) {
-        let Some(open) = &self.open else { return };
+    /// `false` when the node has begun too many.
+    pub(super) fn job_begins(&mut self, kind: &str) -> bool {
+        let Some(open) = &self.open else { return true };
         let (node, domain) = (&self.handle.node, &open.access.domain);
+        if !self.shared.may_begin_job(node) {
+            return false;
+        }
         let job = self.shared.access_control.job_begins(node, domain, kind, "");
         self.handle.job.store(job, Ordering::Relaxed);
         self.job = Some(job);
+        true
     }
 
     pub(super) fn progress(&self, status: JobStatus) {
@@ -56,7 +62,9 @@ impl RequestHandler {
         let is_backup = *self.handle.purpose.lock() == Some(Purpose::Backup);
         if self.job.is_none() && self.reads.is_news(is_backup) {
             self.reads.is_job = true;
-            self.job_begins(READ);
+            if !self.job_begins(READ) {
+                return Err(faults::too_many_jobs(&self.handle.node.name));
+            }
         }
         if let (true, Some(job)) = (self.reads.is_job, self.job) {
             self.shared.access_control.job_is_at(job, &self.reads.status());

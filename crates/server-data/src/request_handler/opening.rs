@@ -35,8 +35,10 @@ impl RequestHandler {
         }
         let opened = self.opened(access, Some(purpose))?;
         self.is_for(purpose);
-        if purpose == Purpose::Restore {
-            self.job_begins("restore");
+        if purpose == Purpose::Restore && !self.job_begins("restore") {
+            // As the end of the connection: who comes back asks again by itself.
+            self.handle.end_with(faults::too_many_jobs(&self.handle.node.name));
+            return Ok(None);
         }
         Ok(Some(opened))
     }

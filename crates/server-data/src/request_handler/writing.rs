@@ -35,6 +35,10 @@ impl RequestHandler {
             self.handle.end_with(faults::too_many_sessions(&node.name));
             return Ok(None);
         };
+        if !self.shared.may_begin_job(&node) {
+            self.handle.end_with(faults::too_many_jobs(&node.name));
+            return Ok(None);
+        }
         if let Err(refusal) = self.shared.access_control.may_store(&access.domain, 0) {
             return self.has_no_room(&refusal);
         }

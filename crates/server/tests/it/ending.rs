@@ -90,6 +90,32 @@ async fn a_node_has_so_many_sessions_and_the_next_one_waits_for_its_turn() {
     assert_eq!(busy.restored(name, "file").await, b"one more");
 }
 
+/// Each job is a row of the catalog, outside of every quota: a node in a loop made 70 of them a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_begins_so_many_jobs_and_others_go_on() {
+    let server = Whole::start().await;
+    let busy = server.node("busy", "busy", Role::Full).await;
+    let other = server.node("other", "other", Role::Full).await;
+    busy.write("file", &[7; 100_000]);
+    let name = busy.backup().await;
+    let mut raw = Raw::opened(&busy).await;
+    let (_, ring) = stolen_keys(&busy, &mut raw).await;
+    let shared = &server.shared;
+    assert!(shared.jobs.take("busy", 49_990));
+    while shared.jobs.take("busy", 1) {}
+    raw.send(&begin(&sealer(&ring))).await;
+    assert_eq!(raw.is_left().await, Some(Code::Busy));
+    let mut restore = Raw::greeted(&busy).await;
+    restore.send(&Packet::Open { domain: String::new(), purpose: Purpose::Restore }).await;
+    assert_eq!(restore.is_left().await, Some(Code::Busy));
+    other.write("file", b"of another");
+    let others = other.backup().await;
+    assert_eq!(other.restored(others, "file").await, b"of another");
+    // One comes back every two seconds.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(busy.restored(name, "file").await, [7; 100_000]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_by_a_grant_is_out_when_it_is_taken_back() {
     let server = Whole::start().await;
