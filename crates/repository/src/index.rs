@@ -101,10 +101,13 @@ impl Index {
 
     /// The same without the runs of these numbers.
     pub(crate) fn find_newer(&self, than: &[u64], mut prefixes: Vec<Prefix>) -> Result<Vec<Row>> {
-        prefixes.sort_unstable();
-        let mut found = Vec::new();
         let runs = self.state.runs.iter().zip(&self.runs).rev();
-        for (_, run) in runs.filter(|(number, _)| !than.contains(number)) {
+        let mut newer = runs.filter(|(number, _)| !than.contains(number)).peekable();
+        if newer.peek().is_some() {
+            prefixes.sort_unstable();
+        }
+        let mut found = Vec::new();
+        for (_, run) in newer {
             let (mut cursor, mut left) = (run.cursor(), Vec::with_capacity(prefixes.len()));
             for prefix in prefixes {
                 let maybe = run.may_contain(&prefix)?;

@@ -38,6 +38,16 @@ pub use store::CommittedSnapshot;
 /// that comes meanwhile begins one more, in vain, and must not push out of the list what fills the disk.
 const RECENT_MAX: usize = 256;
 
+/// Where the index has an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nowhere,
+    /// Where it could not be relied on now: the container is gone or going, or could not be read.
+    Lost,
+    /// In a container that stays while the session runs.
+    Kept,
+}
+
 /// A session. Without a commit it makes no snapshot, and the next session finds and uses what it stored.
 ///
 /// Locks, in the order in which one thread takes them: `checkpointing`, `current`, `syncer`, `objects`, `synced`.
@@ -100,8 +110,13 @@ impl Session {
     /// Claims `id`: `true` when it must be stored. Then the caller must append it: no other thread will.
     pub fn claim(&self, id: &ObjectId) -> Result<bool> {
         let mut objects = self.objects.lock();
-        if objects.has(id) || self.is_stored(id)? {
+        if objects.has(id) {
             return Ok(false);
+        }
+        match self.found(id, |location| self.pin(location))? {
+            Found::Kept => return Ok(false),
+            Found::Lost => objects.distrust(id),
+            Found::Nowhere => {}
         }
         objects.claim(id);
         Ok(true)
@@ -278,32 +293,29 @@ impl Session {
     /// Whether a published container holds `id`. It stays there while this session runs, so that the
     /// session may cite it without storing it.
     pub fn is_stored(&self, id: &ObjectId) -> Result<bool> {
-        self.is_found(id, |location| self.pin(location))
+        Ok(self.found(id, |location| self.pin(location))? == Found::Kept)
     }
 
     /// Whether the index has `id`. Its container stays while this session runs; whether it is there is not looked at,
     /// since what a disk has lost is no fault of who refers to it.
     fn is_listed(&self, id: &ObjectId) -> Result<bool> {
         let pins = &self.repository.pins;
-        self.is_found(id, |location| Ok(pins.lock().pin(self.number, location.container)))
+        let pin = |at: RecordLocation| Ok(pins.lock().pin(self.number, at.container));
+        Ok(self.found(id, pin)? == Found::Kept)
     }
 
     /// Whether the index has `id` where it could be pinned.
-    fn is_found(
-        &self,
-        id: &ObjectId,
-        pin: impl Fn(RecordLocation) -> Result<bool>,
-    ) -> Result<bool> {
+    fn found(&self, id: &ObjectId, pin: impl Fn(RecordLocation) -> Result<bool>) -> Result<Found> {
         loop {
             let index = self.repository.index();
-            let Some(location) = index.find(id)? else { return Ok(false) };
+            let Some(location) = index.find(id)? else { return Ok(Found::Nowhere) };
             if !pin(location)? {
-                return Ok(false);
+                return Ok(Found::Lost);
             }
             // A merge that began before this pin keeps only the row that was the newest then.
             let now = self.repository.index();
             if Arc::ptr_eq(&index, &now) || now.find(id)? == Some(location) {
-                return Ok(true);
+                return Ok(Found::Kept);
             }
         }
     }

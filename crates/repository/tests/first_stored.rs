@@ -142,6 +142,30 @@ fn what_is_lost_is_found_where_it_was_stored_again() {
     assert!(repository.is_complete(page(2)).unwrap() && !is_the_first(&repository));
 }
 
+/// Whoever claims may meet an error of the disk that is over when it publishes.
+#[test]
+fn what_seemed_lost_when_it_was_claimed_stays_where_it_is() {
+    let (folder, repository, lease) = made();
+    store(&repository, &lease, 1, BIG);
+    drop((repository, lease));
+    let repository = reopened(folder.path());
+    let lease = repository.lease("test").unwrap();
+    let before = location(&repository);
+    let file = files(folder.path()).remove(0);
+    let flip = || {
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[3] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+    };
+    flip();
+    let late = claimed(&repository, &lease);
+    flip();
+    stores(&late);
+    commits(late);
+    assert_eq!(location(&repository), before);
+    assert!(is_the_first(&repository));
+}
+
 /// A heal removes what it has moved, so that the index must not go on to name it.
 #[test]
 fn a_heal_moves_everything_while_the_index_is_merged() {

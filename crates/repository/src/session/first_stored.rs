@@ -26,7 +26,7 @@ impl Session {
             let looked_at = self.leave_out_known(rows)?;
             let run = self.write_run(rows)?;
             let _commit = self.repository.commit.lock();
-            if self.known(&self.repository.index(), &looked_at, rows)?.is_empty() {
+            if self.known(&self.repository.index(), &looked_at, &looked_at, rows)?.is_empty() {
                 return publish(run);
             }
             // Of a run that no state names only this session knows. If it stays, the next writer removes it.
@@ -38,10 +38,12 @@ impl Session {
     fn leave_out_known(&self, rows: &mut Vec<Row>) -> Result<Vec<u64>> {
         loop {
             let index = self.repository.index();
-            let known = self.known(&index, &self.runs_before, rows)?;
+            let known = self.known(&index, &self.runs_before, &[], rows)?;
             let now = self.repository.index();
             // A merge that began before these pins keeps only the rows that were the newest then.
-            if Arc::ptr_eq(&index, &now) || known == self.known(&now, &self.runs_before, rows)? {
+            if Arc::ptr_eq(&index, &now)
+                || known == self.known(&now, &self.runs_before, &[], rows)?
+            {
                 let (left_out, left): (Vec<_>, _) =
                     rows.iter().partition(|row| known.contains_key(&row.prefix));
                 *rows = left;
@@ -51,16 +53,20 @@ impl Session {
         }
     }
 
-    /// Where `index` has what is in `rows`, but for its runs `before`: nothing was claimed that those have, unless it
-    /// is lost there. Pins it.
-    fn known(&self, index: &Index, before: &[u64], rows: &[Row]) -> Result<Known> {
-        let mut known = Known::default();
-        if index.state.runs.iter().all(|run| before.contains(run)) {
-            return Ok(known);
-        }
-        let prefixes = self.objects.lock().not_replacing(rows);
-        for row in index.find_newer(before, prefixes)? {
-            if self.pin(row.location)? {
+    /// Where `index` has what is in `rows`, in containers that can be relied on, and pins it. Nothing was claimed that
+    /// its runs `before` have; what was although the index had it is looked for in all but the runs `tried`.
+    fn known(&self, index: &Index, before: &[u64], tried: &[u64], rows: &[Row]) -> Result<Known> {
+        let (new, distrusted) = self.objects.lock().not_replacing(rows);
+        let mut found = index.find_newer(before, new)?;
+        found.extend(index.find_newer(tried, distrusted)?);
+        let (mut known, mut kept) = (Known::default(), FxHashMap::default());
+        for row in found {
+            let container = row.location.container;
+            let is_kept = match kept.get(&container) {
+                Some(is_kept) => *is_kept,
+                None => *kept.entry(container).or_insert(self.pin(row.location)?),
+            };
+            if is_kept {
                 known.insert(row.prefix, row.location);
             }
         }

@@ -16,6 +16,8 @@ pub(super) struct SessionObjects {
     placed: FxHashMap<Prefix, RecordLocation>,
     /// Of what was appended, what the index is to have here, wherever it has it.
     replaced: FxHashSet<Prefix>,
+    /// What was claimed although the index has it: where it is could not be relied on then.
+    distrusted: FxHashSet<Prefix>,
 }
 
 impl SessionObjects {
@@ -37,6 +39,11 @@ impl SessionObjects {
     /// Notes that `id` was claimed.
     pub(super) fn claim(&mut self, id: &ObjectId) {
         self.claimed.insert(prefix_of(id));
+    }
+
+    /// Notes that `id` is claimed although the index has it.
+    pub(super) fn distrust(&mut self, id: &ObjectId) {
+        self.distrusted.insert(prefix_of(id));
     }
 
     /// Nobody will append `id`.
@@ -62,10 +69,12 @@ impl SessionObjects {
         self.replaced.extend(ids.iter().map(prefix_of));
     }
 
-    /// Those of `rows` that do not take the place of what the index has.
-    pub(super) fn not_replacing(&self, rows: &[Row]) -> Vec<Prefix> {
+    /// Those of `rows` that do not take the place of what the index has: what was new when it was claimed, and the
+    /// others.
+    pub(super) fn not_replacing(&self, rows: &[Row]) -> (Vec<Prefix>, Vec<Prefix>) {
         let prefixes = rows.iter().map(|row| row.prefix);
-        prefixes.filter(|prefix| !self.replaced.contains(prefix)).collect()
+        let prefixes = prefixes.filter(|prefix| !self.replaced.contains(prefix));
+        prefixes.partition(|prefix| !self.distrusted.contains(prefix))
     }
 
     /// Number of objects of which no checkpoint knows.
@@ -91,6 +100,7 @@ impl SessionObjects {
         for row in rows {
             self.placed.remove(&row.prefix);
             self.replaced.remove(&row.prefix);
+            self.distrusted.remove(&row.prefix);
         }
     }
 }
