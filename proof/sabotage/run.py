@@ -46,6 +46,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "what seemed lost is looked for again": (
+        "crates/repository/src/session/first_stored.rs", "        found.extend(index.find_newer(tried, distrusted)?);", "        let _ = (tried, distrusted);",
+        test("repository", "what_seemed_lost_when_it_was_claimed_stays_where_it_is")),
     "a disk that was mounted by hand is missed": (
         "crates/pipeline/src/backup/emptied.rs", "        (!is_inside).then(|| Last::new(found, source(), false))", "        (!is_inside && false).then(|| Last::new(found, source(), false))",
         test("icecore", "a_disk_that_was_mounted_by_hand_inside_a_source_is_missed_once")),
@@ -56,10 +59,10 @@ SABOTAGES = {
         "crates/repository/src/session/first_stored.rs", "rows.iter().partition(|row| known.contains_key(&row.prefix));", "rows.iter().partition(|row| false && known.contains_key(&row.prefix));",
         test("repository", "a_commit_replaces_nothing_that_was_stored_meanwhile")),
     "who was overtaken after the look looks again": (
-        "crates/repository/src/session/first_stored.rs", "&looked_at, rows)?.is_empty() {", "&looked_at, rows)?.is_empty() || true {",
+        "crates/repository/src/session/first_stored.rs", "&looked_at, &looked_at, rows)?.is_empty() {", "&looked_at, &looked_at, rows)?.is_empty() || true {",
         test("repository", "neither_does_a_commit_that_is_overtaken_after_its_look")),
     "what is lost where it was is left out of nothing": (
-        "crates/repository/src/session/first_stored.rs", "            if self.pin(row.location)? {", "            if self.pin(row.location)? || true {",
+        "crates/repository/src/session/first_stored.rs", "                None => *kept.entry(container).or_insert(self.pin(row.location)?),", "                None => *kept.entry(container).or_insert(self.pin(row.location)? || true),",
         test("repository", "what_is_lost_is_found_where_it_was_stored_again")),
     "what a heal stores takes the place of what is damaged": (
         "crates/repository/src/session/copied.rs", "        self.objects.lock().replace(ids);\n", "",

@@ -4,6 +4,7 @@
 mod backup;
 pub mod corruption;
 pub mod kept;
+mod liar;
 mod model;
 mod open_sessions;
 mod records;
@@ -29,6 +30,8 @@ const REACH: [u64; 3] = [12, 60, 240];
 const SYNCS: u64 = 10;
 /// One seed of so many is of a repository without deduplication.
 const APART_OF: u64 = 4;
+/// In one of so many of the others, some nodes lie.
+const LIARS_IN: u64 = 3;
 const EPISODES_MIN: u64 = 4;
 const EPISODES_MORE: u64 = 12;
 
@@ -103,7 +106,8 @@ struct World {
 
 impl World {
     fn new(disk: Arc<Disk>, mut random: Random, is_apart: bool) -> Self {
-        let shared = Shared::with_random_sizes(disk, &mut random).with_backups_apart(is_apart);
+        let mut shared = Shared::with_random_sizes(disk, &mut random).with_backups_apart(is_apart);
+        shared.has_liars = !is_apart && random.one_in(LIARS_IN);
         let (running, open, outcome) = Default::default();
         Self { shared, random, running, open, is_rebuilding: false, outcome }
     }

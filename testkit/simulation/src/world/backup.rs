@@ -132,6 +132,26 @@ impl Backup {
         Ok(None)
     }
 
+    /// The session, while it runs.
+    pub(super) fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// Its seals.
+    pub(super) fn seals(&self) -> &SessionSeals {
+        &self.seals
+    }
+
+    /// Everything in its tree.
+    pub(super) fn objects(&self) -> Vec<ObjectId> {
+        self.tree.objects()
+    }
+
+    /// Ends the session without a commit.
+    pub(super) fn give_up(&mut self) {
+        drop(self.session.take());
+    }
+
     /// What it will have backed up.
     pub(super) fn known(&self) -> KnownTree {
         KnownTree { tree: self.tree.clone(), epoch: self.epoch }

@@ -29,6 +29,13 @@ pub(super) struct Model {
     attempted: BTreeMap<[u8; ObjectId::LEN], Tree>,
     /// Numbers that were seen, each with its snapshot.
     numbers: BTreeMap<u64, SnapshotId>,
+    /// The first that was reported done.
+    first: Option<SnapshotRef>,
+    /// Chunks of which a record has other bytes, and which some snapshot has had ever since.
+    lied_about: BTreeSet<ObjectId>,
+    /// Those that no snapshot had meanwhile. What a session left that was interrupted, or a rebuild, may have made that
+    /// record the first that has it: the same as if the node had stored it before anybody else.
+    doubtful: BTreeSet<ObjectId>,
 }
 
 /// What must not be.
@@ -60,7 +67,24 @@ impl Model {
 
     /// A backup was reported done.
     pub(super) fn acknowledge_backup(&mut self, name: SnapshotRef, known: KnownTree) {
+        self.first.get_or_insert(name);
         self.live.insert(name, known);
+    }
+
+    /// The first snapshot, and its tree, if it was not forgotten.
+    pub(super) fn first(&self) -> Option<(SnapshotRef, &Tree)> {
+        self.first.and_then(|name| Some((name, &self.live.get(&name)?.tree)))
+    }
+
+    /// A record will name this chunk and have other bytes.
+    pub(super) fn lie_about(&mut self, chunk: ObjectId) {
+        self.lied_about.insert(chunk);
+        self.doubt();
+    }
+
+    fn doubt(&mut self) {
+        let live: BTreeSet<_> = self.live.values().flat_map(|known| known.tree.objects()).collect();
+        self.doubtful.extend(self.lied_about.difference(&live));
     }
 
     /// Somebody begins to forget `names`.
@@ -68,6 +92,7 @@ impl Model {
         for name in names {
             self.uncertain.extend(self.live.remove(name).map(|known| (*name, known)));
         }
+        self.doubt();
     }
 
     /// It was reported done.
@@ -156,7 +181,13 @@ impl Model {
         }
         let tree =
             self.attempted.get(&stored.head.root.0).ok_or("a snapshot of nothing is there")?;
-        let whole = tree.objects().into_iter().try_for_each(|id| seen.has(repository, id));
+        let doubtful = &self.doubtful;
+        let whole = tree.objects().into_iter().try_for_each(|id| match seen.has(repository, id) {
+            Err(reason) if reason.ends_with(records::OTHER_BYTES) && doubtful.contains(&id) => {
+                Ok(())
+            }
+            seen => seen,
+        });
         whole.map_err(|reason| format!("snapshot {number}: {reason}"))
     }
 }

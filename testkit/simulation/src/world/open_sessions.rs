@@ -33,7 +33,10 @@ impl OpenSessions {
         random: &mut Random,
     ) -> repository::Result<u64> {
         if self.0.len() < OPEN_MAX && random.one_in(4) {
-            let task = Task::backup(running, shared, random);
+            let task = match random.one_in(2) {
+                true => Task::lie(running, shared, random),
+                false => Task::backup(running, shared, random),
+            };
             self.0.push(OpenSession { task, has_met_fault: false });
         }
         if !self.0.is_empty() && random.one_in(6) {

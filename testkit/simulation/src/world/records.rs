@@ -74,6 +74,15 @@ impl SessionSeals {
         self.record(RecordKind::Pages, vec![id], clear)
     }
 
+    /// A record that names chunks and has other bytes.
+    pub(super) fn other_bytes(&self, ids: Vec<ObjectId>) -> SealedRecord {
+        let clear = ids.iter().flat_map(|id| id.0).collect();
+        let mut record = self.record(RecordKind::Data, ids, clear);
+        // Not one byte of any object: the length is in the header.
+        record.sealed.iter_mut().for_each(|byte| *byte = !*byte);
+        record
+    }
+
     pub(super) fn manifest(
         &self,
         root: ObjectId,

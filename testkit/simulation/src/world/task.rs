@@ -1,6 +1,7 @@
 //! What a process does: one thing after the other, or one beside the other.
 
 use super::backup::{Backup, Base, Checkpoints};
+use super::liar::Liar;
 use super::model::{Model, Violation};
 use super::records::{SessionSeals, dead};
 use super::tree::Tree;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     checkpoints: Checkpoints,
     /// Backups share nothing: the repository has no deduplication.
     is_apart: bool,
+    /// Some nodes lie.
+    pub(super) has_liars: bool,
 }
 
 /// How sessions make checkpoints.
@@ -54,8 +57,8 @@ impl Shared {
     pub(super) fn new(disk: Arc<Disk>) -> Self {
         let (model, wrong, sessions) = Default::default();
         let checkpoints = Checkpoints::AtItsEnd;
-        let (container_bytes, is_apart) = (None, false);
-        Self { disk, model, wrong, sessions, container_bytes, checkpoints, is_apart }
+        let (container_bytes, is_apart, has_liars) = (None, false, false);
+        Self { disk, model, wrong, sessions, container_bytes, checkpoints, is_apart, has_liars }
     }
 
     /// With containers of any size, and any checkpoints.
@@ -181,6 +184,8 @@ impl Shared {
 /// Something to do.
 pub(super) enum Task {
     Backup(Box<Backup>),
+    /// The same by a node that lies.
+    Lie(Box<Liar>),
     Forget(Vec<SnapshotRef>),
     Reclaim(f64),
     /// The same, giving up what is lost.
@@ -214,6 +219,16 @@ impl Task {
         shared.backup_of(running, tree, base)
     }
 
+    /// A backup by a node that lies, where there are such.
+    pub(super) fn lie(running: &WriterProcess, shared: &Shared, random: &mut Random) -> Self {
+        match Self::backup(running, shared, random) {
+            Self::Backup(backup) if shared.has_liars => {
+                Self::Lie(Box::new(Liar::new(*backup, shared.model.clone(), random.next())))
+            }
+            honest => honest,
+        }
+    }
+
     /// Forgets one or two.
     pub(super) fn forget(shared: &Shared, random: &mut Random) -> Self {
         Self::Forget(snapshots_to_forget(shared, random))
@@ -234,7 +249,8 @@ impl Task {
         match self {
             Self::Backup(backup) => backup.can_interleave(),
             Self::Read | Self::StaleRead | Self::Copy => true,
-            Self::Forget(_)
+            Self::Lie(_)
+            | Self::Forget(_)
             | Self::Reclaim(_)
             | Self::ReclaimAcceptingDamage
             | Self::ReclaimInterrupted
@@ -247,7 +263,8 @@ impl Task {
         match self {
             Self::Reclaim(_) | Self::ReclaimAcceptingDamage | Self::ReclaimInterrupted => true,
             Self::ForgetAndReclaim(_) => true,
-            Self::Backup(_) | Self::Forget(_) | Self::Read | Self::StaleRead | Self::Copy => false,
+            Self::Backup(_) | Self::Lie(_) | Self::Forget(_) => false,
+            Self::Read | Self::StaleRead | Self::Copy => false,
         }
     }
 
@@ -262,6 +279,13 @@ impl Task {
             Self::Backup(backup) => {
                 let Some(name) = backup.advance()? else { return Ok(false) };
                 shared.model.lock().acknowledge_backup(name, backup.known());
+            }
+            Self::Lie(liar) => {
+                let done = liar.advance()?;
+                if let Some(name) = done {
+                    shared.model.lock().acknowledge_backup(name, liar.backup().known());
+                }
+                return Ok(done.is_some() || liar.has_given_up());
             }
             Self::Forget(names) => forget(running, shared, names)?,
             Self::Reclaim(percent) => reclaim(running, to_percent(*percent))?,
@@ -286,6 +310,7 @@ impl Task {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Backup(_) => "backup",
+            Self::Lie(_) => "backup of a liar",
             Self::Forget(_) => "forget",
             Self::Reclaim(_) => "reclaim",
             Self::ReclaimAcceptingDamage => "reclaim that accepts damage",
@@ -299,7 +324,10 @@ impl Task {
 }
 
 fn snapshots_to_forget(shared: &Shared, random: &mut Random) -> Vec<SnapshotRef> {
-    let kept = shared.model.lock().live_snapshots();
+    let mut kept = shared.model.lock().live_snapshots();
+    // What nodes that lie say of pages is about those of the first.
+    let first = shared.model.lock().first().map(|(name, _)| name).filter(|_| shared.has_liars);
+    kept.retain(|name| Some(*name) != first);
     let count = (1 + random.index(2)).min(kept.len());
     let mut names: Vec<_> = (0..count).map(|_| *random.pick(&kept)).collect();
     names.sort_unstable();

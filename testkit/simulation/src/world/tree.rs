@@ -5,7 +5,7 @@ use crate::random::Random;
 use ids::ObjectId;
 
 /// Chunks that there are: few, so that trees share them.
-const CHUNKS: u64 = 48;
+pub(super) const CHUNKS: u64 = 48;
 const LEAVES_MAX: usize = 4;
 const LEAF_CHUNKS_MAX: usize = 6;
 
