@@ -1,11 +1,11 @@
 //! The clock by which files are let go, in the file `clock` of the helper's directory. It counts while the machine runs
 //! (`crates/clock/src/lock_clock.rs`): nobody can set it, and without its file it knows only when the last file came.
 
-use crate::{Error, Result};
+use crate::{Error, Result, tree};
 use clock::{LockClock, Tick};
 use format::wire::checksum;
 use rustix::fd::OwnedFd;
-use rustix::fs::{self, Mode, OFlags};
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -66,17 +66,28 @@ impl ClockFile {
     }
 }
 
-/// `None` without the file, or if it is damaged.
+/// `None` without the file, if it is damaged, or if somebody else may have written it.
 fn read(directory: &OwnedFd, path: &Path) -> Result<Option<LockClock>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = match fs::openat(directory, NAME, flags, Mode::empty()) {
+    let file = match tree::open(directory, NAME, OFlags::RDONLY) {
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         file => file.map_err(Error::file("open", path.join(NAME)))?,
     };
+    let status = fs::fstat(&file).map_err(Error::file("look at", path.join(NAME)))?;
+    if !is_ours(&status) {
+        tracing::error!(file = %path.join(NAME).display(), "ALARM: the clock of the lock helper was somebody else's; it is not believed");
+        return Ok(None);
+    }
     let mut bytes = Vec::new();
     let limited = File::from(file).take(BYTES as u64 + 1).read_to_end(&mut bytes);
     limited.map_err(Error::file("read", path.join(NAME)))?;
     Ok(decode(&bytes))
+}
+
+/// The checksum in it says nothing of who wrote it.
+fn is_ours(status: &Stat) -> bool {
+    let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+    let is_alone = status.st_nlink == 1 && status.st_mode & 0o022 == 0;
+    is_file && is_alone && status.st_uid == rustix::process::geteuid().as_raw()
 }
 
 fn write(directory: &OwnedFd, bytes: &[u8]) -> std::io::Result<()> {

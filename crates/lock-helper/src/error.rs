@@ -35,6 +35,15 @@ pub enum Error {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A directory of the helper is not root's alone, or was not.
+    #[error("{}: it is the lock helper's, and has to belong to root alone. Somebody else made it or changed its owner, \
+             and may have changed what is in it: nothing there is believed any more. Look into it, then restart the lock \
+             helper: it sets its directory aside and begins anew, and the server asks again for what is locked: \
+             systemctl restart icecore-lock-helper", path.display())]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Only root can keep anything from another user.
     #[error("the lock helper, and whoever looks at its files, has to be root")]
     NotRoot,
@@ -44,6 +53,11 @@ pub enum Error {
     /// The other side refused, or broke the protocol.
     #[error("the lock helper: {0}")]
     Refused(String),
+}
+
+/// A path for the shell: names in a pool are whatever its owner likes.
+pub(crate) fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 impl Error {

@@ -3,13 +3,14 @@
 
 use crate::own_directory::is_roots;
 use crate::pool::DIRECTORY;
-use crate::{Error, Result, clock_file, tree};
+use crate::{Error, Result, aside, clock_file, tree};
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Dir, FileType, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Gives the directory for which `is_own` holds its name back.
+/// Gives the directory for which `is_own` holds its name back. What has that name meanwhile is set aside: root touches
+/// nothing that its owner could not rename as well.
 pub(crate) fn back(
     root: &OwnedFd,
     path: &Path,
@@ -57,22 +58,12 @@ fn is_there(root: &OwnedFd, name: &str, is_own: &impl Fn(&OwnedFd, &Stat) -> boo
 
 fn rename(root: &OwnedFd, path: &Path, name: &str) -> Result<()> {
     let at = path.join(name);
-    match fs::renameat_with(root, name, root, DIRECTORY, RenameFlags::NOREPLACE) {
-        Ok(()) => {
-            tracing::error!(from = %at.display(), "ALARM: somebody renamed the directory of the lock helper; it has its name back");
-            fs::fsync(root).map_err(Error::file("sync", path))
-        }
-        Err(Errno::EXIST) => {
-            let place = path.join(DIRECTORY);
-            let why = format!(
-                "somebody renamed the directory of the lock helper to {} and put another one in its place. Nothing is lost. \
-                 To go on: mv '{}' '{}.forged'",
-                at.display(),
-                place.display(),
-                place.display()
-            );
-            Err(Error::pool(&place, why))
-        }
-        Err(error) => Err(Error::file("rename", &at)(error)),
-    }
+    let renamed = || fs::renameat_with(root, name, root, DIRECTORY, RenameFlags::NOREPLACE);
+    let done = match renamed() {
+        Err(Errno::EXIST) => aside::set(root, DIRECTORY).and_then(|()| renamed()),
+        done => done,
+    };
+    done.map_err(Error::file("rename", &at))?;
+    tracing::error!(from = %at.display(), "ALARM: somebody renamed the directory of the lock helper; it has its name back");
+    fs::fsync(root).map_err(Error::file("sync", path))
 }

@@ -2,7 +2,8 @@
 
 use crate::clock_file::ClockFile;
 use crate::entry::{Entry, Kept};
-use crate::{Error, Result, moved, names, own_directory, tree};
+use crate::own_directory::{self, Own};
+use crate::{Error, Result, moved, names, tree};
 use clock::Tick;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
@@ -61,7 +62,7 @@ impl Pool {
 
     fn of(
         path: &Path,
-        find: impl Fn(&OwnedFd, &Path) -> Result<Option<OwnedFd>>,
+        find: impl Fn(&OwnedFd, &Path) -> Result<Option<Own>>,
         time: fn() -> Tick,
     ) -> Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
@@ -75,10 +76,8 @@ impl Pool {
                        user of its own, to whom this directory belongs";
             return Err(Error::pool(&path, why));
         }
-        let Some(kept) = find(&root, &path)? else { return Ok(None) };
-        let place = path.join(DIRECTORY);
-        let clock =
-            ClockFile::open((&kept, &place), time(), own_directory::proven_secs(&kept, &place)?)?;
+        let Some(Own { kept, proven_secs }) = find(&root, &path)? else { return Ok(None) };
+        let clock = ClockFile::open((&kept, &path.join(DIRECTORY)), time(), proven_secs)?;
         Ok(Some(Self { path, root, kept, owner, clock: Mutex::new(clock), time }))
     }
 
@@ -106,10 +105,14 @@ impl Pool {
         self.path.join(DIRECTORY)
     }
 
-    /// The owner of the pool can give the helper's directory another name: it gets its own back.
+    /// The owner of the pool can give the helper's directory another name: it gets its own back. If it is root's still.
     pub(crate) fn is_in_place(&self) -> Result<()> {
-        let own = fs::fstat(&self.kept).map_err(Error::file("look at", self.place()))?;
-        moved::back(&self.root, &self.path, |_, status| status.st_ino == own.st_ino)
+        let place = self.place();
+        let own = fs::fstat(&self.kept).map_err(Error::file("look at", &place))?;
+        own_directory::verify(&own, &place, false)?;
+        moved::back(&self.root, &self.path, |_, status| {
+            (status.st_dev, status.st_ino) == (own.st_dev, own.st_ino)
+        })
     }
 
     /// Lets go what has been kept long enough; how many files.

@@ -57,6 +57,8 @@ impl Pool {
     /// # Errors
     /// Those of the system, about the helper's directory; it can be repeated.
     pub fn recover(&self, before_secs: Option<i64>) -> Result<Recovered> {
+        // Under the name of a directory of the pool it would be in the way of that.
+        self.is_in_place()?;
         let mut recovered = Recovered::default();
         tree::walk((&self.kept, &self.place()), &mut |visited| {
             if let Err(error) = self.recover_in_one(&visited, before_secs, &mut recovered) {
@@ -64,6 +66,9 @@ impl Pool {
             }
             Ok(())
         })?;
+        if let Err(error) = self.is_in_place() {
+            recovered.problems.push(error.to_string()); // somebody renamed it meanwhile
+        }
         Ok(recovered)
     }
 
@@ -78,7 +83,7 @@ impl Pool {
             return Ok(());
         }
         let parts: Vec<_> = visited.path.split('/').filter(|part| !part.is_empty()).collect();
-        let (target, replaced) = aside::directory((&self.root, &self.path), &parts, self.owner)?;
+        let (target, replaced) = self.target(&parts)?;
         recovered.replaced += replaced;
         let at = self.path.join(visited.path);
         for (file, versions) in by_file(&visited.entries) {

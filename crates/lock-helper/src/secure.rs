@@ -1,8 +1,9 @@
 //! Keeping files: each gets a second name that is root's, becomes root's itself, and is open for writing nowhere.
 
 use crate::entry::{self, Entry, Kept};
+use crate::error::quoted;
 use crate::message::{Failed, File, Secured};
-use crate::{Error, Pool, Result, clock_file, names, own_directory, tree, until, writers};
+use crate::{Error, Pool, Result, clock_file, names, tree, until, writers};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
@@ -81,12 +82,8 @@ impl Pool {
     /// The helper's directory of these names, which must be root's.
     fn place_of<'a>(&'a self, parts: Vec<&'a str>) -> Result<KeptDirectory<'a>> {
         let at = self.place().join(parts.join("/"));
-        let place = KeptDirectory::open(&self.kept, parts).map_err(Error::file("open", &at))?;
-        if let Some(directory) = &place.directory {
-            let status = fs::fstat(directory).map_err(Error::file("look at", &at))?;
-            own_directory::verify(&status, &at, &self.place(), false)?;
-        }
-        Ok(place)
+        let directory = tree::below((&self.kept, &self.place()), &parts)?;
+        KeptDirectory::of(&self.kept, parts, directory).map_err(Error::file("list", &at))
     }
 
     fn secure_one(
@@ -126,25 +123,24 @@ impl Pool {
         })
     }
 
-    /// A copy by root that did not keep second names together, or somebody else's file.
+    /// A copy by root that did not keep second names together, or somebody else's file. Its owner makes it his own: by
+    /// the time at which root would, another one may have its name, and even the helper's directory.
     fn why_foreign(&self, name: &str) -> String {
-        let (pool, at) = (self.path.display(), self.path.join(name));
-        let at = at.display();
+        let (uid, gid) = (self.owner.0.as_raw(), self.owner.1.as_raw());
+        let at = quoted(&self.path.join(name));
         format!(
-            "it does not belong to the owner of the pool. If root copied or restored it: chown --reference='{pool}' '{at}'"
+            "it does not belong to the owner of the pool. If root copied or restored it: setpriv --reuid={uid} --regid={gid} \
+             --clear-groups sh -c 'umask 077 && cp \"$1\" \"$1.own\" && mv -f \"$1.own\" \"$1\"' - {at}"
         )
     }
 }
 
 impl<'a> KeptDirectory<'a> {
-    fn open(kept: &'a OwnedFd, parts: Vec<&'a str>) -> rustix::io::Result<Self> {
-        let directory = match parts.is_empty() {
-            true => Some(tree::make(kept, &parts, |_| Ok(()))?),
-            false => match tree::open(kept, &parts.join("/"), OFlags::RDONLY | OFlags::DIRECTORY) {
-                Err(Errno::NOENT) => None,
-                directory => Some(directory?),
-            },
-        };
+    fn of(
+        kept: &'a OwnedFd,
+        parts: Vec<&'a str>,
+        directory: Option<OwnedFd>,
+    ) -> rustix::io::Result<Self> {
         let listing = directory.as_ref().map(entry::list).transpose()?.unwrap_or_default();
         let known = listing.entries.into_iter().map(Known::of).collect();
         Ok(Self { kept, parts, directory, known })
@@ -157,7 +153,7 @@ impl<'a> KeptDirectory<'a> {
     fn directory(&mut self) -> rustix::io::Result<&OwnedFd> {
         let made = match self.directory.take() {
             Some(directory) => directory,
-            None => tree::make(self.kept, &self.parts, |_| Ok(()))?,
+            None => tree::make(self.kept, &self.parts)?,
         };
         Ok(self.directory.insert(made))
     }

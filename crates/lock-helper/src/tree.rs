@@ -21,14 +21,29 @@ pub(crate) fn open(root: impl AsFd, name: &str, flags: OFlags) -> rustix::io::Re
     fs::openat2(root, name, flags, Mode::empty(), resolve)
 }
 
-/// Opens the directory of `parts` below `root`; makes it, durably, as `made` says.
-pub(crate) fn make(
-    root: &OwnedFd,
-    parts: &[&str],
-    made: impl Fn(&OwnedFd) -> rustix::io::Result<()>,
-) -> rustix::io::Result<OwnedFd> {
-    let mut at =
-        root.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+/// The same directory.
+pub(crate) fn again(directory: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    directory.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Opens the directory of `parts` below the helper's own, if it is there. Each on the way must be root's.
+pub(crate) fn below((root, place): (&OwnedFd, &Path), parts: &[&str]) -> Result<Option<OwnedFd>> {
+    let (mut at, mut path) = (again(root).map_err(Error::file("open", place))?, place.to_owned());
+    for part in parts {
+        path.push(part);
+        at = match open(&at, part, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Err(Errno::NOENT) => return Ok(None),
+            next => next.map_err(Error::file("open", &path))?,
+        };
+        let status = fs::fstat(&at).map_err(Error::file("look at", &path))?;
+        own_directory::verify(&status, &path, false)?;
+    }
+    Ok(Some(at))
+}
+
+/// Opens the directory of `parts` below `root`, the helper's own; makes it, durably.
+pub(crate) fn make(root: &OwnedFd, parts: &[&str]) -> rustix::io::Result<OwnedFd> {
+    let mut at = again(root)?;
     for part in parts {
         let is_new = match fs::mkdirat(&at, *part, Mode::from_raw_mode(0o700)) {
             Ok(()) => true,
@@ -37,7 +52,6 @@ pub(crate) fn make(
         };
         let next = open(&at, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
         if is_new {
-            made(&next)?;
             fs::fsync(&at)?;
         }
         at = next;
@@ -79,7 +93,7 @@ fn walk_below(
             below => below.map_err(Error::file("open", at().join(name)))?,
         };
         let status = fs::fstat(&below).map_err(Error::file("look at", at().join(name)))?;
-        own_directory::verify(&status, &at().join(name), place, false)?;
+        own_directory::verify(&status, &at().join(name), false)?;
         let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
         walk_below((&below, place), &path, depth + 1, visit)?;
     }

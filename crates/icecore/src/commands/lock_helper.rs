@@ -3,7 +3,7 @@
 use super::server::run::begin_log;
 use crate::codes::Code;
 use crate::context::Context;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, quoted};
 use crate::table::{Table, left, right};
 use crate::{escape, time, units};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -223,8 +223,10 @@ impl Summary {
                 .line(&format!("set aside, with names that end in .replaced-N: {replaced}"))?;
         }
         if self.problems > 0 {
+            // What has its name by the time at which root removes it may be the directory of the helper.
             context.out.line(
-                "Remove what is in the way of what was not recovered, and repeat this command.",
+                "End what still runs as the user of the server. Remove what is in the way of what was not recovered, as that \
+                 user and never as root, and repeat this command.",
             )?;
         }
         if self.recovered > 0 {
@@ -271,11 +273,15 @@ fn nothing_kept(path: &Path) -> Failure {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let at = path.display();
     let failure = Failure::new(Code::Failed, format!("{at}: nothing is kept in this pool"));
-    match Pool::beside(&path).first().map(|other| other.display()) {
-        Some(other) => failure.hint(format!(
-            "There is one with files that are kept beside it. If somebody renamed the pool: mv '{at}' '{at}.forged' && mv \
-             '{other}' '{at}', and repeat this command. If it is another pool: --pool '{other}'"
-        )),
+    // Somebody who took the server over made these names. Without -T, a link there leads what is kept elsewhere.
+    match Pool::beside(&path).first().map(|other| quoted(&other.to_string_lossy())) {
+        Some(other) => {
+            let (at, aside) = (quoted(&at.to_string()), quoted(&format!("{at}.forged")));
+            failure.hint(format!(
+                "There is one with files that are kept beside it. If somebody renamed the pool: mv -T {at} {aside} && mv -T \
+                 {other} {at}, and repeat this command. If it is another pool: --pool {other}"
+            ))
+        }
         None => failure.hint(
             "If its file system is not mounted, mount it. If somebody moved it, its clock is where it is now: find / -user \
              root -name clock -path '*/.locked/clock'",

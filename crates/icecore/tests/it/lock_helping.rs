@@ -9,7 +9,7 @@ use crate::storage_servers::Site;
 use crate::waiting::found;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -242,17 +242,27 @@ fn a_server_that_was_taken_over_loses_no_locked_snapshot() {
     user.alarms("web: cannot connect to"); // within seconds
     take_over(user);
     locked.comes_back(user);
+    of_its_own_directory_in_the_place_of_another_one(user);
     of_a_pool_that_was_moved(user);
+}
+
+/// Somebody had the helper's directory in the way of what comes back, where root gave it away with all that is kept.
+fn of_its_own_directory_in_the_place_of_another_one(user: OwnUser<'_>) {
+    assert!(user.shell("mv domains x && mv .locked domains && rm -rf x/web"));
+    let recovered = ended(&mut user.helper(&["recover", "--json"])).ends(0).last();
+    assert!(recovered["recovered"].as_u64() > Some(0), "{recovered}");
+    assert_eq!(std::fs::metadata(user.pool().join(".locked")).unwrap().uid(), 0);
+    assert!(!user.shell("rm -rf .locked") && user.shell("ls domains/web/containers"));
 }
 
 /// Somebody renamed the pool, and made another one.
 fn of_a_pool_that_was_moved(user: OwnUser<'_>) {
     let pool = user.pool();
-    std::fs::rename(&pool, pool.with_extension("moved")).unwrap();
+    std::fs::rename(&pool, pool.with_extension("it's")).unwrap();
     assert!(Command::new("mkdir").arg(&pool).uid(SERVER).gid(SERVER).status().unwrap().success());
     let told = ended(&mut user.helper(&["recover"])).ends(1);
     let told = told.stderr;
-    assert!(told.contains("nothing is kept") && told.contains("pool.moved'"), "{told}");
+    assert!(told.contains("nothing is kept") && told.contains(r"pool.it'\''s'"), "{told}");
 }
 
 #[test]
