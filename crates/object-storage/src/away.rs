@@ -33,6 +33,9 @@ impl Away {
     }
 }
 
+/// The answer of a storage that is away.
+pub(crate) const UNAVAILABLE: u16 = 503;
+
 /// Whether this is no answer of a storage that works. Of a request that was not carried by any connection, it is known
 /// that it was not done.
 pub(crate) fn is_away(answer: &Result<HttpResponse, HttpError>) -> bool {

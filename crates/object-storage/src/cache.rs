@@ -105,6 +105,13 @@ impl Cache {
         }
     }
 
+    /// What is kept under `key` is wrong.
+    pub(crate) fn remove(&self, key: &str) {
+        if let Some(Some(place)) = self.place.get() {
+            let _ = fs::remove_file(place.join(name(key))); // who finds it is wrong, too, asks again
+        }
+    }
+
     /// Keeps all of `file` under `key`, if that is possible.
     pub(crate) fn put_file(&self, key: &str, file: &Staged) {
         let Some(Some(place)) = self.place.get() else { return };

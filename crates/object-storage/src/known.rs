@@ -47,6 +47,13 @@ pub(crate) fn get(
     Ok(bytes)
 }
 
+/// What is known of the object `name` in the repository at `location` is wrong.
+pub(crate) fn forget(location: &str, name: &str) {
+    if let Some(all) = KNOWN.lock().as_mut() {
+        all.remove(&format!("{location} {name}"));
+    }
+}
+
 fn known(at: &str, tag: &str) -> Option<Bytes> {
     let all = KNOWN.lock();
     let known = all.as_ref()?.get(at)?;

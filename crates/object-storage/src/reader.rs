@@ -69,7 +69,15 @@ pub(crate) struct Kept {
 impl Kept {
     /// Whether all of the object `name` is kept.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.cache.as_ref().is_some_and(|cache| cache.get(&self.key(name, WHOLE)).is_some())
+        self.part(name, WHOLE).is_some()
+    }
+
+    /// What is kept of the object `name` is wrong: it goes, in whatever pieces it is not fetched again.
+    pub(crate) fn distrust(&mut self, name: &str) {
+        self.is_distrusted = true;
+        if let Some(cache) = &self.cache {
+            [WHOLE, FILE].iter().for_each(|piece| cache.remove(&self.key(name, piece)));
+        }
     }
 
     fn key(&self, name: &str, piece: &str) -> String {
@@ -94,18 +102,25 @@ impl Kept {
 
     /// The file `name`, if it is kept.
     pub(crate) fn file(&self, name: &str) -> Option<Staged> {
-        self.tag.as_ref()?;
+        self.tag.as_ref().filter(|_| !self.is_distrusted)?;
         self.cache.as_ref()?.file(&self.key(name, FILE), name)
     }
 
-    /// The object `name`, or what `fetch` brings.
+    /// The object `name`, or what `fetch` brings. Nothing is kept, or believed of what was, that is not good.
     pub(crate) fn whole(
         &self,
         name: &str,
+        is_good: impl Fn(&Bytes) -> bool,
         fetch: impl FnOnce() -> StorageResult<Bytes>,
     ) -> StorageResult<Bytes> {
-        let part = || fetch().map(|bytes| Part { object_bytes: bytes.len() as u64, bytes });
-        self.get(name, WHOLE, part).map(|part| part.bytes)
+        if let Some(part) = self.part(name, WHOLE).filter(|part| is_good(&part.bytes)) {
+            return Ok(part.bytes);
+        }
+        let bytes = fetch()?;
+        if is_good(&bytes) {
+            self.add(name, WHOLE, &Part { object_bytes: bytes.len() as u64, bytes: bytes.clone() });
+        }
+        Ok(bytes)
     }
 
     /// The piece of the object `name` that is called `piece`, or what `fetch` brings.
@@ -115,17 +130,26 @@ impl Kept {
         piece: &str,
         fetch: impl FnOnce() -> StorageResult<Part>,
     ) -> StorageResult<Part> {
-        let Some(cache) = &self.cache else { return fetch() };
-        let key = self.key(name, piece);
-        let there = if self.is_distrusted { None } else { cache.get(&key) };
-        if let Some((length, bytes)) = there.as_ref().and_then(split) {
-            return Ok(Part { bytes, object_bytes: length });
+        if let Some(part) = self.part(name, piece) {
+            return Ok(part);
         }
         let part = fetch()?;
-        if self.is_growing {
-            cache.put(&key, &[&part.object_bytes.to_le_bytes(), &part.bytes[..]].concat());
-        }
+        self.add(name, piece, &part);
         Ok(part)
+    }
+
+    /// The piece of the object `name` that is kept.
+    fn part(&self, name: &str, piece: &str) -> Option<Part> {
+        let cache = self.cache.as_ref().filter(|_| !self.is_distrusted)?;
+        let (object_bytes, bytes) = split(&cache.get(&self.key(name, piece))?)?;
+        Some(Part { bytes, object_bytes })
+    }
+
+    fn add(&self, name: &str, piece: &str, part: &Part) {
+        if let Some(cache) = self.cache.as_ref().filter(|_| self.is_growing) {
+            let kept = [&part.object_bytes.to_le_bytes(), &part.bytes[..]].concat();
+            cache.put(&self.key(name, piece), &kept);
+        }
     }
 }
 
@@ -244,7 +268,7 @@ impl FileReader for ObjectReader {
 }
 
 /// Fills `buffer` from `bytes`, which begin at `start`; `false` when they do not have all of it.
-fn copy_from(bytes: &Bytes, start: u64, buffer: &mut [u8], offset: u64) -> bool {
+pub(crate) fn copy_from(bytes: &Bytes, start: u64, buffer: &mut [u8], offset: u64) -> bool {
     let Some(from) = offset.checked_sub(start) else { return false };
     let end = from.saturating_add(buffer.len() as u64);
     let Some(bytes) = bytes.get(from as usize..end as usize) else { return false };

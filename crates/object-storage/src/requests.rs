@@ -2,6 +2,7 @@
 
 use crate::away::{Away, Waits, is_away, is_refusal};
 use crate::errors::FULL_STATUS;
+use crate::listed;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
@@ -158,12 +159,21 @@ struct Service {
 }
 
 impl Service {
+    /// What is answered to one request.
+    async fn answer(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
+        let answer = self.inner.execute(request.clone()).await?;
+        match listed::asked(request) {
+            Some(element) => listed::checked(answer, element).await,
+            None => Ok(answer),
+        }
+    }
+
     /// A storage that never answered is not waited for: its address may be wrong. Nor one that was waited for in vain.
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (mut waits, mut is_lost) = (Waits::new(self.away), false);
         loop {
             self.requests.count(&request);
-            let answer = self.inner.execute(request.clone()).await;
+            let answer = self.answer(&request).await;
             if !is_away(&answer) {
                 self.requests.note(&answer, is_lost);
                 return answer.map(not_repeated);

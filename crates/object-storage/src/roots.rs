@@ -1,8 +1,10 @@
 //! Files that change, as rows of numbered objects. The highest counts, and each is created only if it is absent: of two
 //! writers that know the same last one, one fails.
 
+use crate::client::Client;
 use bytes::Bytes;
 use format::wire::checksum;
+use repository::storage::StorageResult;
 
 const MAGIC: &[u8; 8] = b"ICEROOT1";
 pub(crate) const NONCE_BYTES: usize = 16;
@@ -21,6 +23,12 @@ pub(crate) fn decode(bytes: &Bytes) -> Option<Bytes> {
     let is_whole = checksum(&[body]) == *sum && body.starts_with(MAGIC);
     let content = MAGIC.len() + NONCE_BYTES..body.len();
     (is_whole && content.start <= content.end).then(|| bytes.slice(content))
+}
+
+/// The object `name` of a row. Bytes can be bad on their way: what is damaged is read once more before it counts as that.
+pub(crate) fn read(client: &Client, name: &str) -> StorageResult<Bytes> {
+    let object = client.get(name)?;
+    if decode(&object).is_some() { Ok(object) } else { client.get(name) }
 }
 
 /// Bytes that nobody else draws.

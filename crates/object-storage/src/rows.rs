@@ -26,7 +26,9 @@ impl ObjectStorage {
                 return Ok(content.clone());
             }
             let name = numbered(root, last);
-            match state.kept_of(&name).whole(&name, || self.client().get(&name)) {
+            let is_good = |object: &Bytes| roots::decode(object).is_some();
+            let fetch = || roots::read(self.client(), &name);
+            match state.kept_of(&name).whole(&name, is_good, fetch) {
                 Ok(object) => {
                     // What is damaged the engine finds damaged.
                     let content = roots::decode(&object).unwrap_or(object);

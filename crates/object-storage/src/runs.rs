@@ -4,7 +4,7 @@
 use crate::client::Client;
 use crate::reader::{Kept, ObjectReader};
 use crate::staging::Staged;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use repository::storage::{FileReader, FileWriter, StorageResult};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -66,8 +66,7 @@ impl Runs {
             self.keep(name, staged);
         }
         let run = self.0.lock().entry(name.to_owned()).or_default().clone();
-        let mut object = ObjectReader::new(client, name, length, kept.clone());
-        object.count_in(&run.fetched);
+        let object = RwLock::new(run.object(client, name, length, kept.clone()));
         let (client, name) = (client.clone(), name.to_owned());
         let reader = RunReader { object, client, name, run, kept };
         reader.length()?;
@@ -75,9 +74,24 @@ impl Runs {
     }
 }
 
+impl Run {
+    /// The run `name` in the bucket.
+    fn object(
+        &self,
+        client: &Arc<Client>,
+        name: &str,
+        length: Option<u64>,
+        kept: Kept,
+    ) -> Arc<ObjectReader> {
+        let mut object = ObjectReader::new(client, name, length, kept);
+        object.count_in(&self.fetched);
+        Arc::new(object)
+    }
+}
+
 /// A run in a bucket, or the copy of it.
 pub(crate) struct RunReader {
-    object: ObjectReader,
+    object: RwLock<Arc<ObjectReader>>,
     client: Arc<Client>,
     name: String,
     run: Arc<Run>,
@@ -85,11 +99,15 @@ pub(crate) struct RunReader {
 }
 
 impl RunReader {
+    fn object(&self) -> Arc<ObjectReader> {
+        self.object.read().clone()
+    }
+
     /// The copy, which is made now if that pays. Who comes meanwhile waits for it.
     fn copy(&self) -> StorageResult<Option<Staged>> {
         let mut copy = self.run.copy.lock();
         if let Copy::NotYet = *copy {
-            let length = self.object.length()?;
+            let length = self.object().length()?;
             if self.run.fetched.load(Ordering::Relaxed) < BYTES_MIN.max(length / PART_OF_ALL) {
                 return Ok(None);
             }
@@ -121,13 +139,22 @@ impl FileReader for RunReader {
         if let Copy::Whole(staged) = &*self.run.copy.lock() {
             return Ok(staged.bytes());
         }
-        self.object.length()
+        self.object().length()
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
         match self.copy()? {
             Some(staged) => staged.read_exact_at(buffer, offset),
-            None => self.object.read_exact_at(buffer, offset),
+            None => self.object().read_exact_at(buffer, offset),
         }
+    }
+
+    /// From now on it is read in the bucket, whose length of it may be another, too.
+    fn distrust(&self) -> bool {
+        let mut kept = self.kept.clone();
+        kept.distrust(&self.name);
+        *self.run.copy.lock() = Copy::NotYet;
+        *self.object.write() = self.run.object(&self.client, &self.name, None, kept);
+        true
     }
 }

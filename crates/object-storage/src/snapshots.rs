@@ -30,7 +30,7 @@ impl ObjectStorage {
 
     pub(crate) fn open_snapshot(&self, name: &str) -> StorageResult<Bytes> {
         let object = self.snapshot_object(name)?;
-        let bytes = self.get_small(&object);
+        let bytes = self.shared.get_small(&object);
         bytes.map_err(|error| StorageError::new("open", name, error.source))
     }
 

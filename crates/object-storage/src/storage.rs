@@ -36,8 +36,7 @@ const QUIET_VARIABLE: &str = "ICECORE_S3_QUIET_SECS";
 const BELIEVED_FOR: Duration = Duration::from_secs(5);
 /// So long the list of snapshots is believed by who wants the latest one of a source.
 const LATELY: Duration = Duration::from_secs(1);
-/// So many small objects are kept in memory, each of at most 1 MiB.
-const RECENT_MAX: usize = 16;
+/// The most of a small object that is kept in memory.
 const RECENT_BYTES_MAX: u64 = 1 << 20;
 
 /// A repository in a bucket.
@@ -272,20 +271,6 @@ impl ObjectStorage {
         known::get(self.client().location(), name, tag, || self.client().get(name))
     }
 
-    /// A small object that never changes.
-    pub(crate) fn get_small(&self, name: &str) -> StorageResult<Bytes> {
-        let mut state = self.shared.state.lock();
-        if let Some((_, bytes)) = state.recent.iter().find(|(recent, _)| recent == name) {
-            return Ok(bytes.clone());
-        }
-        let (kept, expected) = (state.kept_of(name), state.expected.remove(name));
-        drop(state);
-        let fetch = || expected.map_or_else(|| self.client().get(name), Ok);
-        let bytes = kept.whole(name, fetch)?;
-        self.keep(name, bytes.clone());
-        Ok(bytes)
-    }
-
     /// The file that says which repository this is.
     fn open_config(&self) -> StorageResult<Bytes> {
         let config = self.client().get(CONFIG)?;
@@ -295,12 +280,6 @@ impl ObjectStorage {
             cache.attach(&config, &state.states());
         }
         Ok(config)
-    }
-
-    fn keep(&self, name: &str, bytes: Bytes) {
-        let mut state = self.shared.state.lock();
-        state.recent.push_front((name.to_owned(), bytes));
-        state.recent.truncate(RECENT_MAX);
     }
 
     fn list_containers(&self, directory: &str) -> StorageResult<Vec<String>> {
@@ -367,7 +346,7 @@ impl ObjectStorage {
         }
         let bytes = staged.read(0, length as usize)?;
         kept.keep(name, &bytes);
-        self.keep(name, bytes);
+        self.shared.keep(name, bytes);
         Ok(())
     }
 

@@ -12,13 +12,13 @@
 use crate::client::Client;
 use crate::lease::Leases;
 use crate::names::{
-    BEHIND_CONTAINERS, ENDED, Names, REMOVED, SNAPSHOTS, STATE, numbered, parse_snapshot,
+    BEHIND_CONTAINERS, ENDED, LEASE, Names, REMOVED, SNAPSHOTS, STATE, numbered, parse_snapshot,
 };
 use crate::roots;
 use bytes::Bytes;
 use repository::storage::{StorageError, StorageResult};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 
 /// How often the state is written anew: so often may the sleeper commit in between.
 const TRIES: usize = 16;
@@ -66,7 +66,7 @@ impl Ended {
 pub(crate) fn read(client: &Client, names: &Names) -> StorageResult<Ended> {
     let Some(last) = names.highest(ENDED) else { return Ok(Ended::default()) };
     let name = numbered(ENDED, last);
-    let content = roots::decode(&client.get(&name)?);
+    let content = roots::decode(&roots::read(client, &name)?);
     content.and_then(|content| Ended::decode(&content)).ok_or_else(|| damaged(&name))
 }
 
@@ -84,6 +84,15 @@ pub(crate) fn settle(client: &Client, names: &mut Names, mine: u64) -> StorageRe
     // Only now: what the sleeper wrote before this is seen. Its last state may name runs that came after our first
     // look.
     names.replace("", "", client.list("", BEHIND_CONTAINERS)?);
+    // What is not in this list is gone for ever: it has to be one of all that was written.
+    if !names.has(&numbered(LEASE, mine)) {
+        let why = "its list lacks the lease that this process has just written";
+        return Err(StorageError::new(
+            "list",
+            client.location(),
+            Error::new(ErrorKind::TimedOut, why),
+        ));
+    }
     for lease in open {
         let of_it = names.below(SNAPSHOTS).filter_map(parse_snapshot);
         let files = of_it.filter(|(_, by)| *by == lease).map(|(file, _)| file.to_owned());
@@ -139,7 +148,7 @@ fn fence(client: &Client, names: &mut Names, root: &str) -> StorageResult<Bytes>
     for _ in 0..TRIES {
         let last = names.highest(root);
         let object = match last {
-            Some(last) => client.get(&numbered(root, last))?,
+            Some(last) => roots::read(client, &numbered(root, last))?,
             None => roots::encode(b""),
         };
         // A damaged one stays damaged, and keeps its place.
@@ -155,13 +164,12 @@ fn fence(client: &Client, names: &mut Names, root: &str) -> StorageResult<Bytes>
 }
 
 fn damaged(name: &str) -> StorageError {
-    StorageError::new("read", name, std::io::Error::new(ErrorKind::InvalidData, "it is damaged"))
+    StorageError::new("read", name, Error::new(ErrorKind::InvalidData, "it is damaged"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::LEASE;
     use object_store::memory::InMemory;
     use std::sync::Arc;
 
@@ -182,7 +190,9 @@ mod tests {
     fn what_a_sleeper_wrote_between_two_looks_is_known_behind_them() {
         let store = Arc::new(InMemory::new());
         let client = Client::new(store.clone(), store, "", "s3://memory").unwrap();
-        client.put(&numbered(LEASE, 1), Bytes::new()).unwrap();
+        for lease in [1, 2] {
+            client.put(&numbered(LEASE, lease), Bytes::new()).unwrap();
+        }
         client.put(&numbered(STATE, 1), roots::encode(b"state")).unwrap();
         let mut names = Names::default();
         names.replace("", "", client.list("", BEHIND_CONTAINERS).unwrap());
@@ -193,6 +203,19 @@ mod tests {
         settle(&client, &mut names, 2).unwrap();
         assert!(names.has("index/run-2") && names.has("keys/slot"));
         assert_eq!(names.highest(STATE), Some(3));
-        assert!(Leases::of(&names).open == [1] && read(&client, &names).unwrap().has(1));
+        assert!(Leases::of(&names).open == [1, 2] && read(&client, &names).unwrap().has(1));
+    }
+
+    /// It would disown what was acknowledged: a list without it says that it does not count.
+    #[test]
+    fn a_list_without_the_lease_of_who_asks_settles_nothing() {
+        let store = Arc::new(InMemory::new());
+        let client = Client::new(store.clone(), store, "", "s3://memory").unwrap();
+        client.put(&numbered(LEASE, 1), Bytes::new()).unwrap();
+        let mut names = Names::default();
+        names.replace("", "", client.list("", BEHIND_CONTAINERS).unwrap());
+        let refused = settle(&client, &mut names, 2).unwrap_err();
+        assert!(refused.is_unreachable(), "{refused}");
+        assert_eq!(client.list(ENDED, ENDED).unwrap().len(), 0);
     }
 }

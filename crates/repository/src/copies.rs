@@ -5,7 +5,7 @@
 
 use crate::lease::Lease;
 use crate::storage::read_checked;
-use crate::{Error, Repository, Result};
+use crate::{Repository, Result};
 use format::wire::checksum;
 use ids::SnapshotId;
 use std::collections::BTreeSet;
@@ -24,11 +24,11 @@ impl Repository {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn copied(&self) -> Result<Option<BTreeSet<SnapshotId>>> {
-        match read_checked(&*self.storage, NAME, BYTES_MAX) {
+        let damaged = format::Error::Invalid { what: "list of copied snapshots" };
+        let decode = |bytes: Vec<u8>| decode(&bytes).ok_or_else(|| damaged.clone());
+        match read_checked(&*self.storage, NAME, BYTES_MAX, decode) {
             Err(error) if error.is_not_found() => Ok(None),
-            bytes => decode(&bytes?).map(Some).ok_or_else(|| {
-                Error::damaged(NAME, format::Error::Invalid { what: "list of copied snapshots" })
-            }),
+            ids => ids.map(Some),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Small files that are stored twice, because nothing else holds their content.
 
+use crate::Result;
 use crate::storage::{Storage, StorageResult, read_checked};
-use crate::{Error, Result};
 
 /// A small file and its copy.
 pub(crate) struct DuplicatedFile {
@@ -83,11 +83,9 @@ impl DuplicatedFile {
     /// # Errors
     /// When the storage cannot be reached: that says nothing about the data.
     fn one(&self, storage: &dyn Storage, name: &str) -> Result<Option<Result<Vec<u8>>>> {
-        match read_checked(storage, name, self.bytes_max) {
-            Ok(bytes) => {
-                let checked = (self.is_good)(&bytes);
-                Ok(Some(checked.map(|()| bytes).map_err(|reason| Error::damaged(name, reason))))
-            }
+        let checked = |bytes: Vec<u8>| (self.is_good)(&bytes).map(|()| bytes);
+        match read_checked(storage, name, self.bytes_max, checked) {
+            Ok(bytes) => Ok(Some(Ok(bytes))),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) if error.is_unreachable() => Err(error),
             Err(error) => Ok(Some(Err(error))),

@@ -122,7 +122,7 @@ pub fn key_slots(storage: &dyn Storage) -> Result<Vec<(KeyId, Vec<u8>)>> {
 }
 
 fn read_slot(storage: &dyn Storage, id: KeyId) -> Result<Option<Vec<u8>>> {
-    match read_checked(storage, &format!("{DIRECTORY}/{id}"), BYTES_MAX) {
+    match read_checked(storage, &format!("{DIRECTORY}/{id}"), BYTES_MAX, Ok) {
         Err(error) if error.is_not_found() => Ok(None),
         // As one that does not decode: the others still open.
         Err(Error::Damaged { .. }) => Ok(Some(Vec::new())),

@@ -190,10 +190,9 @@ fn encode(generation: u64, holder: &str) -> Vec<u8> {
 }
 
 fn read(storage: &dyn Storage) -> Result<Option<(u64, String)>> {
-    match read_checked(storage, NAME, BYTES_MAX) {
-        Ok(bytes) => decode(&bytes).map(Some).map_err(|reason| Error::damaged(NAME, reason)),
+    match read_checked(storage, NAME, BYTES_MAX, |bytes| decode(&bytes)) {
         Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
+        read => read.map(Some),
     }
 }
 

@@ -106,12 +106,14 @@ impl Repository {
             remove(&*self.storage, name, lock);
             return Ok(Vec::new());
         }
-        match read_checked(&*self.storage, name, BYTES_MAX) {
+        // A damaged one names no trees.
+        let decode = |bytes: Vec<u8>| Ok(decode(&bytes).unwrap_or_default());
+        match read_checked(&*self.storage, name, BYTES_MAX, decode) {
             Err(error) if error.is_not_found() => Ok(Vec::new()), // it has just ended
             // What is damaged pins nothing: a reader that misses something says so. What cannot be read now may be
             // whole, and its reader is alive.
             Err(Error::Damaged { reason, .. }) if !is_unreadable(&reason) => Ok(Vec::new()),
-            bytes => Ok(decode(&bytes?).unwrap_or_default()),
+            roots => roots,
         }
     }
 }

@@ -17,11 +17,11 @@ const BYTES_MAX: usize = MAGIC.len() + KEYS_MAX * KEY_BYTES + SUM_BYTES;
 impl Repository {
     /// The known receipt keys; none where no server ever wrote.
     pub fn receipt_keys(&self) -> Result<Vec<ReceiptKey>> {
-        match read_checked(&*self.storage, NAME, BYTES_MAX) {
+        let damaged = format::Error::Invalid { what: "keys for receipts" };
+        let decode = |bytes: Vec<u8>| decode(&bytes).ok_or_else(|| damaged.clone());
+        match read_checked(&*self.storage, NAME, BYTES_MAX, decode) {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
-            bytes => decode(&bytes?).ok_or_else(|| {
-                Error::damaged(NAME, format::Error::Invalid { what: "keys for receipts" })
-            }),
+            keys => keys,
         }
     }
 

@@ -27,10 +27,9 @@ pub(crate) fn parse_all(names: &[String]) -> Vec<SnapshotRef> {
 /// # Errors
 /// [`Error::SnapshotMissing`]; [`Error::Damaged`], also when the content belongs to another name.
 pub fn read(storage: &dyn Storage, name: SnapshotRef) -> Result<StoredSnapshot> {
-    let bytes = read_checked(storage, &name.path(), BYTES_MAX).map_err(|error| {
-        if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error }
-    })?;
-    decode(name, &bytes)
+    let decode = |bytes: Vec<u8>| StoredSnapshot::decode(name, &bytes);
+    read_checked(storage, &name.path(), BYTES_MAX, decode)
+        .map_err(|error| if error.is_not_found() { Error::SnapshotMissing(name.id) } else { error })
 }
 
 /// The snapshot `name` in the bytes of its file.

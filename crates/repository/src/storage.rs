@@ -41,6 +41,11 @@ pub trait FileReader: Send + Sync {
     /// # Errors
     /// Also when the file ends before the buffer is full.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()>;
+
+    /// What was read does not fit its checksums: as [`Storage::distrust`].
+    fn distrust(&self) -> bool {
+        false
+    }
 }
 
 /// A lock, held until this is dropped. The system releases it when the process dies.
@@ -285,13 +290,30 @@ pub fn read_small(storage: &dyn Storage, name: &str, limit: usize) -> StorageRes
     Ok(bytes)
 }
 
-/// The same, where a file that is longer is a damaged one, as its writer never makes such; and one that the storage
-/// does not give.
-pub(crate) fn read_checked(
+/// What the small file `name` says, by `decode`. What this machine keeps of it can be wrong, and bytes can be bad on their
+/// way: so what is damaged is read once more, past all that is kept, before anybody is told.
+///
+/// # Errors
+/// [`crate::Error::Damaged`]; those of the storage.
+pub(crate) fn read_checked<T>(
     storage: &dyn Storage,
     name: &str,
     limit: usize,
-) -> crate::Result<Vec<u8>> {
+    decode: impl Fn(Vec<u8>) -> format::Result<T>,
+) -> crate::Result<T> {
+    let read = || {
+        let bytes = read_limited(storage, name, limit)?;
+        decode(bytes).map_err(|reason| crate::Error::damaged(name, reason))
+    };
+    match read() {
+        Err(crate::Error::Damaged { .. }) if storage.distrust(name) => read(),
+        read => read,
+    }
+}
+
+/// The content of the small file `name`. One that is longer is damaged, as its writer never makes such; and one that the
+/// storage does not give.
+fn read_limited(storage: &dyn Storage, name: &str, limit: usize) -> crate::Result<Vec<u8>> {
     read_small(storage, name, limit).map_err(|error| match error.source.kind() {
         io::ErrorKind::InvalidData => {
             crate::Error::damaged(name, format::Error::Invalid { what: "its length" })

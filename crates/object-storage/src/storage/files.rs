@@ -8,6 +8,7 @@ use crate::names::{DIRECTORY_MARK, ENDED, LEASE, REMOVED, snapshot};
 use crate::ownership::Guard;
 use crate::reader::{MemoryReader, ObjectReader};
 use crate::rows::row_of;
+use crate::small::SmallReader;
 use bytes::Bytes;
 use repository::config;
 use repository::storage::{
@@ -134,7 +135,7 @@ impl Storage for ObjectStorage {
         drop(state);
         if name.starts_with("index/") {
             if length.is_some_and(|length| length <= RECENT_BYTES_MAX) {
-                return in_memory(self.get_small(name)?);
+                return Ok(Box::new(SmallReader::open(&self.shared, name)?));
             }
             return Ok(Box::new(self.runs.open(self.client(), name, length, kept)?));
         }
@@ -177,7 +178,7 @@ impl Storage for ObjectStorage {
 
     /// Bytes can be bad in a cache, or on their way, or of a container that was repaired since.
     fn distrust(&self, name: &str) -> bool {
-        self.shared.state.lock().distrusted.insert(name.to_owned());
+        self.distrust_file(name);
         true
     }
 

@@ -32,6 +32,8 @@ pub(crate) enum Fault {
     Full,
     /// It is not done, and will not be: 403. Never by chance.
     Forbidden,
+    /// It is not done, since nobody knows such an object: 404. Never by chance.
+    Absent,
     /// It is not done, since the session has ended: 400. Never by chance, since it does not pass.
     Expired,
 }
@@ -50,6 +52,44 @@ const IN_A_ROW_MAX: usize = 2;
 const EXPIRED: &str =
     "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>";
 
+/// The body that an answer has in place of its own, with a status of success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// One bit of it differs.
+    Flipped,
+    /// What a proxy in between says of itself.
+    Page,
+    /// What the storage says of an error.
+    Error,
+}
+
+impl Wrong {
+    fn instead_of(self, body: &Bytes) -> Bytes {
+        match self {
+            Self::Flipped => {
+                let mut flipped = body.to_vec();
+                let at = flipped.len() / 2;
+                flipped.get_mut(at).into_iter().for_each(|byte| *byte ^= 1);
+                flipped.into()
+            }
+            Self::Page => Bytes::from_static(b"<html><body>Please come back later</body></html>"),
+            Self::Error => Bytes::from_static(
+                b"<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code><Message>Try again.</Message></Error>",
+            ),
+        }
+    }
+}
+
+/// Answers that are spoiled, to GETs of which the address has this part.
+#[derive(Debug)]
+struct Spoiled {
+    part: String,
+    wrong: Wrong,
+    /// So many of them are right before.
+    skipped: usize,
+    left: usize,
+}
+
 /// Which requests fail; also counts them.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
@@ -59,6 +99,7 @@ pub(crate) struct Plan {
     next_creates: Mutex<VecDeque<Fault>>,
     is_expired: AtomicBool,
     ignores_tags: AtomicBool,
+    spoiled: Mutex<Option<Spoiled>>,
 }
 
 impl Plan {
@@ -81,6 +122,39 @@ impl Plan {
     /// From now on, the storage says that it has replaced what has another tag than that of `If-Match`.
     pub(crate) fn ignore_tags(&self) {
         self.ignores_tags.store(true, Ordering::Relaxed);
+    }
+
+    /// The next `count` answers to GETs of which the address has `part` are `wrong`.
+    pub(crate) fn spoil(&self, part: &str, wrong: Wrong, count: usize) {
+        let (part, skipped) = (part.to_owned(), 0);
+        *self.spoiled.lock() = Some(Spoiled { part, wrong, skipped, left: count });
+    }
+
+    /// One such answer is wrong, behind `skipped` that are right.
+    pub(crate) fn spoil_after(&self, part: &str, wrong: Wrong, skipped: usize) {
+        let part = part.to_owned();
+        *self.spoiled.lock() = Some(Spoiled { part, wrong, skipped, left: 1 });
+    }
+
+    /// How many of those answers were not asked for yet.
+    pub(crate) fn left_to_spoil(&self) -> usize {
+        self.spoiled.lock().as_ref().map_or(0, |spoiled| spoiled.left)
+    }
+
+    /// How the answer to this request is wrong.
+    fn wrong(&self, request: &str) -> Option<Wrong> {
+        let mut spoiled = self.spoiled.lock();
+        let spoiled = spoiled.as_mut()?;
+        if !request.starts_with("GET ") || !request.contains(&*spoiled.part) {
+            return None;
+        }
+        if spoiled.skipped > 0 {
+            spoiled.skipped -= 1;
+            return None;
+        }
+        let left = spoiled.left;
+        spoiled.left = left.saturating_sub(1);
+        (left > 0).then_some(spoiled.wrong)
     }
 
     /// From now on, the session has ended.
@@ -150,6 +224,7 @@ impl Service {
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let what = format!("{} {}", request.method(), request.uri());
         let is_create = request.headers().contains_key("if-none-match");
+        let wrong = self.plan.wrong(&what);
         let fault = self.plan.next(what, is_create);
         let is_replaced = request.headers().contains_key("if-match")
             && self.plan.ignores_tags.load(Ordering::Relaxed);
@@ -157,10 +232,14 @@ impl Service {
             Some(Fault::Conflict) => return Ok(refusal(409, "")),
             Some(Fault::Unavailable) => return Ok(refusal(503, "")),
             Some(Fault::Full) => return Ok(refusal(507, "")),
+            Some(Fault::Absent) => return Ok(refusal(404, "")),
             Some(Fault::Forbidden) => return Ok(refusal(403, "")),
             Some(Fault::Expired) => return Ok(refusal(400, EXPIRED)),
             _ => self.inner.execute(request).await?,
         };
+        if let Some(wrong) = wrong {
+            return spoiled(response, wrong).await;
+        }
         if is_replaced && response.status() == 412 {
             let mut replaced = refusal(200, "");
             replaced.headers_mut().insert("etag", HeaderValue::from_static("\"replaced\""));
@@ -182,6 +261,14 @@ impl Service {
             _ => Ok(response),
         }
     }
+}
+
+/// The `response` with a body that is wrong, and as long as it says.
+async fn spoiled(response: HttpResponse, wrong: Wrong) -> Result<HttpResponse, HttpError> {
+    let (mut parts, body) = response.into_parts();
+    let body = wrong.instead_of(&body.bytes().await?);
+    parts.headers.insert("content-length", HeaderValue::from(body.len()));
+    Ok(HttpResponse::from_parts(parts, body.into()))
 }
 
 /// An answer of this status, without the request: that of another request that changes nothing.

@@ -15,6 +15,7 @@ mod locking;
 mod looks;
 mod moving;
 mod oversized;
+mod poisoned;
 mod presence;
 mod probing;
 mod runs;

@@ -174,27 +174,23 @@ impl RunWriter {
 
 const TRAILER_BYTES: usize = 8 + 8 + 16 + 16;
 
-/// Reads a run.
-pub(crate) struct RunReader {
-    file: Box<dyn FileReader>,
-    name: String,
+/// What both ends of a run say.
+struct Ends {
     entries: u64,
     fence: Vec<u64>,
     filter_offset: u64,
     filter_bytes: usize,
     filter_sum: [u8; 16],
-    filter: std::sync::OnceLock<Vec<u8>>,
 }
 
-impl RunReader {
-    /// Opens the run `name`.
-    pub(crate) fn open(storage: &dyn Storage, name: &str) -> Result<Self> {
+impl Ends {
+    /// Of the run `name` in `file`.
+    fn read(file: &dyn FileReader, name: &str) -> Result<Self> {
         let damaged = || Error::IndexDamaged { name: name.to_owned() };
-        let file = storage.open(name).map_err(|error| refused(name, error))?;
-        let length = file.length()?;
+        let length = file.length().map_err(|error| refused(name, error))?;
         let mut trailer = [0; TRAILER_BYTES];
         let end = length.checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
-        read(&*file, name, &mut trailer, end)?;
+        read(file, name, &mut trailer, end)?;
         let mut reader = Reader::new(&trailer, "index run");
         let (Ok(entries), Ok(filter_bytes), Ok(filter_sum)) =
             (reader.u64(), reader.u64(), reader.array())
@@ -209,32 +205,41 @@ impl RunReader {
             return Err(damaged());
         }
         let mut fence = vec![0; pages as usize * 8];
-        read(&*file, name, &mut fence, fence_offset)?;
+        read(file, name, &mut fence, fence_offset)?;
         let mut header = [0; HEADER_BYTES];
-        read(&*file, name, &mut header, 0)?;
+        read(file, name, &mut header, 0)?;
         let zeros = header.strip_prefix(&MAGIC).unwrap_or(&[1]);
         let (covered, sum) = trailer.split_at(TRAILER_BYTES - 16);
         // The fence says which page an id is in: a wrong one would make ids seem missing.
         if zeros.iter().any(|byte| *byte != 0) || checksum(&[&fence, covered]) != sum {
             return Err(damaged());
         }
-        let fence =
-            fence.as_chunks::<8>().0.iter().map(|first| u64::from_be_bytes(*first)).collect();
-        Ok(Self {
-            file,
-            name: name.to_owned(),
-            entries,
-            fence,
-            filter_offset,
-            filter_bytes: filter_bytes as usize,
-            filter_sum,
-            filter: std::sync::OnceLock::new(),
-        })
+        let fence = fence.as_chunks::<8>().0.iter().map(|first| u64::from_be_bytes(*first));
+        let (fence, filter_bytes) = (fence.collect(), filter_bytes as usize);
+        Ok(Self { entries, fence, filter_offset, filter_bytes, filter_sum })
+    }
+}
+
+/// Reads a run.
+pub(crate) struct RunReader {
+    file: Box<dyn FileReader>,
+    name: String,
+    ends: Ends,
+    filter: std::sync::OnceLock<Vec<u8>>,
+}
+
+impl RunReader {
+    /// Opens the run `name`.
+    pub(crate) fn open(storage: &dyn Storage, name: &str) -> Result<Self> {
+        let file = storage.open(name).map_err(|error| refused(name, error))?;
+        let ends = afresh(&*file, || Ends::read(&*file, name))?;
+        let filter = std::sync::OnceLock::new();
+        Ok(Self { file, name: name.to_owned(), ends, filter })
     }
 
     /// Number of rows.
     pub(crate) fn entries(&self) -> u64 {
-        self.entries
+        self.ends.entries
     }
 
     /// Whether the run may have `prefix`; `false` is certain. Loads the filter when first asked:
@@ -266,10 +271,14 @@ impl RunReader {
     }
 
     fn load_filter(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.filter_bytes];
-        self.read(&mut bytes, self.filter_offset)?;
-        // A filter that lost bits would say "new" of what is there: a waste, and a sign.
-        if checksum(&[&bytes]) == self.filter_sum { Ok(bytes) } else { Err(self.damaged()) }
+        let mut bytes = vec![0; self.ends.filter_bytes];
+        afresh(&*self.file, || {
+            self.read(&mut bytes, self.ends.filter_offset)?;
+            // A filter that lost bits would say "new" of what is there: a waste, and a sign.
+            let is_good = checksum(&[&bytes]) == self.ends.filter_sum;
+            is_good.then_some(()).ok_or_else(|| self.damaged())
+        })?;
+        Ok(bytes)
     }
 
     fn damaged(&self) -> Error {
@@ -292,6 +301,14 @@ impl RunReader {
             return Err(self.damaged());
         }
         body.as_chunks::<ROW_BYTES>().0.get(..count).ok_or_else(|| self.damaged())
+    }
+}
+
+/// What `read` reads from `file`. What this machine keeps of it can be wrong: what is damaged is read once more, past that.
+fn afresh<T>(file: &dyn FileReader, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+    match read() {
+        Err(Error::IndexDamaged { .. }) if file.distrust() => read(),
+        read => read,
     }
 }
 
@@ -323,8 +340,8 @@ impl Cursor<'_> {
         let first = u64::from_be_bytes(first);
         // Equal first bytes may lie at the end of the page before: look from the last page that
         // begins below, up to the last that begins at it.
-        let start = self.run.fence.partition_point(|fence| *fence < first).saturating_sub(1);
-        let end = self.run.fence.partition_point(|fence| *fence <= first);
+        let start = self.run.ends.fence.partition_point(|fence| *fence < first).saturating_sub(1);
+        let end = self.run.ends.fence.partition_point(|fence| *fence <= first);
         for page in start..end.max(start + 1) {
             self.load(page)?;
             let at = self.page.partition_point(|row| row[..PREFIX_BYTES] < prefix[..]);
@@ -340,10 +357,13 @@ impl Cursor<'_> {
             return Ok(());
         }
         let mut bytes = [0; PAGE_BYTES];
-        self.run.read(&mut bytes, (HEADER_BYTES + page * PAGE_BYTES) as u64)?;
         self.page.clear();
         self.at = usize::MAX;
-        self.page.extend_from_slice(self.run.rows_of(&bytes)?);
+        afresh(&*self.run.file, || {
+            self.run.read(&mut bytes, (HEADER_BYTES + page * PAGE_BYTES) as u64)?;
+            self.page.extend_from_slice(self.run.rows_of(&bytes)?);
+            Ok(())
+        })?;
         self.at = page;
         Ok(())
     }
@@ -368,15 +388,19 @@ impl Stream<'_> {
     }
 
     fn load(&mut self) -> Result<bool> {
-        let count = STREAM_PAGES.min(self.run.fence.len() - self.next_page);
+        let count = STREAM_PAGES.min(self.run.ends.fence.len() - self.next_page);
         let mut bytes = vec![0; count * PAGE_BYTES];
         let offset = HEADER_BYTES + self.next_page * PAGE_BYTES;
-        self.run.read(&mut bytes, offset as u64)?;
-        (self.at, self.next_page) = (0, self.next_page + count);
-        self.rows.clear();
-        for page in bytes.chunks_exact(PAGE_BYTES) {
-            self.rows.extend(self.run.rows_of(page)?.iter().map(Row::decode));
-        }
+        self.at = 0;
+        afresh(&*self.run.file, || {
+            self.run.read(&mut bytes, offset as u64)?;
+            self.rows.clear();
+            for page in bytes.chunks_exact(PAGE_BYTES) {
+                self.rows.extend(self.run.rows_of(page)?.iter().map(Row::decode));
+            }
+            Ok(())
+        })?;
+        self.next_page += count;
         Ok(count > 0)
     }
 }

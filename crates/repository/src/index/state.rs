@@ -46,11 +46,13 @@ impl State {
     /// Reads the state.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Self> {
         let damaged = || Error::IndexDamaged { name: NAME.into() };
-        let bytes = read_checked(storage, NAME, BYTES_MAX).map_err(|error| match error {
+        let decode = |bytes: Vec<u8>| {
+            Self::decode(&bytes).ok_or(format::Error::Invalid { what: "state of the index" })
+        };
+        read_checked(storage, NAME, BYTES_MAX, decode).map_err(|error| match error {
             Error::Damaged { .. } => damaged(),
             error => error,
-        })?;
-        Self::decode(&bytes).ok_or_else(damaged)
+        })
     }
 
     /// Whether nothing was ever stored, as far as the state says.
