@@ -11,6 +11,8 @@ use std::io::{Error, ErrorKind};
 const WRITERS: usize = 32;
 /// Races: where they are lost, it is not each time.
 const RACES: usize = 8;
+/// How often a race is run of which nobody knows who has won.
+const TRIES: usize = 3;
 /// Bytes that each of them writes, so that none is done before the others begin: 16 KiB.
 const BODY_BYTES: usize = 16 << 10;
 
@@ -21,38 +23,70 @@ pub(crate) const NEEDS: &str = "so two writers could damage each other's work. I
 /// Lets writers race for fresh objects.
 ///
 /// # Errors
-/// When more than one wins, or none, or what is read is not the winner's.
+/// When more than one wins, or what is read is not the winner's; those of the storage when nobody knows who has won.
 pub(crate) fn race(client: &Client) -> StorageResult<()> {
-    (0..RACES).try_for_each(|_| race_once(client))
+    (0..RACES).try_for_each(|_| race_until_known(client))
 }
 
+/// The answer to the winner can get lost: what is sent once more is refused then, as by its own object.
+fn race_until_known(client: &Client) -> StorageResult<()> {
+    let mut result = race_once(client);
+    for _ in 1..TRIES {
+        match result {
+            Err(error) if error.already_exists() => result = race_once(client),
+            result => return result,
+        }
+    }
+    result.map_err(|error| unknown(client, &error))
+}
+
+/// [`ErrorKind::AlreadyExists`] when it was created, and nobody was told so.
 fn race_once(client: &Client) -> StorageResult<()> {
     let hex: String = nonce().iter().map(|byte| format!("{byte:02x}")).collect();
     let name = format!("probe-{hex}");
     let bodies: Vec<_> = (0..WRITERS)
         .map(|writer| Bytes::from(format!("{writer} {hex} ").repeat(BODY_BYTES / 32)))
         .collect();
-    let results = client.create_at_once(&name, &bodies);
+    let told = client.create_at_once(&name, &bodies);
     let there = client.get(&name);
-    let winners: Vec<_> = results.iter().zip(&bodies).filter(|(won, _)| **won).collect();
+    let winners: Vec<_> = told.iter().zip(&bodies).filter(|(told, _)| told.is_ok()).collect();
     if let ([], Err(error), Some(body)) = (&winners[..], &there, bodies.first())
         && error.is_not_found()
     {
         // Nobody can write: one more alone says why.
-        client.put(&name, body.clone())?;
+        client.put(&name, body.clone()).map_err(|error| not_gone(client, error))?;
     }
     client.delete(std::slice::from_ref(&name))?;
-    match (&winners[..], there?) {
-        ([(_, body)], there) if **body == there => Ok(()),
-        (winners, _) => {
-            let count = winners.len();
-            let reason =
-                format!("it let {count} of {WRITERS} writers create the same object, {NEEDS}");
-            Err(StorageError::new(
-                "use",
-                client.location(),
-                Error::new(ErrorKind::Unsupported, reason),
-            ))
-        }
+    if winners.is_empty() {
+        return Err(not_gone(client, why_nobody(told, client)));
     }
+    match (&winners[..], there.map_err(|error| not_gone(client, error))?) {
+        ([(_, body)], there) if **body == there => Ok(()),
+        (winners, _) => Err(several(client, winners.len())),
+    }
+}
+
+/// Why nobody has won: a refusal says only that the object is there.
+fn why_nobody(told: Vec<StorageResult<()>>, client: &Client) -> StorageError {
+    let mut why: Vec<_> = told.into_iter().filter_map(Result::err).collect();
+    let at = why.iter().position(|error| !error.already_exists()).unwrap_or(0);
+    let none = || StorageError::new("use", client.location(), ErrorKind::TimedOut);
+    if why.is_empty() { none() } else { why.swap_remove(at) }
+}
+
+/// The bucket was listed a moment ago: what is said to be absent now is not the bucket.
+fn not_gone(client: &Client, error: StorageError) -> StorageError {
+    if error.is_not_found() { unknown(client, &error) } else { error }
+}
+
+/// Nobody can say whether the storage keeps what is relied on.
+fn unknown(client: &Client, error: &StorageError) -> StorageError {
+    let why =
+        format!("it could not be tried whether two writers can create the same object: {error}");
+    StorageError::new("use", client.location(), Error::new(ErrorKind::TimedOut, why))
+}
+
+fn several(client: &Client, count: usize) -> StorageError {
+    let reason = format!("it let {count} of {WRITERS} writers create the same object, {NEEDS}");
+    StorageError::new("use", client.location(), Error::new(ErrorKind::Unsupported, reason))
 }

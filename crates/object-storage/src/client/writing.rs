@@ -4,7 +4,7 @@ use super::Client;
 use super::marks::Ways;
 use super::reading::{collect, tag};
 use crate::archived::{self, CONTENT};
-use crate::errors::{failed, is_final};
+use crate::errors::{failed, is_final, panicked};
 use crate::upload_memory;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -176,19 +176,20 @@ impl Client {
         Err(last.unwrap_or_else(|| StorageError::new("create", name, ErrorKind::TimedOut)))
     }
 
-    /// Tries at the same time to create the object `name` with each of `bodies`: which were told that they did.
-    pub(crate) fn create_at_once(&self, name: &str, bodies: &[Bytes]) -> Vec<bool> {
+    /// Tries at the same time to create the object `name` with each of `bodies`: what each was told.
+    pub(crate) fn create_at_once(&self, name: &str, bodies: &[Bytes]) -> Vec<StorageResult<()>> {
         let path = self.path(name);
         let puts: Vec<_> = bodies
             .iter()
             .map(|body| {
                 let (store, path, body) = (self.store.clone(), path.clone(), body.clone());
                 let options = PutOptions { mode: PutMode::Create, ..Default::default() };
-                async move { store.put_opts(&path, body.into(), options).await.is_ok() }
+                async move { store.put_opts(&path, body.into(), options).await.map(drop) }
             })
             .collect();
-        // Who has panicked was told nothing.
-        self.wait(futures_util::future::join_all(puts)).unwrap_or_default()
+        let told = self.wait(futures_util::future::join_all(puts));
+        let told = told.unwrap_or_else(|_| bodies.iter().map(|_| Err(panicked())).collect());
+        told.into_iter().map(|told| told.map_err(|error| failed("create", name, &error))).collect()
     }
 
     fn note(&self, error: StorageError, source: &object_store::Error) -> StorageError {

@@ -1,8 +1,9 @@
 //! Storages that do not keep what everything relies on are refused.
 
 use crate::contract::{access, in_memory, location};
+use crate::faulty::{Fault, Faulty, Plan};
 use futures_util::{StreamExt, TryStreamExt};
-use object_storage::{BucketPool, Client, ObjectStorage, connect};
+use object_storage::{BucketPool, Client, ObjectStorage, connect, connect_through};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -31,6 +32,8 @@ enum Takes {
     /// But gives nothing back.
     NoDeletion,
     Nothing,
+    /// But the answer to each creation gets lost, and what is sent once more is refused.
+    Unheard,
 }
 
 impl fmt::Display for Ignorant {
@@ -56,6 +59,17 @@ impl ObjectStore for Ignorant {
             let source = "the bucket is read-only".into();
             let refused = object_store::Error::PermissionDenied { path, source };
             return Box::pin(std::future::ready(Err(refused)));
+        }
+        if self.1 == Takes::Unheard && options.mode == PutMode::Create {
+            return Box::pin(async move {
+                let put = self.0.put_opts(path, payload, options).await?;
+                let refused = object_store::Error::AlreadyExists {
+                    path: path.to_string(),
+                    source: "it is there".into(),
+                };
+                drop(put);
+                Err(refused)
+            });
         }
         self.0.put_opts(path, payload, PutOptions { mode: PutMode::Overwrite, ..options })
     }
@@ -170,6 +184,31 @@ fn a_storage_that_takes_nothing_says_why() {
     let client = Client::new(store.clone(), store, "", "s3://read-only").unwrap();
     let refused = ObjectStorage::open(client).unwrap().probe().unwrap_err();
     assert!(refused.to_string().contains("read-only") && !refused.is_not_found(), "{refused}");
+}
+
+/// It was said to have no conditional writes, and that another storage is needed.
+#[test]
+fn a_storage_of_which_no_answer_is_heard_is_not_refused_for_good() {
+    let store = Arc::new(Ignorant(InMemory::new(), Takes::Unheard));
+    let client = Client::new(store.clone(), store, "", "s3://lossy").unwrap();
+    let unknown = ObjectStorage::open(client).unwrap().probe().unwrap_err();
+    assert!(unknown.is_unreachable(), "{unknown}");
+    assert!(!unknown.to_string().contains("(If-None-Match)"), "{unknown}");
+}
+
+/// Whatever answers so stands in between: the bucket was listed a moment ago.
+#[test]
+fn a_probe_that_is_not_found_is_no_bucket_that_does_not_exist() {
+    let gateway = Gateway::shared();
+    let plan = Plan::quiet();
+    let connector = || Faulty::new(&plan);
+    let location = location(gateway, "x");
+    let client = connect_through(&location, &access(gateway), &connector).unwrap();
+    let storage = ObjectStorage::open(client).unwrap();
+    plan.fail_creates(std::iter::repeat_n(Fault::Absent, 32));
+    let unknown = storage.probe().unwrap_err();
+    assert!(unknown.is_unreachable(), "{unknown}");
+    storage.probe().unwrap();
 }
 
 #[test]
