@@ -66,7 +66,7 @@ impl Failure {
     /// The repository at `location` could not be used: fills in what to type.
     pub(crate) fn at(mut self, location: &str) -> Self {
         let is_bucket = location.starts_with("s3://");
-        if self.code == Code::NoRepository && !is_bucket && lost_config::is_at(location) {
+        if self.code == Code::NoRepository && lost_config::is_at(location) {
             return lost_config::failure(location, None);
         }
         // It refuses whatever is signed with another time, whoever signed it.

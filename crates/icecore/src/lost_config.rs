@@ -4,6 +4,7 @@
 use crate::codes::Code;
 use crate::failure::{Failure, quoted};
 use ids::ContainerNo;
+use object_storage::{Away, Location, from_environment};
 use repository::local::LocalStorage;
 use repository::storage::Storage;
 use repository::{config, container};
@@ -17,9 +18,15 @@ pub(crate) fn is_in(storage: &dyn Storage) -> bool {
     config::exists(storage).is_ok_and(|exists| !exists) && (has_snapshots() || has_containers())
 }
 
-/// The same of a directory.
+/// The same of a directory or a bucket; of one that does not answer nobody knows.
 pub(crate) fn is_at(location: &str) -> bool {
-    LocalStorage::open(Path::new(location)).is_ok_and(|storage| is_in(&storage))
+    match Location::parse(location) {
+        None => LocalStorage::open(Path::new(location)).is_ok_and(|storage| is_in(&storage)),
+        Some(Ok(bucket)) => {
+            from_environment(&bucket, Away::NONE).is_ok_and(|storage| is_in(&storage))
+        }
+        Some(Err(_)) => false,
+    }
 }
 
 /// What to do about it: with the file of `copy`, if one is known.

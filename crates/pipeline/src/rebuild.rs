@@ -92,6 +92,7 @@ pub fn run(
     repository.local()?.settle_snapshot_numbers(&lease)?;
     report.snapshots = repository.local()?.current_snapshots()?.len() as u64;
     report.damages = found.damages.iter().map(tell).collect();
+    report.damages.extend(without_containers(&report));
     report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
 }
@@ -110,6 +111,17 @@ fn latest_epoch(
     sessions.sort_by_cached_key(|sealed| Reverse(epoch_of(sealed)));
     let opens = |sealed: &&Vec<u8>| blocks.opener().learn_session(sealed).is_ok();
     Ok(sessions.iter().find(opens).and_then(|sealed| epoch_of(sealed)))
+}
+
+/// What is wrong where nothing is left of what the snapshots need: an index of nothing is no success.
+fn without_containers(report: &RebuildReport) -> Option<String> {
+    let is_empty = report.containers == 0 && report.snapshots > 0;
+    is_empty.then(|| {
+        format!(
+            "containers/ holds no container, so the data of all {} listed snapshots is missing. Bring back what it held, then: icecore rebuild. From a copy: icecore check --repair --copies COPY",
+            report.snapshots
+        )
+    })
 }
 
 fn tell(damage: &ContainerDamage) -> String {

@@ -74,6 +74,12 @@ impl Bucket {
         assert!(same.success(), "{snapshot}");
     }
 
+    /// Where the objects lie as files, of [`Bucket::of_files`].
+    fn files(&self) -> PathBuf {
+        let (name, prefix) = self.address[5..].split_once('/').unwrap();
+        self.gateway.objects(name).join(prefix)
+    }
+
     /// What lies in the bucket, below the prefix.
     fn objects(&self, directory: &str) -> Vec<String> {
         let bucket = self.address.strip_prefix("s3://").unwrap();
@@ -395,6 +401,38 @@ fn a_bucket_that_was_put_back_is_read_afresh() {
     let other = ended(bucket.command(&arguments).env("HOME", elsewhere)).ends(0);
     let other = other.last()["snapshot_id"].as_str().unwrap().to_owned();
     bucket.restores_as(&other, &source);
+}
+
+/// Seen: `ls` and `check` said that there is no repository, and to create one, which `init` refuses there.
+#[test]
+fn a_bucket_that_lost_its_config_is_not_taken_for_one_without_a_repository() {
+    let bucket = Bucket::of_files();
+    bucket.backup().ends(0);
+    for config in ["config", "config.copy"] {
+        std::fs::remove_file(bucket.files().join(config)).unwrap();
+    }
+    for arguments in [&["ls", "latest"][..], &["check"], &["snapshots"], &["init"]] {
+        let told = bucket.run(arguments).ends(14).stderr;
+        assert!(told.contains("both config and config.copy are missing"), "{arguments:?}: {told}");
+        assert!(told.contains("icecore check --repair --copies COPY"), "{arguments:?}: {told}");
+    }
+}
+
+/// Seen: an index of nothing was "rebuilt", with exit 0, and nothing was restored until another rebuild.
+#[test]
+fn a_rebuild_that_finds_no_container_for_the_snapshots_is_no_success() {
+    let bucket = Bucket::of_files();
+    bucket.backup().ends(0);
+    let (containers, aside) =
+        (bucket.files().join("containers/00000000"), bucket.machine.path("aside"));
+    std::fs::rename(&containers, &aside).unwrap();
+    let told = bucket.run(&["rebuild"]).ends(14);
+    let told = [told.text(), told.stderr].concat();
+    assert!(told.contains("the data of all 1 listed snapshots is missing"), "{told}");
+    assert!(told.contains("then: icecore rebuild"), "{told}");
+    std::fs::rename(&aside, &containers).unwrap();
+    bucket.run(&["rebuild"]).ends(0);
+    bucket.restores_as("latest", &bucket.machine.source());
 }
 
 /// Each request costs a round trip: snapshots are read side by side and removed together.
