@@ -120,18 +120,22 @@ fn a_storage_that_gives_no_list_counts_as_away_and_what_came_is_said() {
     }
 }
 
-/// Whoever takes over writes down which snapshots count of a writer that was killed: all that are listed then.
+/// Whoever takes over writes down which snapshots count of a writer that was killed: all that are listed then. And it
+/// writes the state once more: a damaged one would stay.
 #[test]
-fn no_wrong_list_makes_a_takeover_disown_a_snapshot() {
-    let mut lists = 0;
-    while takes_over_behind(lists) {
-        lists += 1;
+fn no_wrong_answer_makes_a_takeover_disown_a_snapshot() {
+    let parts = [("list-type=2", Wrong::Error, 3), ("index/state/", Wrong::Flipped, 2)];
+    for (part, wrong, least) in parts {
+        let mut asked = 0;
+        while takes_over(part, wrong, asked) {
+            asked += 1;
+        }
+        assert!(asked >= least, "{part}: {asked} times");
     }
-    assert!(lists > 2, "{lists} lists");
 }
 
-/// Whether a takeover asks for a list behind so `many`, which is wrong then.
-fn takes_over_behind(many: usize) -> bool {
+/// Whether a takeover asks for `part` behind so `many` of it, and is answered wrongly then.
+fn takes_over(part: &str, wrong: Wrong, many: usize) -> bool {
     let (location, folder) = (begun(), tempfile::tempdir().unwrap());
     let killed = opened(process(&location, &Plan::quiet(), folder.path()));
     let lease = killed.lease("killed").unwrap();
@@ -139,9 +143,9 @@ fn takes_over_behind(many: usize) -> bool {
     std::mem::forget(lease);
     let plan = Plan::quiet();
     let next = taking_over(&location, &plan);
-    plan.spoil_after("list-type=2", Wrong::Error, many);
+    plan.spoil_after(part, wrong, many);
     Arc::new(Repository::open(next).unwrap()).lease("next").unwrap();
     let seen = all(process(&location, &Plan::quiet(), folder.path())).unwrap();
-    assert_eq!(seen.len(), 4, "a wrong answer behind {many} right ones");
+    assert_eq!(seen.len(), 4, "{part}: a wrong answer behind {many} right ones");
     plan.left_to_spoil() == 0
 }
