@@ -82,6 +82,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// The certificate that the server sent as the next one is not for this machine.
+    #[error("{server} sent what cannot be the next certificate, so the old one stays: {why}")]
+    WrongCertificate {
+        /// Host and port.
+        server: String,
+        /// What is wrong with it.
+        why: pki::Error,
+    },
     /// This machine is not enrolled as a node.
     #[error("this machine is not enrolled: there is no {}", path.display())]
     NotEnrolled {
@@ -165,6 +173,7 @@ impl Error {
             Self::Stranger { .. } => "Either this is another server, or somebody intercepts the connection. Do not continue; compare the fingerprint: icecore server status".into(),
             Self::Clock { .. } => "Check the clocks of both machines (timedatectl), set the wrong one, and try again.".into(),
             Self::Expired { .. } => "On the server: icecore server token NODE, with --write-only if it was; then here: icecore agent enroll --replace URL TOKEN. For a storage server: icecore server token NAME --storage, and icecore storage enroll --replace URL TOKEN".into(),
+            Self::WrongCertificate { .. } => "Ask the administrator of the server whether this is still the same one: icecore server status prints its fingerprint. Until when the old certificate is valid: icecore agent status".into(),
             Self::OtherName { .. } => "Use a name that the server knows, or start it with --name HOST.".into(),
             Self::NotEnrolled { .. } => "On the server: icecore server token NODE; then here: icecore agent enroll URL TOKEN".into(),
             Self::NoStorage { .. } => "On the server: icecore server token NAME --storage; then here: icecore storage enroll URL TOKEN".into(),

@@ -1,7 +1,7 @@
 //! Renewal: the next certificate, while the current one is still valid.
 
 use crate::identity::NODE;
-use crate::{Client, Identity, Result, files};
+use crate::{Client, Error, Identity, Result, Url, files};
 use api::enroll::{RenewReply, RenewRequest};
 use pki::NodeKey;
 use rustix::fs::FlockOperation;
@@ -22,7 +22,7 @@ const TURN_LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Renews the certificate when it is due. Returns when the current certificate expires, and whether it is new.
 ///
 /// # Errors
-/// [`crate::Error::NotEnrolled`]; those of [`renew`].
+/// [`Error::NotEnrolled`]; those of [`renew`].
 pub async fn renew_if_due(folder: &Path, now_secs: i64) -> Result<(i64, bool)> {
     let identity = Identity::load(folder)?;
     if !identity.is_renewal_due(now_secs) {
@@ -35,7 +35,8 @@ pub async fn renew_if_due(folder: &Path, now_secs: i64) -> Result<(i64, bool)> {
 /// certificate, where another key would look like another machine. One process of this machine renews at a time.
 ///
 /// # Errors
-/// [`crate::Error::Server`] when the node is revoked; others when the server is unreachable.
+/// [`Error::Server`] when the node is revoked; [`Error::WrongCertificate`], and the old one stays; others when the
+/// server is unreachable.
 pub async fn renew(folder: &Path) -> Result<RenewReply> {
     let _turn = turn(folder).await?;
     // Under the lock: another process may have renewed meanwhile.
@@ -45,11 +46,26 @@ pub async fn renew(folder: &Path) -> Result<RenewReply> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let request = RenewRequest { request: key.request_pem, version };
     let renewed: RenewReply = Client::of(&identity)?.post("/renew", &request).await?;
-    pki::client::certificate_of(&renewed.certificate)?;
+    let (ca_pem, name) = (identity.certificate_authority(), &*identity.certificate.common_name);
+    check(&identity.server, &renewed.certificate, (ca_pem, &key_pem, name))?;
     let node = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(NODE), &node)?;
     answered(folder)?;
     Ok(renewed)
+}
+
+/// Checks a certificate before it takes the place of the one that is there: what is none of `ca_pem`, for this key and
+/// name, would leave this machine without an identity.
+///
+/// # Errors
+/// [`Error::WrongCertificate`].
+pub(crate) fn check(
+    server: &Url,
+    certificate: &str,
+    (ca_pem, key_pem, name): (&str, &str, &str),
+) -> Result<()> {
+    let checked = pki::client::check_issued(ca_pem, certificate, key_pem, name);
+    checked.map_err(|why| Error::WrongCertificate { server: server.place(), why })
 }
 
 /// The reply was saved: the next renewal uses another key.

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::files::{self, read};
-use crate::renew::{answered, turn, wanted};
+use crate::renew::{answered, check, turn, wanted};
 use crate::{Client, Error, Result, Url};
 use api::storage_servers::{EnrollStorageServerReply, EnrollStorageServerRequest};
 use api::{Name, Token};
@@ -194,7 +194,7 @@ fn pending(folder: &Path, token: &Token) -> Result<Pending> {
 /// another machine.
 ///
 /// # Errors
-/// [`Error::Server`] when the storage server is revoked; others when the control server is unreachable.
+/// [`Error::Server`] when the storage server is revoked; [`Error::WrongCertificate`], and the old one stays; others when the control server is unreachable.
 pub async fn renew(folder: &Path) -> Result<()> {
     let _turn = turn(folder).await?;
     let storage = StorageIdentity::load(folder)?;
@@ -204,7 +204,8 @@ pub async fn renew(folder: &Path) -> Result<()> {
     let request = api::enroll::RenewRequest { request: key.request_pem, version };
     let renewed: api::enroll::RenewReply =
         storage.client()?.post("/storage-server/renew", &request).await?;
-    pki::client::certificate_of(&renewed.certificate)?;
+    let (ca_pem, name) = (&*storage.ca_pem, storage.settings.storage.as_str());
+    check(&storage.server, &renewed.certificate, (ca_pem, &key_pem, name))?;
     let pem = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(CERTIFICATE), &pem)?;
     answered(folder)

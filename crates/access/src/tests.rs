@@ -194,3 +194,35 @@ fn what_lies_above_a_folder_of_ours_is_as_any_other() {
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&above.join("agent")), mode(&above)), (0o700, mode(&other)));
 }
+
+/// Any certificate that could be read took the place of the old one, and with it the identity of the machine.
+#[test]
+fn no_certificate_of_another_key_name_or_authority_is_the_next_one() {
+    let (own, stranger) = (authority(), authority());
+    let [key, other] = [NodeKey::generate().unwrap(), NodeKey::generate().unwrap()];
+    let of = |(ca, _): &(CertificateAuthority, String), key: &NodeKey, name: &str| {
+        ca.issue_node(&key.request_pem, name, NOW).unwrap().pem
+    };
+    let check = |certificate: &str| {
+        crate::renew::check(&server(), certificate, (&own.1, &key.key_pem, "web"))
+    };
+    check(&of(&own, &key, "web")).unwrap();
+    for (what, certificate) in [
+        ("another key", of(&own, &other, "web")),
+        ("'db'", of(&own, &key, "db")),
+        ("certificate authority", of(&stranger, &key, "web")),
+        ("cannot be read", "nonsense".to_owned()),
+    ] {
+        let error = check(&certificate).unwrap_err();
+        assert!(matches!(error, Error::WrongCertificate { .. }), "{what}");
+        let said = error.to_string();
+        assert!(said.contains(what) && said.contains("the old one stays"), "{what}: {said}");
+        assert!(error.hint().unwrap().contains("icecore agent status"));
+    }
+}
+
+fn authority() -> (CertificateAuthority, String) {
+    let new = CertificateAuthority::generate(NOW).unwrap();
+    let ca = CertificateAuthority::load(&new.certificate_pem, &new.key_pem).unwrap();
+    (ca, new.certificate_pem)
+}

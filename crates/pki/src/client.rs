@@ -5,11 +5,13 @@ use crate::error::unreadable;
 use crate::pinned::PinnedCa;
 use crate::{Result, VERSIONS, provider};
 use rustls::client::Resumption;
+use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, UnixTime};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// TLS to a server whose certificate is from the CA in `ca_pem` and no other, for the protocol `alpn`. With `identity`
 /// (certificate and key, both PEM) the client authenticates itself.
@@ -77,6 +79,34 @@ pub(crate) fn certificate(pem: &str, what: &'static str) -> Result<CertificateDe
 /// [`crate::Error::Unreadable`] if there is none.
 pub fn certificate_of(pem: &str) -> Result<CertificateDer<'static>> {
     certificate(pem, "the certificate")
+}
+
+/// Checks that the first certificate in `certificate_pem` is one of the CA in `ca_pem`, for the key in `key_pem` and the
+/// name `name`. When it is valid is not looked at: the clock of this machine may be wrong.
+///
+/// # Errors
+/// [`crate::Error::Foreign`], which says what it is instead; [`crate::Error::Unreadable`].
+pub fn check_issued(ca_pem: &str, certificate_pem: &str, key_pem: &str, name: &str) -> Result<()> {
+    let foreign = |why: String| Err(crate::Error::Foreign(why));
+    let issued = certificate_of(certificate_pem)?;
+    let facts = crate::inspect(&issued)?;
+    if CertifiedKey::from_der(vec![issued.clone()], private_key(key_pem)?, &provider()).is_err() {
+        return foreign("it is for another key than the one that was asked for".to_owned());
+    }
+    if facts.common_name != name {
+        return foreign(format!("it is for the name '{}', not '{name}'", facts.common_name));
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(ca_pem, "the CA certificate")?)?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    let verifier = verifier.build().map_err(|error| rustls::Error::General(error.to_string()))?;
+    let begun = Duration::from_secs(u64::try_from(facts.not_before_secs).unwrap_or_default());
+    match verifier.verify_client_cert(&issued, &[], UnixTime::since_unix_epoch(begun)) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            foreign(format!("it is not of this machine's certificate authority: {error}"))
+        }
+    }
 }
 
 /// What to tell the user when a certificate was refused because of its validity: usually a clock is wrong.

@@ -15,6 +15,9 @@ pub enum Error {
     /// A certificate request is refused.
     #[error("the certificate request is refused: {0}")]
     Request(&'static str),
+    /// A certificate that was issued for another key or name, or by another authority.
+    #[error("the certificate is not for this machine: {0}")]
+    Foreign(String),
     /// A name that cannot be used in a certificate.
     #[error("'{0}' cannot be used in a certificate")]
     Name(String),
