@@ -83,6 +83,8 @@ pub struct RestoreOptions {
     pub numeric_owners: bool,
     /// Ignore the recorded owners: everything belongs to the user who restores.
     pub no_owner: bool,
+    /// Give no setuid, setgid or capabilities, and make no devices: for snapshots that another party chose.
+    pub is_unprivileged: bool,
     /// Do not wait until everything is on the disk.
     pub no_sync: bool,
     /// The chunk cache of this node: each page is fetched once, though the tree is read twice. What
@@ -413,6 +415,7 @@ fn target_options(
             (false, true) => restore::OwnerMapping::ById,
             (false, false) => restore::OwnerMapping::default(),
         },
+        is_unprivileged: options.is_unprivileged,
         sparse: true,
         sync: !options.no_sync,
         scope: Some(scope),

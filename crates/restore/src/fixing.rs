@@ -32,7 +32,7 @@ impl Target {
         if !is_it {
             return true;
         }
-        let mode = self.0.owners.mode_of(entry);
+        let mode = self.mode_of(entry);
         let owner = (stat.stx_uid, stat.stx_gid) == self.0.owners.of(&entry.attributes);
         let moded = entry.kind() == Kind::Symlink || system::mode(stat) == mode;
         let flagged =

@@ -10,6 +10,7 @@
 //! | two entries never overwrite each other | objects created since the start are not replaced (`replace`) |
 //! | nobody gains access, even briefly | owner, mode, ACL, capability, in this order (`metadata`) |
 //! | attributes that cannot be set are reported | [`Degraded`], by path |
+//! | no rights of others from a snapshot that another party chose | no setuid, capability or device (`withheld`) |
 //!
 //! Order of a restore: [`Target::directory`], what is in it in any order and from any thread, hard
 //! links, [`Target::finish_directory`] from the leaves upward, [`Target::sync`]. The mtime of a
@@ -61,6 +62,7 @@ mod testing;
 mod tests;
 mod unfinished;
 mod verify;
+mod withheld;
 mod xattrs;
 
 pub use directory::{DirHandle, Directory};

@@ -10,13 +10,11 @@ use crate::options::Overwrite;
 use crate::problem::{Attribute, RestoreOperation, RestoreProblem};
 use crate::system;
 use crate::target::Target;
+use crate::withheld::SET_ID;
 use crate::xattrs::access_acl;
 use format::entry::{Entry, Kind};
 use rustix::fs::Statx;
 use rustix::io::Errno;
-
-/// Setuid and setgid.
-const SET_ID: u32 = 0o6000;
 
 /// The attributes of an object before they are set.
 #[derive(Clone, Copy)]
@@ -102,6 +100,7 @@ impl Target {
 
     /// Sets everything but the inode flags. What cannot be set is a degradation, not an error.
     pub(crate) fn apply(&self, handle: AttributeHandle<'_>, entry: &Entry, now: CurrentAttributes) {
+        self.tell_withheld(entry);
         let (mode, owner) = self.set_owner(handle, entry, now);
         if now.kept {
             self.remove_other_xattrs(handle, entry);
@@ -125,7 +124,7 @@ impl Target {
         now: CurrentAttributes,
     ) -> (u32, Option<(u32, u32)>) {
         let (uid, gid) = self.0.owners.of(&entry.attributes);
-        let mode = self.0.owners.mode_of(entry);
+        let mode = self.mode_of(entry);
         if now.uid == uid && now.gid == Some(gid) {
             return (mode, Some((uid, gid)));
         }

@@ -51,6 +51,9 @@ pub struct TargetOptions {
     pub dry_run: bool,
     /// Which owners to set.
     pub owners: OwnerMapping,
+    /// Give nothing by which who runs or opens it gets rights of others: no setuid or setgid, no capabilities, no
+    /// devices. For snapshots that another party chose; what is left out is reported.
+    pub is_unprivileged: bool,
     /// Keep holes; otherwise they are allocated.
     pub sparse: bool,
     /// [`crate::Target::sync`] makes the restore durable.
@@ -83,6 +86,7 @@ impl Default for TargetOptions {
             overwrite: Overwrite::default(),
             dry_run: false,
             owners: OwnerMapping::default(),
+            is_unprivileged: false,
             sparse: true,
             sync: true,
             scope: None,

@@ -126,6 +126,11 @@ pub enum RestoreCause {
     /// Not a kind of object that this file system has.
     #[error("this file system has no {}; restore it to another one with --target DIR", many(*.0))]
     KindRefused(Kind),
+    /// A device, of a snapshot that another party chose.
+    #[error(
+        "a restore that the server ordered makes no devices; to allow them, on this machine in allow.toml: restore_privileged = true"
+    )]
+    DeviceWithheld,
     /// Not the kind of object that this call restores.
     #[error("it is not the expected kind of object")]
     WrongKind,
@@ -230,6 +235,8 @@ pub enum Attribute {
     Device,
     /// Target of a symlink.
     LinkTarget,
+    /// What is left out because another party chose the snapshot, in words.
+    Withheld(&'static str),
 }
 
 /// An attribute that could not be set. The object was restored without it.
@@ -246,7 +253,12 @@ pub struct Degraded {
 impl Degraded {
     /// The message without the path.
     pub fn reason(&self) -> String {
-        format!("{} not restored: {}", self.attribute, words(self.error))
+        match &self.attribute {
+            Attribute::Withheld(what) => format!(
+                "{what} not restored, because the server ordered this restore; to allow it, on this machine in allow.toml: restore_privileged = true"
+            ),
+            attribute => format!("{attribute} not restored: {}", words(self.error)),
+        }
     }
 }
 
@@ -265,6 +277,7 @@ impl std::fmt::Display for Attribute {
             Attribute::Size => "size",
             Attribute::Device => "device number",
             Attribute::LinkTarget => "link target",
+            Attribute::Withheld(what) => what,
         })
     }
 }

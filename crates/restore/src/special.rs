@@ -33,6 +33,7 @@ impl Target {
         parent: &Directory,
         entry: &Entry,
     ) -> Result<RestoreOutcome, RestoreProblem> {
+        self.refuse_device(entry)?;
         let wrong =
             || RestoreProblem::new(&entry.path, RestoreOperation::Create, RestoreCause::WrongKind);
         let kind = special_type(entry.kind()).ok_or_else(wrong)?;

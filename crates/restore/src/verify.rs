@@ -180,7 +180,7 @@ impl Target {
         let may_chown = self.0.credentials.may_chown && keeps_modes;
         // Without the right owner, setuid and setgid were dropped on purpose.
         let bits = if owner && !may_chown { 0o1777 } else { 0o7777 };
-        let mode = (system::mode(stat) ^ self.0.owners.mode_of(entry)) & bits;
+        let mode = (system::mode(stat) ^ self.mode_of(entry)) & bits;
         [
             (owner && may_chown, Attribute::Owner),
             (mode != 0 && keeps_modes && kind != Kind::Symlink, Attribute::Mode),

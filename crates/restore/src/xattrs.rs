@@ -18,7 +18,7 @@ pub(crate) fn comes_after_mode(name: &[u8]) -> bool {
 }
 
 /// Capabilities are last: changing the owner clears them, and so does a write.
-fn is_capability(name: &[u8]) -> bool {
+pub(crate) fn is_capability(name: &[u8]) -> bool {
     name == b"security.capability"
 }
 
@@ -78,7 +78,7 @@ impl Target {
             }
         }
         late()
-            .filter(|x| is_capability(&x.name))
+            .filter(|x| is_capability(&x.name) && !self.withholds_xattr(&x.name))
             .for_each(|x| _ = self.set_xattr(handle, entry, x));
     }
 
@@ -95,7 +95,8 @@ impl Target {
         if !knows_all(entry) {
             return;
         }
-        let wanted = |name: &[u8]| entry.attributes.xattrs.iter().any(|x| x.name == name);
+        let is_wanted = |name: &[u8]| entry.attributes.xattrs.iter().any(|x| x.name == name);
+        let wanted = |name: &[u8]| is_wanted(name) && !self.withholds_xattr(name);
         for name in names(handle).unwrap_or_default() {
             if wanted(&name) || !is_ours_to_remove(&name) {
                 continue;

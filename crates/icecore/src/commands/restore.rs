@@ -108,6 +108,9 @@ pub(crate) struct Restore {
     /// The target was chosen by the server, which may restore below this folder only.
     #[arg(long, value_name = "DIR", hide = true)]
     target_below: Option<PathBuf>,
+    /// The machine lets its server restore setuid and setgid, file capabilities and devices.
+    #[arg(long, requires = "target_below", hide = true)]
+    privileged: bool,
     /// Only this path of the snapshot, by the letter.
     #[arg(long = "only", value_name = "PATH", hide = true)]
     only: Vec<OsString>,
@@ -378,6 +381,8 @@ impl Restore {
             no_owner: self.no_owner,
             no_sync: self.no_sync,
             cache: None,
+            // A server that is hostile has everything in a snapshot that it likes.
+            is_unprivileged: self.target_below.is_some() && !self.privileged,
             target_below: self.target_below.clone(),
             paths: self.only.iter().map(|path| clean_path(path.as_bytes())).collect(),
         }

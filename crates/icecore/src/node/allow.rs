@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Its name.
 pub(crate) const ALLOW: &str = "allow.toml";
-/// It has three lists of folders and one of options.
+/// It has three lists of folders, one of options and a word.
 const BYTES_MAX: u64 = 64 << 10;
 /// Others may write: group and world.
 const WRITE_OF_OTHERS: u32 = 0o022;
@@ -22,6 +22,9 @@ const WRITE_OF_OTHERS: u32 = 0o022;
 pub(crate) struct Allow {
     /// Restores may go below these folders.
     pub(crate) restore_below: Vec<PathBuf>,
+    /// They may make devices, and programs that run with the rights of others (setuid, setgid, capabilities). Where
+    /// other users reach the folders, a hostile server gives them those rights.
+    pub(crate) restore_privileged: bool,
     /// What is backed up when a command names nothing.
     pub(crate) backup: Vec<String>,
     /// Backups by command may take what is below these folders; nothing when there are none.

@@ -146,6 +146,29 @@ fn a_folder_for_restores_that_others_may_write_to_or_that_is_a_link_is_not_used(
     assert_eq!((node.names("outside").len(), node.names("allowed").len()), (0, 0));
 }
 
+/// Seen: every user of the machine could run as root what the server had put into its own snapshot.
+#[test]
+fn a_restore_by_command_gives_no_rights_of_others_unless_the_machine_says_so() {
+    let node = Ordered::new(ALLOW);
+    node.machine.write("program", b"#!/bin/true");
+    let program = node.machine.path("source/program");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    assert!(node.command(&["backup", "web", &node.path("source")]).0);
+    let mode = |name: &str| {
+        let found = std::fs::metadata(node.machine.path(name)).unwrap();
+        found.permissions().mode() & 0o7777
+    };
+    let (done, words) = node.restore("allowed/x", &[]);
+    assert!(done && words.contains("partial"), "{words}");
+    assert_eq!(mode("allowed/x/program"), 0o755);
+    let allow = node.machine.path("agent/allow.toml");
+    let text = std::fs::read_to_string(&allow).unwrap();
+    std::fs::write(&allow, format!("restore_privileged = true\n{text}")).unwrap();
+    let (done, words) = node.restore("allowed/y", &[]);
+    assert!(done && words.contains("complete"), "{words}");
+    assert_eq!(mode("allowed/y/program"), 0o4755);
+}
+
 #[test]
 fn backups_by_command_see_nothing_outside_of_their_folders() {
     let node = Ordered::new(ALLOW);

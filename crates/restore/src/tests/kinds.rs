@@ -1,7 +1,9 @@
 //! Every kind of object and attribute comes back as recorded.
 
 use crate::testing::*;
-use crate::{Attribute, Overwrite, RestoreOutcome, StartedFile, Target, TargetOptions};
+use crate::{
+    Attribute, ContentMatch, Overwrite, RestoreOutcome, StartedFile, Target, TargetOptions,
+};
 use format::entry::{Entry, INODE_APPEND, INODE_IMMUTABLE, INODE_NODUMP, Kind, Time};
 use std::os::unix::fs::FileExt;
 
@@ -110,6 +112,46 @@ fn without_owners_no_program_of_others_runs_as_who_restores() {
     target.directory(&shared).unwrap();
     target.finish_directory(&shared).unwrap();
     assert_eq!(folder.look("d").stx_mode & 0o7777, 0o2770);
+}
+
+/// The snapshot and the target are of another party; who reaches the target would be root with what is in it.
+#[test]
+fn an_unprivileged_restore_gives_no_rights_of_others_and_says_so() {
+    let folder = TestFolder::new();
+    let options =
+        |is_unprivileged| crate::TargetOptions { is_unprivileged, ..options(Overwrite::IfChanged) };
+    let mut program = with_xattr(file("f", 0o6755), "security.capability", &CAPABILITY);
+    program = with_xattr(program, "user.a", b"b");
+    let shared = directory("d", 0o2770);
+    let disk =
+        Entry { rdev: rustix::fs::makedev(7, 99), ..entry(Kind::BlockDevice, "disk", 0o666) };
+    let null = Entry { rdev: rustix::fs::makedev(1, 3), ..entry(Kind::CharDevice, "null", 0o666) };
+    // Also in the place of what a restore with all rights has left there.
+    restore(&folder.target_with(options(false)), &program, b"x");
+    assert_eq!(folder.look("f").stx_mode & 0o7777, 0o6755);
+    let target = folder.target_with(options(true));
+    assert_eq!(target.match_metadata(&Entry { size: 1, ..program.clone() }), ContentMatch::Equal);
+    let again = Entry { path: b"again".to_vec(), ..program };
+    let parent = target.parent_of(b"again").unwrap();
+    assert_eq!(target.small_file(&parent, &again, b"x"), Ok(RestoreOutcome::Created));
+    target.directory(&shared).unwrap();
+    target.finish_directory(&shared).unwrap();
+    for name in ["f", "again"] {
+        assert_eq!(folder.look(name).stx_mode & 0o7777, 0o755, "{name}");
+        let mut value = [0; 64];
+        let had = rustix::fs::getxattr(folder.at(name), "security.capability", &mut value[..]);
+        assert_eq!(had, Err(rustix::io::Errno::NODATA), "{name}");
+        assert_eq!(rustix::fs::getxattr(folder.at(name), "user.a", &mut value[..]), Ok(1));
+    }
+    assert_eq!(folder.look("d").stx_mode & 0o7777, 0o770);
+    for device in [&disk, &null] {
+        let refused = target.special(&parent, device).unwrap_err();
+        assert_eq!(refused.error, crate::RestoreCause::DeviceWithheld);
+    }
+    assert_eq!(folder.names("").len(), 3, "no device");
+    let told: Vec<_> = target.take_degraded().list.iter().map(|one| one.reason()).collect();
+    assert_eq!(told.len(), 5, "two of each program, one of the directory: {told:?}");
+    assert!(told.iter().all(|text| text.contains("restore_privileged = true")), "{told:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::node_commands::{self, Outcome};
 use crate::alone;
 use crate::codes::Code;
 use crate::context::Context;
+use crate::escape;
 use crate::failure::{Failure, Result};
 use crate::node::Node;
 use crate::node::policy::Received;
@@ -85,7 +86,7 @@ fn connected(context: &Context, done: &mut Done) -> Result<()> {
             Some(known) => known,
             None => {
                 let outcome = carry_out(context, &json);
-                context.out.line(&format!("command {number}: {}", outcome.text))?;
+                context.out.line(&told(number, &outcome))?;
                 context.out.flush()?;
                 done.note(number, &json, outcome.clone());
                 outcome
@@ -94,6 +95,11 @@ fn connected(context: &Context, done: &mut Done) -> Result<()> {
         connection.command_done(number, is_complete, &text).map_err(failed)?;
     }
     Ok(())
+}
+
+/// How a command ended, in one line of the journal. It may name what the server wrote into the command.
+fn told(number: u64, outcome: &Outcome) -> String {
+    format!("command {number}: {}", escape::text(&outcome.text))
 }
 
 fn carry_out(context: &Context, json: &[u8]) -> Outcome {
@@ -115,5 +121,22 @@ fn rest(context: &Context, pause: Duration) {
     let end = std::time::Instant::now() + pause;
     while std::time::Instant::now() < end && !context.is_cancelled() {
         std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: an unknown field of a command, with what clears the screen and a line of its own.
+    #[test]
+    fn no_command_writes_lines_or_escapes_of_its_own() {
+        let json = br#"{"\u001b[2J\ncommand 1: done": 1}"#;
+        let error = serde_json::from_slice::<NodeCommand>(json).unwrap_err();
+        let unknown =
+            Outcome::refused(format!("unknown field `\u{1b}[2J\ncommand 1: done`: {error}"));
+        let told = told(7, &unknown);
+        assert!(told.starts_with("command 7: ") && told.contains("[2J"), "{told}");
+        assert!(!told.contains(char::is_control), "{told:?}");
     }
 }

@@ -5,6 +5,7 @@ use super::node_commands::Outcome;
 use access::Identity;
 use api::commands::NodeCommand;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// Commands remembered.
 const DONE_MAX: usize = 4096;
@@ -16,10 +17,13 @@ pub(super) struct Done {
     /// Who gave them, and to which node. An address is left out: a server that moves is the same one.
     of: Option<[String; 2]>,
     ends: BTreeMap<u64, End>,
+    /// Of what was asked only a hash is kept: a server may send thousands of commands of a mebibyte each. Nobody else
+    /// knows its key, and so what has the same hash.
+    hasher: RandomState,
 }
 
 struct End {
-    asked: String,
+    asked: u64,
     outcome: Outcome,
 }
 
@@ -32,18 +36,20 @@ impl Done {
 
     fn come_from(&mut self, of: [String; 2]) {
         if self.of.as_ref() != Some(&of) {
-            *self = Self { of: Some(of), ends: BTreeMap::new() };
+            *self = Self { of: Some(of), ..Self::default() };
         }
     }
 
     /// How the command ended, if it was done.
     pub(super) fn outcome(&self, number: u64, json: &[u8]) -> Option<Outcome> {
-        let end = self.ends.get(&number).filter(|end| end.asked == asked(json));
+        let asked = self.hasher.hash_one(asked(json));
+        let end = self.ends.get(&number).filter(|end| end.asked == asked);
         end.map(|end| end.outcome.clone())
     }
 
     pub(super) fn note(&mut self, number: u64, json: &[u8], outcome: Outcome) {
-        self.ends.insert(number, End { asked: asked(json), outcome });
+        let asked = self.hasher.hash_one(asked(json));
+        self.ends.insert(number, End { asked, outcome });
         while self.ends.len() > DONE_MAX {
             self.ends.pop_first();
         }
@@ -96,6 +102,17 @@ mod tests {
         done.note(1, b"\xff{", Outcome::refused("no".into()));
         assert!(done.outcome(1, b"\xff{").is_some());
         assert!(done.outcome(1, b"[").is_none());
+    }
+
+    /// What is kept of each command: 4,096 of them take less than a command may have (4,096 x 1 KiB = 4 MiB).
+    #[test]
+    fn commands_of_any_length_take_a_small_memory() {
+        let long = "x".repeat(1 << 20);
+        let mut done = Done::default();
+        done.note(1, &command(&long, "2026-11-20T14:00:00Z", "pending"), Outcome::refused(long));
+        let end = &done.ends[&1];
+        let bytes = size_of_val(&end.asked) + end.outcome.text.capacity();
+        assert!(bytes <= 1 << 10, "{bytes}");
     }
 
     #[test]

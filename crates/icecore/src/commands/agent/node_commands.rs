@@ -31,7 +31,9 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// The text may name what the command says, which has any length.
     pub(super) fn refused(text: String) -> Self {
+        let text = text[..text.floor_char_boundary(WORDS_MAX)].to_owned();
         Self { is_complete: false, text }
     }
 
@@ -154,6 +156,7 @@ fn of_restore(restore: &NewRestore, allow: &Allow) -> Result<Vec<OsString>, Stri
         ["restore", "--json", "--node-command"].map(OsString::from).into();
     words.push(option("--target=", target));
     words.push(option("--target-below=", folder));
+    words.extend(allow.restore_privileged.then(|| "--privileged".into()));
     if let Some(domain) = &restore.domain {
         words.push(format!("--domain={domain}").into());
     }
@@ -309,6 +312,9 @@ mod tests {
             "--overwrite=always",
         ];
         assert_eq!(words, expected.map(OsString::from));
+        let privileged = Allow { restore_privileged: true, ..allow };
+        let words = of_restore(&restore("/srv/x"), &privileged).unwrap();
+        assert!(words.contains(&"--privileged".into()), "only the machine itself says so");
         let backup = NewBackup::of("web".parse().unwrap(), vec!["--command".into()]);
         let all = Allow { backup_below: vec!["/".into()], ..Allow::default() };
         assert!(of_paths(&backup, &all).is_err(), "only absolute paths");
