@@ -1,10 +1,12 @@
 //! What every command works with: the repository, the password, the output.
 
+mod chosen;
+mod doubts;
+
 use crate::client_options::Candidate;
 use crate::client_options::resolve::Resolved;
 use crate::client_options::typed::environment;
 use crate::failure::{Failure, Result};
-use crate::filter::Filter;
 use crate::home;
 use crate::node::cache;
 use crate::node::job::Job;
@@ -18,19 +20,18 @@ use crate::profile::Profile;
 use crate::secret::{self, Ask, Secret};
 use crate::signals::Signalled;
 use api::options::OptionReport;
+use doubts::Doubts;
 use object_storage::Patience;
 use pipeline::UnlockedRepository;
 use pipeline::backup::Progress;
 use pipeline::manifest::{ManifestReader, Snapshot};
-use pipeline::select::{self, SnapshotFilter, SnapshotSelector};
 use remote::{Purpose, Remote};
 use repository::fallback::WithCopies;
 use repository::storage::Storage;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::SnapshotRef;
 
@@ -50,11 +51,12 @@ pub(crate) struct Context {
     remote: OnceLock<Arc<Remote>>,
     with_copies: OnceLock<Arc<WithCopies>>,
     streams: OnceLock<u8>,
-    /// What the server shows that is older or other than what this machine remembers; for a command that tells it in
-    /// its own way.
-    doubts: OnceLock<Mutex<Vec<String>>>,
+    /// What the server shows that is older or other than what this machine remembers.
+    doubts: Arc<Doubts>,
     /// How often a bucket is asked whether something was brought back, for who waits for that.
     patience: OnceLock<Duration>,
+    /// A snapshot was taken that may not be the one that was meant, because a newer one cannot be read.
+    is_choice_doubtful: AtomicBool,
 }
 
 /// The flag that a signal sets.
@@ -84,8 +86,9 @@ impl Context {
         let resolved = Resolved::new(given.clone());
         resolved.apply_to(&mut global)?;
         let (progress, signalled) = (Arc::default(), Signalled::default());
-        let (remote, with_copies, streams, doubts, patience) = Default::default();
+        let (remote, with_copies, streams, patience) = Default::default();
         let out = out.clone();
+        let doubts = Arc::new(Doubts::new(out.clone()));
         let mut context = Self {
             global,
             profile,
@@ -100,6 +103,7 @@ impl Context {
             streams,
             doubts,
             patience,
+            is_choice_doubtful: AtomicBool::new(false),
         };
         // The options of a server are for what is stored on it.
         if context.named_repo().is_none() {
@@ -202,7 +206,7 @@ impl Context {
     /// Opens the repository of `node`.
     pub(crate) fn open_node(&self, node: &Node, purpose: Purpose) -> Result<UnlockedRepository> {
         let opened = node.open(&self.caller(), purpose)?;
-        opened.doubts.into_iter().for_each(|doubt| self.doubt(doubt));
+        self.doubt_of(&opened.remote, opened.compared);
         let _ = self.remote.set(opened.remote); // one command opens once
         Ok(opened.repository)
     }
@@ -226,25 +230,6 @@ impl Context {
 
     fn bucket_caches(&self) -> Option<PathBuf> {
         self.named_repo().as_deref().and_then(crate::place::chunk_caches)
-    }
-
-    /// From now on doubts are kept for [`Context::doubts`].
-    pub(crate) fn keep_doubts(&self) {
-        self.doubts.get_or_init(Mutex::default);
-    }
-
-    /// The server shows what is older or other than what this machine remembers.
-    pub(crate) fn doubt(&self, text: String) {
-        match self.doubts.get() {
-            Some(kept) => kept.lock().unwrap_or_else(PoisonError::into_inner).push(text),
-            None => self.out.note(&text),
-        }
-    }
-
-    /// The doubts that were kept.
-    pub(crate) fn doubts(&self) -> Vec<String> {
-        let Some(kept) = self.doubts.get() else { return Vec::new() };
-        std::mem::take(&mut kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A command's own wish for the number of streams; `--streams` comes first.
@@ -425,37 +410,6 @@ impl Context {
         failure.at(&self.location())
     }
 
-    /// The snapshot that `text` names, and the path in it.
-    pub(crate) fn snapshot_and_path(
-        &self,
-        repository: &UnlockedRepository,
-        text: &OsStr,
-        filter: &Filter,
-    ) -> Result<(Snapshot, Vec<u8>)> {
-        let parsed = SnapshotSelector::parse_with_path(text.as_bytes(), &crate::time::parse_point);
-        let (selector, path) = parsed.ok_or_else(|| no_selector(text))?;
-        let fits = SnapshotFilter { snapshot: &|snapshot| filter.takes(snapshot), path: &path };
-        Ok((self.find(repository, &selector, fits)?, path))
-    }
-
-    /// The snapshot that `text` names.
-    pub(crate) fn snapshot(&self, repository: &UnlockedRepository, text: &str) -> Result<Snapshot> {
-        self.snapshot_of(repository, text, &Filter::default())
-    }
-
-    /// The same among those that `filter` takes.
-    pub(crate) fn snapshot_of(
-        &self,
-        repository: &UnlockedRepository,
-        text: &str,
-        filter: &Filter,
-    ) -> Result<Snapshot> {
-        let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
-        let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
-        let fits = SnapshotFilter { snapshot: &|snapshot| filter.takes(snapshot), path: b"" };
-        self.find(repository, &selector, fits)
-    }
-
     /// All usable snapshots, oldest first, and the unusable ones, which are reported.
     pub(crate) fn snapshots(
         &self,
@@ -484,67 +438,6 @@ impl Context {
         all.sort_by_key(|snapshot| pipeline::effective_time::creation_order(&snapshot.head));
         Ok((all, unread))
     }
-
-    /// The snapshot that `text` names, to be forgotten: one that is named by its id need not be
-    /// readable, or nobody could get rid of it.
-    pub(crate) fn to_forget(
-        &self,
-        repository: &UnlockedRepository,
-        text: &str,
-        filter: &Filter,
-    ) -> Result<(SnapshotRef, std::result::Result<Snapshot, pipeline::Error>)> {
-        let selector = SnapshotSelector::parse(text, &crate::time::parse_point);
-        let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
-        let fits = SnapshotFilter { snapshot: &|snapshot| filter.takes(snapshot), path: b"" };
-        match select::find(repository, &selector, fits, &mut |text| self.out.note(text)) {
-            Ok(snapshot) => Ok((snapshot.name, Ok(snapshot))),
-            // Of which node, tags and paths it is, nobody can tell.
-            Err(error) if error.concerns_one_snapshot() && !filter.is_any() => {
-                match select::resolve_id(repository, &selector)
-                    .map_err(|error| self.failure(error))?
-                {
-                    Some(name) => Ok((name, Err(error))),
-                    None => Err(self.failure(error)),
-                }
-            }
-            Err(error) => Err(self.failure(error)),
-        }
-    }
-
-    /// The snapshot that `selector` names, without a word about others.
-    pub(crate) fn find_quietly(
-        &self,
-        repository: &UnlockedRepository,
-        selector: &SnapshotSelector,
-    ) -> pipeline::Result<Snapshot> {
-        select::find(repository, selector, SnapshotFilter::ANY, &mut |_| ())
-    }
-
-    /// Every use of a partial snapshot says that it is one.
-    fn find(
-        &self,
-        repository: &UnlockedRepository,
-        selector: &SnapshotSelector,
-        fits: SnapshotFilter<'_>,
-    ) -> Result<Snapshot> {
-        let found = select::find(repository, selector, fits, &mut |text| self.out.note(text))
-            .map_err(|error| self.failure(error))?;
-        if found.body.partial {
-            self.out.note(&partial_text(&found));
-        }
-        Ok(found)
-    }
-}
-
-fn partial_text(snapshot: &Snapshot) -> String {
-    let what = match snapshot.body.report.objects_failed {
-        0 => "the backup could not read everything that was named".to_owned(),
-        failed => format!("the backup could not read {}", crate::units::many(failed, "object")),
-    };
-    let id = snapshot.id().to_string();
-    format!(
-        "snapshot {id} is partial: {what}: icecore map --failed {id:.8}. Other snapshots: icecore snapshots"
-    )
 }
 
 /// A snapshot that does not count, and why.
@@ -555,13 +448,4 @@ fn unread_text((name, error): &Unread) -> String {
         pipeline::Error::Untrusted { .. } => error.to_string(),
         _ => format!("snapshot {} cannot be read: {error}", name.id),
     }
-}
-
-fn no_selector(text: &OsStr) -> Failure {
-    if let Some(skipped) = text.to_str().and_then(crate::time::skipped) {
-        return Failure::usage(skipped)
-            .hint("To list snapshots with their times: icecore snapshots");
-    }
-    let failure = Failure::usage(format!("'{}' is not a snapshot", text.display()));
-    failure.hint("Write latest, latest~1, the beginning of an id, or a time such as '2026-11-20 14:00'. With a path: latest:/etc")
 }

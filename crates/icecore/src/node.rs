@@ -26,7 +26,7 @@ use api::domains::Privacy;
 use api::enroll::{KeyMode, Role};
 use crypto::SlotSecret;
 use first_open::FirstOpen;
-use memory::Memory;
+use memory::{Compared, Memory};
 use pipeline::UnlockedRepository;
 use remote::{Endpoint, Purpose, Remote};
 use std::path::{Path, PathBuf};
@@ -61,8 +61,8 @@ pub(crate) struct Caller<'a> {
 pub(crate) struct Opened {
     pub(crate) repository: UnlockedRepository,
     pub(crate) remote: Arc<Remote>,
-    /// What the server shows that is older or other than what this machine remembers.
-    pub(crate) doubts: Vec<String>,
+    /// What the server shows, compared with what this machine remembers.
+    pub(crate) compared: Compared,
 }
 
 impl Node {
@@ -202,8 +202,8 @@ impl Node {
         }
         key_lists::remember(&self.folder, &repository, caller.out)?;
         receipt_keys::believe(&self.folder, &remote, caller.out)?;
-        let doubts = Memory::load(&self.folder, &repository)?.doubts(&repository)?;
-        Ok(Opened { repository, remote, doubts })
+        let compared = Memory::load(&self.folder, &repository)?.compare(&repository)?;
+        Ok(Opened { repository, remote, compared })
     }
 
     /// The repository of the node's own domain is always the same one.

@@ -22,7 +22,7 @@ use store::StoredSnapshot;
 /// What opens the slot of the node.
 const SECRET: [u8; 32] = [7; 32];
 
-/// What the server says when it is asked for the newest snapshot of a source; the truth without one.
+/// What the server says when it is asked for the newest snapshot of a source, or for a list; the truth without one.
 type Shown = Arc<Mutex<Option<Packet>>>;
 /// The keys for receipts that the server tells, its own first.
 type Told = Arc<Mutex<Vec<[u8; 32]>>>;
@@ -32,6 +32,9 @@ struct Lab {
     folder: tempfile::TempDir,
     fake: Fake,
     shown: Shown,
+    /// How often it says the truth before that.
+    truths: Arc<Mutex<usize>>,
+    listed: Shown,
     told: Told,
 }
 
@@ -45,15 +48,24 @@ impl Lab {
         );
         let (shown, repository) = (Shown::default(), repository.unwrap().local().unwrap().clone());
         let (says, told) = (shown.clone(), Told::default());
-        let tells = told.clone();
-        let fake = Fake::start(Some(repository), move |asked| match asked.packet {
-            Packet::GetNewest { .. } => match says.lock().clone() {
+        let (truths, listed) = (Arc::new(Mutex::new(0)), Shown::default());
+        let (tells, left, lists) = (told.clone(), truths.clone(), listed.clone());
+        let fake = Fake::start(Some(repository), move |asked| {
+            let lie = match asked.packet {
+                Packet::GetNewest { .. } if *left.lock() > 0 => {
+                    *left.lock() -= 1;
+                    None
+                }
+                Packet::GetNewest { .. } => says.lock().clone(),
+                Packet::ListSnapshots { .. } => lists.lock().clone(),
+                _ => None,
+            };
+            match lie {
                 Some(packet) => Reply::Say(vec![packet]),
-                None => asked.honestly(),
-            },
-            _ => telling(asked, &tells.lock()),
+                None => telling(asked, &tells.lock()),
+            }
         });
-        let lab = Self { folder, fake, shown, told };
+        let lab = Self { folder, fake, shown, truths, listed, told };
         lab.enroll("agent", &lab.fake);
         lab.write("one");
         lab.backs_up("agent");
@@ -208,6 +220,52 @@ fn a_server_without_the_newest_snapshot_or_with_another_in_its_place_is_told() {
         said.contains(&ours) && said.contains("another machine is a copy of this one"),
         "{said}"
     );
+}
+
+/// It says the truth of the newest snapshot, and leaves it out of the list by which commands choose.
+#[test]
+fn a_server_that_names_the_newest_snapshot_and_lists_only_older_ones_is_told() {
+    let lab = Lab::new();
+    let all = lab.snapshots("repository");
+    let name = SnapshotName { sequence: all[0].name.sequence, id: all[0].name.id };
+    *lab.listed.lock() = Some(Packet::SnapshotList { names: vec![name], more: false });
+    let missing = format!("does not list snapshot {}", &all[1].name.id.to_string()[..8]);
+    let said = lab.notes();
+    assert_eq!(said.matches(&missing).count(), 1, "{said}");
+    let target = lab.path("target");
+    let to = ["--target", target.to_str().unwrap()];
+    for words in [&["ls", "latest"][..], &["restore", "latest", to[0], to[1]]] {
+        assert!(lab.refuses(words).contains(&missing), "{words:?}");
+    }
+    let check = lab.ran("agent", &["check", "--read-data"]);
+    let printed = String::from_utf8(check.stdout).unwrap();
+    assert_eq!(check.status.code(), Some(14), "{printed}");
+    assert!(printed.contains(&missing), "{printed}");
+    // Where it could cost files, nothing is begun.
+    let source = lab.path("source");
+    let latest = format!("latest:{}", source.display());
+    let words = ["restore", &latest, "--target", source.to_str().unwrap(), "--delete"];
+    assert!(lab.refuses(&words).contains("nothing was changed"));
+    assert_eq!(std::fs::read(source.join("file")).unwrap(), b"two");
+    // Who names one by its id has it.
+    lab.run("agent", &["ls", &all[0].name.id.to_string()]);
+}
+
+/// It says the truth where it is compared with what is remembered, and shows an older base for the next backup.
+#[test]
+fn a_backup_on_an_older_base_is_told_and_costs_no_memory() {
+    let lab = Lab::new();
+    lab.write("three");
+    lab.backs_up("agent");
+    let (all, seen) = (lab.snapshots("repository"), std::fs::read(lab.seen()).unwrap());
+    *lab.shown.lock() = Some(packet(&all[0]));
+    *lab.truths.lock() = 1;
+    lab.write("four");
+    let said = lab.backs_up("agent");
+    let missing = format!("does not list snapshot {}", &all[2].name.id.to_string()[..8]);
+    assert!(said.contains(&missing), "{said}");
+    assert_eq!(std::fs::read(lab.seen()).unwrap(), seen, "what was seen stays remembered");
+    assert!(lab.notes().contains(&missing), "and is told again");
 }
 
 #[test]

@@ -160,6 +160,17 @@ pub enum Error {
     /// No snapshot matches.
     #[error("no snapshot matches {0}")]
     SnapshotNotFound(String),
+    /// No snapshot that can be read matches, and there are others.
+    #[error(
+        "no snapshot matches {wanted} among those that can be read; {}",
+        match unread { 1 => "1 cannot be read".to_owned(), many => format!("{many} cannot be read") }
+    )]
+    SnapshotUnread {
+        /// What was asked for.
+        wanted: String,
+        /// How many cannot be read.
+        unread: usize,
+    },
     /// More than one snapshot matches.
     #[error("{prefix} matches {} snapshots: {}", fitting.len(), some_ids(fitting))]
     Ambiguous {
@@ -235,6 +246,7 @@ impl Error {
             Self::Repository(error) => error.is_damage(),
             Self::Crypto(_) | Self::Seal(_) | Self::Format(_) => true,
             Self::WrongContent(_) | Self::Untrusted { .. } | Self::ManifestChanged => true,
+            Self::SnapshotUnread { .. } => true,
             _ => false,
         }
     }

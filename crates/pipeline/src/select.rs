@@ -6,6 +6,7 @@
 //! the classes of one source, made together, the one that has most of the path is used.
 
 mod classes;
+mod passed_over;
 
 use crate::effective_time;
 use crate::manifest::{ManifestReader, Snapshot, fetch_all};
@@ -14,7 +15,7 @@ use crate::{Error, Result, UnlockedRepository};
 use classes::Found;
 use format::entry::Time;
 use format::manifest::Head;
-use ids::ObjectId;
+use ids::{ObjectId, SnapshotId};
 use rustc_hash::FxHashSet;
 use store::{SnapshotRef, StoredSnapshot};
 
@@ -53,6 +54,15 @@ pub struct SnapshotFilter<'a> {
 impl SnapshotFilter<'_> {
     /// No conditions.
     pub const ANY: SnapshotFilter<'static> = SnapshotFilter { snapshot: &|_| true, path: b"" };
+}
+
+/// The snapshot that was found.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// The newest of those that can be read.
+    pub snapshot: Snapshot,
+    /// Newer ones that cannot be read, and may be what was asked for.
+    pub unread: Vec<SnapshotId>,
 }
 
 /// Parses a time as users write it; the caller knows the local time zone.
@@ -104,29 +114,32 @@ pub fn clean_path(path: &[u8]) -> Vec<u8> {
 /// that are damaged or untrusted and might have been meant.
 ///
 /// # Errors
-/// [`Error::SnapshotNotFound`], [`Error::Ambiguous`]; [`Error::WriteOnly`] for write-only keys.
+/// [`Error::SnapshotNotFound`], [`Error::SnapshotUnread`], [`Error::Ambiguous`]; [`Error::WriteOnly`] for write-only
+/// keys.
 pub fn find(
     repository: &UnlockedRepository,
     selector: &SnapshotSelector,
     filter: SnapshotFilter<'_>,
     note: &mut dyn FnMut(&str),
-) -> Result<Snapshot> {
+) -> Result<Selected> {
     repository.reader_keys()?;
     let reader = ManifestReader::new(repository)?;
-    let mut search = Search { repository, reader, selector, filter, note, kept: None };
+    let (kept, unread) = (None, Vec::new());
+    let mut search = Search { repository, reader, selector, filter, note, kept, unread };
     match &selector.by {
         SelectBy::IdPrefix(prefix) => {
             let found = search.reader.read(find_by_id(repository, prefix)?)?;
-            search.takes(&found).then_some(found).ok_or_else(|| missing(selector))
+            let found = search.takes(&found).then_some(found).ok_or_else(|| search.missing())?;
+            Ok(Selected { snapshot: found, unread: Vec::new() })
         }
         SelectBy::Latest(back) => {
             let candidates = search.candidates()?;
-            search.newest(&candidates, *back)
+            search.newest(&candidates, *back).map(|found| search.selected(found))
         }
         SelectBy::AtOrBefore(time) => {
             let mut candidates = search.candidates()?;
             search.keep_at_or_before(*time, &mut candidates);
-            search.newest(&candidates, 0)
+            search.newest(&candidates, 0).map(|found| search.selected(found))
         }
     }
 }
@@ -178,6 +191,8 @@ struct Search<'a> {
     note: &'a mut dyn FnMut(&str),
     /// The newest candidate, kept so that it need not be fetched again.
     kept: Option<StoredSnapshot>,
+    /// What is damaged, and was passed over.
+    unread: Vec<SnapshotRef>,
 }
 
 impl Search<'_> {
@@ -195,7 +210,7 @@ impl Search<'_> {
                     self.keep(stored);
                 }
                 Err(Error::Repository(store::Error::SnapshotMissing(_))) => {} // forgotten meanwhile
-                Err(error) => pass_over(name, error, self.note)?,
+                Err(error) => self.pass_over(name, error)?,
             }
         }
         all.sort_unstable_by_key(|(_, head, _)| {
@@ -225,13 +240,18 @@ impl Search<'_> {
             candidates.iter().map(|(_, head, word)| (*head, word.clone())).collect();
         let mut times =
             effective_time::effective_times(&heads, self.repository.now_secs()).into_iter();
-        let mut suspect = 0;
-        candidates.retain(|(_, head, _)| {
+        let (mut suspect, mut first_later) = (0, u64::MAX);
+        candidates.retain(|(name, head, _)| {
             let is_dated = times.next().is_some_and(|effective| effective.time().is_some());
             let is_early = effective_time::recorded_time(head) <= time;
             suspect += usize::from(is_early && !is_dated);
+            if is_dated && !is_early {
+                first_later = first_later.min(name.sequence);
+            }
             is_dated && is_early
         });
+        // What was made after a later one is later, too.
+        self.unread.retain(|name| name.sequence < first_later);
         if suspect > 0 {
             let passed = match suspect {
                 1 => "1 snapshot whose time is suspect is passed over".to_owned(),
@@ -260,7 +280,7 @@ impl Search<'_> {
         }
         match first {
             Some((snapshot, at)) => self.before(snapshot, &candidates[at + 1..], back),
-            None => Err(missing(self.selector)),
+            None => Err(self.missing()),
         }
     }
 
@@ -276,7 +296,7 @@ impl Search<'_> {
                 (found, left) = (snapshot, left - 1);
             }
         }
-        if left == 0 { Ok(found) } else { Err(missing(self.selector)) }
+        if left == 0 { Ok(found) } else { Err(self.missing()) }
     }
 
     /// Reads a snapshot, if it is readable, trusted and accepted.
@@ -288,7 +308,7 @@ impl Search<'_> {
         match read {
             Ok(snapshot) => Ok(Some(snapshot).filter(|snapshot| self.takes(snapshot))),
             Err(Error::Repository(store::Error::SnapshotMissing(_))) => Ok(None),
-            Err(error) => pass_over(name, error, self.note).map(|()| None),
+            Err(error) => self.pass_over(name, error).map(|()| None),
         }
     }
 
@@ -298,28 +318,15 @@ impl Search<'_> {
     }
 }
 
-/// Skips a damaged snapshot. An error that would occur with all of them ends the search.
-fn pass_over(name: SnapshotRef, error: Error, note: &mut dyn FnMut(&str)) -> Result<()> {
-    if matches!(error, Error::Repository(store::Error::Storage(_)) | Error::WriteOnly) {
-        return Err(error);
-    }
-    match error {
-        Error::Untrusted { .. } => note(&format!("{error}; it is skipped")),
-        _ => note(&format!("snapshot {} cannot be read and is skipped: {error}", name.id)),
-    }
-    Ok(())
-}
-
-fn missing(selector: &SnapshotSelector) -> Error {
+/// What `selector` names, in words.
+fn wanted(selector: &SnapshotSelector) -> String {
     let what = match &selector.by {
         SelectBy::Latest(0) => "latest".to_owned(),
         SelectBy::Latest(back) => format!("latest~{back}"),
         SelectBy::IdPrefix(id) => id.clone(),
         SelectBy::AtOrBefore(_) => "this time".to_owned(),
     };
-    Error::SnapshotNotFound(
-        selector.node.as_ref().map_or(what.clone(), |node| format!("{what} of {node}")),
-    )
+    selector.node.as_ref().map_or(what.clone(), |node| format!("{what} of {node}"))
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ const SLOTS_MAX: usize = 64 << 10;
 const VERSION_EXPIRY: u16 = 4;
 /// More than the ids of all snapshots of any domain.
 const EXPIRIES_BYTES_MAX: usize = 256 << 20;
+/// Each counts as so many at least: with it, the limit is one of their number, too (256 MiB / 256 B = 1 Mi).
+const EXPIRY_BYTES_MIN: usize = 256;
 /// More than the keys of the sessions in any container: keys that have no end are a lie.
 const KEYS_BYTES_MAX: usize = 64 << 20;
 /// More snapshots than any domain has: a list that has no end is a lie.
@@ -34,25 +36,13 @@ impl Store for Remote {
     }
 
     fn snapshots(&self) -> Result<Vec<SnapshotRef>> {
-        let mut all: Vec<SnapshotRef> = Vec::new();
-        loop {
-            let after = all.last().map_or(0, |last| last.sequence);
-            let pending = match self.listed.lock().take().filter(|_| after == 0) {
-                Some(asked) => asked,
-                None => self.first.request(&Packet::ListSnapshots { after })?,
-            };
-            let Packet::SnapshotList { names, more } = pending.wait()? else {
-                return Err(bad_reply("ListSnapshots"));
-            };
-            let is_endless = more && (names.is_empty() || all.len() >= SNAPSHOTS_MAX);
-            if !SnapshotName::rise(after, &names) || is_endless {
-                return Err(bad_reply("ListSnapshots"));
-            }
-            all.extend(names.into_iter().map(reference));
-            if !more {
-                return Ok(all);
-            }
+        let mut listed = self.list_snapshots()?;
+        // It may have been asked for before the server named what it lacks.
+        if self.expected.lacks(&listed) {
+            listed = self.list_snapshots()?;
+            self.expected.tell_missing(&listed);
         }
+        Ok(listed)
     }
 
     fn snapshot(&self, name: SnapshotRef) -> Result<StoredSnapshot> {
@@ -109,7 +99,11 @@ impl Store for Remote {
         loop {
             match self.first.call(&Packet::GetExpiry { number: all.len() as u64 })? {
                 Packet::ExpiryRecord { expiry } if bytes < EXPIRIES_BYTES_MAX => {
-                    bytes += expiry.len();
+                    // One that says nothing is no step towards the end.
+                    if expiry.is_empty() {
+                        return Err(bad_reply("GetExpiry"));
+                    }
+                    bytes += expiry.len().max(EXPIRY_BYTES_MIN);
                     all.push(expiry);
                 }
                 Packet::NotFound {} => return Ok((self.opened.receipt_keys.clone(), all)),
@@ -210,7 +204,10 @@ impl Store for Remote {
     fn forget(&self, session: &SealedRecord, tombstone: &SealedRecord) -> Result<u64> {
         let session = PathBytes(session.to_bytes());
         match self.first.call(&Packet::Forget { session, tombstone: tombstone.to_bytes() })? {
-            Packet::Forgotten { count } => Ok(count.into()),
+            Packet::Forgotten { count } => {
+                self.expected.clear();
+                Ok(count.into())
+            }
             _ => Err(bad_reply("Forget")),
         }
     }
@@ -231,6 +228,28 @@ impl Remote {
     fn request_snapshot(&self, name: SnapshotRef) -> Result<Pending> {
         let name = SnapshotName { sequence: name.sequence, id: name.id };
         self.first.request(&Packet::GetSnapshot { name })
+    }
+
+    fn list_snapshots(&self) -> Result<Vec<SnapshotRef>> {
+        let mut all: Vec<SnapshotRef> = Vec::new();
+        loop {
+            let after = all.last().map_or(0, |last| last.sequence);
+            let pending = match self.listed.lock().take().filter(|_| after == 0) {
+                Some(asked) => asked,
+                None => self.first.request(&Packet::ListSnapshots { after })?,
+            };
+            let Packet::SnapshotList { names, more } = pending.wait()? else {
+                return Err(bad_reply("ListSnapshots"));
+            };
+            let is_endless = more && (names.is_empty() || all.len() >= SNAPSHOTS_MAX);
+            if !SnapshotName::rise(after, &names) || is_endless {
+                return Err(bad_reply("ListSnapshots"));
+            }
+            all.extend(names.into_iter().map(reference));
+            if !more {
+                return Ok(all);
+            }
+        }
     }
 
     /// Who looks wants key slots first and then the list of snapshots: asked for now, both take one round

@@ -13,6 +13,7 @@ mod as_store;
 mod dial;
 mod driver;
 mod endpoint;
+mod expected;
 mod failure;
 pub mod metrics;
 pub mod net_test;

@@ -1,6 +1,7 @@
 //! A repository on a server, and the connection to it.
 
 use crate::driver::ConnectionDriver;
+use crate::expected::Expected;
 use crate::metrics::{Metrics, NetworkReport};
 use crate::prefetcher::Prefetcher;
 use crate::route::Route;
@@ -9,7 +10,7 @@ use crate::server_messages::ServerMessages;
 use crate::stream::{Pending, Stream};
 use crate::waits::Waits;
 use crate::{Endpoint, Failure};
-use ids::KeyId;
+use ids::{KeyId, SnapshotId};
 use parking_lot::Mutex;
 use protocol::Packet;
 pub use protocol::packet::Purpose;
@@ -73,6 +74,8 @@ pub struct Remote {
     pub(crate) listed: Mutex<Option<Pending>>,
     /// Fetched once: what comes later is no slot of anything that this connection looks at.
     pub(crate) slots: OnceLock<Vec<(KeyId, Vec<u8>)>>,
+    /// What every list has to have.
+    pub(crate) expected: Expected,
     /// Keys whose receipts are trusted, where the caller has said so.
     pub(crate) trusted_receipt_keys: OnceLock<Vec<ReceiptKey>>,
     /// The key list, which comes with the slots.
@@ -122,6 +125,16 @@ impl Remote {
     pub fn trust_receipt_keys(&self, keys: Vec<ReceiptKey>) {
         // Once, when it is opened.
         let _ = self.trusted_receipt_keys.set(keys);
+    }
+
+    /// From now on every list has to have the snapshots `ids`, which the server itself has named; `tell` is called for
+    /// each that one lacks.
+    pub fn expect_listed(
+        &self,
+        ids: Vec<SnapshotId>,
+        tell: impl Fn(SnapshotId) + Send + Sync + 'static,
+    ) {
+        self.expected.set(ids, Box::new(tell));
     }
 
     /// Names of the node and of the domain, as the server knows them.
@@ -396,6 +409,7 @@ impl Handshake {
             prefetcher,
             listed: Mutex::default(),
             slots: OnceLock::new(),
+            expected: Expected::default(),
             trusted_receipt_keys: OnceLock::new(),
             key_list: Mutex::default(),
             tells_end: AtomicBool::default(),

@@ -213,13 +213,15 @@ impl Backup {
             return;
         }
         let source = source_id(repository, &options.node, &options.paths);
+        let was_told = context.has_doubted(&source);
         let noted = Memory::load(&context.agent_folder(), repository)
-            .and_then(|mut memory| memory.note(&source, done));
-        if let Err(failure) = noted {
-            context.out.note(&format!(
+            .and_then(|mut memory| memory.note(&source, done, was_told));
+        match noted {
+            Ok(doubt) => doubt.into_iter().for_each(|doubt| context.doubt(doubt)),
+            Err(failure) => context.out.note(&format!(
                 "cannot note the new snapshot on this machine: {}",
                 failure.message
-            ));
+            )),
         }
     }
 

@@ -60,6 +60,7 @@ impl Cat {
                 Code::Partial
             }
         };
+        let code = context.code_of_choice(code);
         context.out.summary_beside(code, &Printed { path: JsonPath::new(&path), bytes: entry.size })
     }
 }

@@ -125,7 +125,7 @@ impl Diff {
         if code == Code::Complete || count.any() {
             context.out.line(&count.text())?;
         }
-        context.out.summary(code, &count)
+        context.out.summary(context.code_of_choice(code), &count)
     }
 }
 

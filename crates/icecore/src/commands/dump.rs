@@ -120,6 +120,6 @@ impl Dump {
         let lost = lost.iter().map(|page| Lost::new(snapshot.id(), page)).collect();
         let more_damaged = more_gaps;
         let dumped = Dumped { entries, bytes, skipped, incomplete, lost, damaged, more_damaged };
-        context.out.summary_beside(code, &dumped)
+        context.out.summary_beside(context.code_of_choice(code), &dumped)
     }
 }

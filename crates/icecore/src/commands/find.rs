@@ -2,7 +2,7 @@
 
 use super::ls::{self, kind_name, lost};
 use crate::codes::Code;
-use crate::context::Context;
+use crate::context::{Context, Unread};
 use crate::escape;
 use crate::failure::Result;
 use crate::filter::Filter;
@@ -54,7 +54,7 @@ impl Find {
     pub(crate) fn run(&self, context: &Context) -> Result<Code> {
         let repository = context.open_to_read()?;
         let failed = |error| context.failure(error);
-        let mut snapshots = context.snapshots(&repository)?.0;
+        let (mut snapshots, unread_snapshots) = context.snapshots(&repository)?;
         snapshots.retain(|snapshot| self.filter.takes(snapshot));
         let globs: Vec<_> = self
             .patterns
@@ -67,7 +67,8 @@ impl Find {
         let mut unread = Vec::new();
         let versions = find::versions(&pages, &snapshots, &wanted, &mut unread);
         let pages = unread.iter().map(|unread| (unread.snapshot.id(), &unread.page));
-        let lost = lost::tell(context, pages, Code::Complete);
+        let whole = if is_any_damaged(&unread_snapshots) { Code::Damage } else { Code::Complete };
+        let lost = lost::tell(context, pages, whole);
         let versions = versions.map_err(failed)?;
         let files = self.show(context, &versions)?;
         let count = Count { files, versions: versions.len(), snapshots: snapshots.len() };
@@ -118,6 +119,11 @@ impl Find {
             last.map_or_else(String::new, |found| super::snapshots::short_id(found)),
         )
     }
+}
+
+/// What nobody known signed counts for nothing, whatever may match in it.
+fn is_any_damaged(unread: &[Unread]) -> bool {
+    unread.iter().any(|(_, error)| !matches!(error, pipeline::Error::Untrusted { .. }))
 }
 
 fn owner(entry: &format::entry::Entry) -> String {

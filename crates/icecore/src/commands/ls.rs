@@ -108,7 +108,7 @@ impl Ls {
         if count.entries == 0 && lost.is_empty() {
             context.out.line("There is nothing in it.")?;
         }
-        context.out.summary(code, &count)
+        context.out.summary(context.code_of_choice(code), &count)
     }
 
     /// The content of the directories that were backed up: people want to see these, not the directories above them.

@@ -121,7 +121,7 @@ impl Map {
         let pages = lost.iter().chain(&lists).map(|page| (snapshot.id(), page)).chain(compared);
         let code = lost::tell(context, pages, Code::Complete);
         finished(context, result, unwritten)?;
-        context.out.summary(code, &count)
+        context.out.summary(context.code_of_choice(code), &count)
     }
 
     /// The snapshot that was named, or that a job made, and the path in it.
@@ -198,5 +198,5 @@ fn failed(context: &Context, snapshot: &Snapshot, path: &[u8]) -> Result<Code> {
         ));
     }
     let count = FailedCount { listed: failed.len(), not_listed };
-    context.out.summary(Code::Complete, &count)
+    context.out.summary(context.code_of_choice(Code::Complete), &count)
 }

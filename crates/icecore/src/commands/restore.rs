@@ -164,6 +164,10 @@ impl Restore {
         let repository = context.open_to_restore()?;
         let (snapshot, path) =
             context.snapshot_and_path(&repository, &self.snapshot, &self.filter)?;
+        if self.delete {
+            // What is newer in the target may be what the newer snapshot has.
+            context.refuse_doubtful_choice(&snapshot)?;
+        }
         if self.cold.is_asked() {
             let asked = self.look_ahead(context, &repository, (&snapshot, &path))?;
             if self.cold.ends_early() || asked != Code::Complete {
@@ -214,7 +218,7 @@ impl Restore {
             dry_run: self.dry_run,
             report: &report,
         };
-        let code = code(&report, is_gone);
+        let code = context.code_of_choice(code(&report, is_gone));
         job.end(code, &summary);
         context.out.summary(code, &summary)
     }

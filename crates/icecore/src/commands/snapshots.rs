@@ -201,16 +201,20 @@ impl Snapshots {
         Failure::ignore_broken_pipe(printed)?;
         last_complete(&all).iter().try_for_each(|line| context.out.line(line))?;
         let shown: Vec<_> = groups.iter().flat_map(|(_, snapshots)| snapshots).copied().collect();
-        context.out.line(&self.footer(&shown, now_secs))?;
         let damaged = unread.len();
+        context.out.line(&self.footer(&shown, damaged, now_secs))?;
         let code = if damaged > 0 { Code::Damage } else { Code::Complete };
         context.out.summary(code, &Count { snapshots: shown.len(), damaged })
     }
 
-    fn footer(&self, shown: &[&Snapshot], now_secs: i64) -> String {
+    fn footer(&self, shown: &[&Snapshot], damaged: usize, now_secs: i64) -> String {
         let ago = |time: i64| units::ago(now_secs - time);
         let times = || shown.iter().map(|snapshot| snapshot.time().secs);
         match shown {
+            [] if damaged > 0 => format!(
+                "{} cannot be read or trusted, and no other one matches. To see what can be done: icecore check",
+                units::many(damaged as u64, "snapshot")
+            ),
             [] if self.filter.is_any() => {
                 "No snapshot matches. All of them: icecore snapshots".into()
             }

@@ -116,7 +116,7 @@ fn one(context: &Context, snapshot: &Snapshot) -> Result<Code> {
     for line in session_report::lines(&snapshot.body.report) {
         context.out.print(&line)?;
     }
-    context.out.summary(Code::Complete, &Session::new(snapshot))
+    context.out.summary(context.code_of_choice(Code::Complete), &Session::new(snapshot))
 }
 
 /// The columns of the history.

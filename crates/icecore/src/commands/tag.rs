@@ -65,6 +65,7 @@ impl Tag {
         };
         let repository = context.open()?;
         let snapshot = context.snapshot(&repository, &words.snapshot)?;
+        context.refuse_doubtful_choice(&snapshot)?;
         let previous_id = snapshot.id().to_string();
         let new = words.wait.patiently(context, || tags::change(&repository, &snapshot, &change));
         let new = new.map_err(|error| context.failure(error))?;

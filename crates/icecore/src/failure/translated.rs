@@ -30,6 +30,9 @@ impl From<Error> for Failure {
             Error::Seal(_) | Error::Format(_) | Error::WrongContent(_) => {
                 Self::new(Code::Damage, message)
             }
+            Error::SnapshotUnread { .. } => Self::new(Code::Damage, message).hint(
+                "To see what can be done: icecore check. To list all snapshots: icecore snapshots",
+            ),
             Error::Untrusted { id, .. } => Self::new(Code::Damage, message)
                 .hint(format!("No command uses it. To remove it: icecore forget {id}")),
             Error::NoThread(_) | Error::Walk(WalkError::NoThread(_)) => no_thread(message),

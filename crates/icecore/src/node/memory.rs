@@ -4,7 +4,7 @@
 
 use crate::codes::Code;
 use crate::failure::{Failure, Result};
-use ids::ObjectId;
+use ids::{ObjectId, SnapshotId};
 use pipeline::UnlockedRepository;
 use pipeline::backup::BackupOutcome;
 use pipeline::manifest::ManifestReader;
@@ -24,6 +24,22 @@ struct Last {
     sequence: u64,
     /// Its id.
     id: String,
+}
+
+/// What the server shows that is older or other than what is remembered.
+pub(crate) struct Doubt {
+    /// The source whose snapshot it is.
+    pub(crate) source: ObjectId,
+    /// In words.
+    pub(crate) text: String,
+}
+
+/// What the server says of the sources that are remembered.
+#[derive(Default)]
+pub(crate) struct Compared {
+    pub(crate) doubts: Vec<Doubt>,
+    /// The newest snapshots that it names, which its list has to have, too.
+    pub(crate) named: Vec<SnapshotId>,
 }
 
 /// The file.
@@ -52,16 +68,22 @@ impl Memory {
         Ok(Self { path, last })
     }
 
-    /// What the server shows that is older or other than what is remembered, in words.
-    pub(crate) fn doubts(&self, repository: &UnlockedRepository) -> Result<Vec<String>> {
+    /// Compares what the server shows with what is remembered.
+    pub(crate) fn compare(&self, repository: &UnlockedRepository) -> Result<Compared> {
         let known = self.last.iter();
         let known = known.filter_map(|(source, last)| Some((ObjectId::from_hex(source)?, last)));
         let (sources, lasts): (Vec<_>, Vec<_>) = known.unzip();
-        let mut doubts = Vec::new();
-        for (newest, last) in repository.store.latest_snapshots(&sources).into_iter().zip(lasts) {
-            doubts.extend(doubt(repository, newest.map_err(pipeline::Error::from)?, last)?);
+        let newest = repository.store.latest_snapshots(&sources);
+        let mut compared = Compared::default();
+        for ((source, newest), last) in sources.into_iter().zip(newest).zip(lasts) {
+            let newest = newest.map_err(pipeline::Error::from)?;
+            let named = newest.as_ref().map(|newest| newest.name.id);
+            match doubt(repository, newest, last)? {
+                Some(text) => compared.doubts.push(Doubt { source, text }),
+                None => compared.named.extend(named),
+            }
         }
-        Ok(doubts)
+        Ok(compared)
     }
 
     /// Of how many sources a snapshot is remembered.
@@ -69,12 +91,32 @@ impl Memory {
         self.last.len()
     }
 
-    /// Remembers what this machine has just made, whatever the server says of it.
-    pub(crate) fn note(&mut self, source: &ObjectId, done: &BackupOutcome) -> Result<()> {
-        let last = Last { sequence: done.source_sequence, id: done.snapshot.id.to_string() };
-        self.last.insert(source.to_string(), last);
+    /// Remembers what this machine has just made. A lower number than before is remembered if it was told, when the
+    /// repository was opened, that the server has gone back. Else the server has shown this one an older state only as
+    /// the base of the backup: nothing is forgotten then, and what is missing is returned in words.
+    pub(crate) fn note(
+        &mut self,
+        source: &ObjectId,
+        done: &BackupOutcome,
+        was_told: bool,
+    ) -> Result<Option<String>> {
+        let new = Last { sequence: done.source_sequence, id: done.snapshot.id.to_string() };
+        if let Some(text) = self.learn(source, new, was_told) {
+            return Ok(Some(text));
+        }
         let text = serde_json::to_string(&self.last).unwrap_or_default();
-        Ok(access::files::write(&self.path, &text)?)
+        access::files::write(&self.path, &text)?;
+        Ok(None)
+    }
+
+    fn learn(&mut self, source: &ObjectId, new: Last, was_told: bool) -> Option<String> {
+        let source = source.to_string();
+        let is_back = |last: &&Last| new.sequence < last.sequence && !was_told;
+        if let Some(last) = self.last.get(&source).filter(is_back) {
+            return Some(missing(&last.id));
+        }
+        self.last.insert(source, new);
+        None
     }
 }
 
@@ -94,11 +136,7 @@ fn doubt(
     newest: Option<StoredSnapshot>,
     last: &Last,
 ) -> Result<Option<String>> {
-    let missing = format!(
-        "the server does not list snapshot {}, which this machine made: somebody forgot it, or the server presents an older state. To see who did it: icecore server audit",
-        short(&last.id)
-    );
-    let Some(newest) = newest else { return Ok(Some(missing)) };
+    let Some(newest) = newest else { return Ok(Some(missing(&last.id))) };
     // Its name is a hash of all that it says and of its signature.
     if newest.name.id.to_string() == last.id {
         return Ok(None);
@@ -113,7 +151,7 @@ fn doubt(
         return Ok(None);
     }
     if newest.head.source_sequence < last.sequence {
-        return Ok(Some(missing));
+        return Ok(Some(missing(&last.id)));
     }
     // With the same number, by the same key: two machines, or a copy of the repository that went its own way.
     Ok(Some(format!(
@@ -121,6 +159,14 @@ fn doubt(
         short(&newest.name.id.to_string()),
         short(&last.id)
     )))
+}
+
+/// That a snapshot is missing, in words.
+pub(crate) fn missing(id: &str) -> String {
+    format!(
+        "the server does not list snapshot {}, which this machine made: somebody forgot it, or the server presents an older state. To see who did it: icecore server audit",
+        short(id)
+    )
 }
 
 fn short(id: &str) -> &str {
@@ -132,5 +178,25 @@ fn is_signed(repository: &UnlockedRepository, stored: &StoredSnapshot) -> Result
     match ManifestReader::new(repository)?.check_signature(stored) {
         Err(pipeline::Error::Untrusted { .. }) => Ok(false),
         checked => checked.map(|_| true).map_err(Into::into),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_goes_back_only_where_that_was_told() {
+        let last = |sequence: u64| Last { sequence, id: format!("{sequence:032x}") };
+        let mut memory = Memory { path: PathBuf::new(), last: BTreeMap::new() };
+        let source = ObjectId::from_hex(&"7".repeat(2 * ObjectId::LEN)).unwrap();
+        let known = |memory: &Memory| memory.last.values().next().unwrap().sequence;
+        for (sequence, was_told, remembered) in
+            [(5, false, 5), (2, false, 5), (5, false, 5), (6, false, 6), (1, true, 1)]
+        {
+            let told = memory.learn(&source, last(sequence), was_told);
+            assert_eq!(known(&memory), remembered, "{sequence}");
+            assert_eq!(told.is_some(), sequence < remembered, "{sequence}");
+        }
     }
 }

@@ -150,7 +150,9 @@ fn a_snapshot_that_names_another_source_than_it_was_made_for_counts_for_nothing(
         notes.push(text.to_owned())
     })
     .unwrap();
-    assert_eq!(found.name, lab.made);
+    assert_eq!(found.snapshot.name, lab.made);
+    // It counts for nothing: nobody has to doubt what was found.
+    assert_eq!(found.unread, []);
     assert!(notes[0].contains(&name.id.to_string()) && notes[0].contains("untrusted"), "{notes:?}");
     let damages = checked(&repository).unwrap().damages;
     assert!(damages.iter().any(|damage| damage.what.contains("untrusted")), "{damages:?}");

@@ -227,7 +227,8 @@ fn many_snapshots_are_listed_with_one_round_trip_for_many() {
         pipeline::select::SnapshotFilter::ANY,
         &mut |_| (),
     )
-    .unwrap();
+    .unwrap()
+    .snapshot;
     assert_eq!((found.name, far.trips()), (all[19].name, 2));
     assert_eq!(snapshot(&repository, found.name).unwrap().body, all[19].body);
 }

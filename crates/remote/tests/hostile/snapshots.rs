@@ -63,6 +63,22 @@ fn lists_that_do_not_rise_or_do_not_end_are_refused() {
     }
 }
 
+/// They counted nothing towards the limit of bytes.
+#[test]
+fn expiries_that_say_nothing_and_do_not_end_are_refused() {
+    let lab = Lab::new();
+    let fake = lab.lies(move |asked| match asked.packet {
+        Packet::GetExpiry { .. } => Reply::Say(vec![Packet::ExpiryRecord { expiry: Vec::new() }]),
+        _ => asked.honestly(),
+    });
+    let dialed = dial(&fake);
+    let asked = ends(move || {
+        let archive = open(&dialed, Purpose::Read)?;
+        archive.store.expiries().map_err(|error| error.to_string())
+    });
+    is_refused(asked, "expiries");
+}
+
 #[test]
 fn another_repository_behind_the_same_address_is_noticed() {
     let (lab, other) = (Lab::new(), Lab::new());

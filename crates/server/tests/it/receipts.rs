@@ -137,7 +137,7 @@ fn why_not(archive: &UnlockedRepository, name: SnapshotRef) -> String {
 
 fn latest_of(archive: &UnlockedRepository, node: &str) -> SnapshotRef {
     let selector = SnapshotSelector { by: SelectBy::Latest(0), node: Some(node.into()) };
-    select::find(archive, &selector, SnapshotFilter::ANY, &mut |_| ()).unwrap().name
+    select::find(archive, &selector, SnapshotFilter::ANY, &mut |_| ()).unwrap().snapshot.name
 }
 
 /// What `policy` forgets.

@@ -102,6 +102,7 @@ impl Many {
         let mut named: Vec<Snapshot> = Vec::new();
         for text in &self.snapshots {
             let snapshot = context.snapshot(repository, text)?;
+            context.refuse_doubtful_choice(&snapshot)?;
             if named.iter().all(|other| other.name != snapshot.name) {
                 named.push(snapshot);
             }
