@@ -1,7 +1,8 @@
 //! Lookups in a large run of the index do not cost a request each.
 
 use crate::contract::{access, location};
-use object_storage::{Location, ObjectStorage, Requests, connect};
+use crate::faulty::{Faulty, Plan, Wrong};
+use object_storage::{Location, ObjectStorage, Requests, connect, connect_through};
 use repository::storage::{FileReader, Storage, read_small};
 use std::path::Path;
 use std::sync::Arc;
@@ -93,4 +94,63 @@ fn what_was_written_here_is_not_fetched_unless_the_storage_has_another_one() {
     publish(&another, &other);
     assert!(reads(&location, directory.path(), &other) > 0, "the tag is another one");
     assert_eq!(reads(&location, directory.path(), &other), 0, "all of it was fetched");
+}
+
+/// What `file` has at `at`.
+fn page(file: &dyn FileReader, at: usize) -> Vec<u8> {
+    let mut page = vec![0; PAGE_BYTES];
+    file.read_exact_at(&mut page, at as u64).unwrap();
+    page
+}
+
+/// A large run in a bucket of its own, and what it has.
+fn published() -> (Location, Vec<u8>) {
+    let location = location(Gateway::shared(), "");
+    let (writer, _) = open(&location);
+    writer.put("config", b"config").unwrap();
+    writer.put("index/state", b"state").unwrap();
+    let content = Random::new(1).bytes(RUN_BYTES as u64);
+    publish(&writer, &content);
+    (location, content)
+}
+
+/// A process whose answers are wrong from now on, and that keeps them in `directory`.
+fn spoiled(location: &Location, directory: &Path) -> (ObjectStorage, Arc<Plan>) {
+    let plan = Plan::quiet();
+    let client = connect_through(location, &access(Gateway::shared()), &|| Faulty::new(&plan));
+    let mut storage = ObjectStorage::open(client.unwrap()).unwrap();
+    storage.keep_in(directory);
+    read_small(&storage, "config", 10).unwrap();
+    plan.spoil(RUN, Wrong::Flipped, usize::MAX);
+    (storage, plan)
+}
+
+#[test]
+fn a_large_run_that_was_fetched_wrongly_is_fetched_again() {
+    let ((location, content), directory) = (published(), tempfile::tempdir().unwrap());
+    let (storage, plan) = spoiled(&location, directory.path());
+    let (run, middle) = (storage.open(RUN).unwrap(), RUN_BYTES / 2 / PAGE_BYTES * PAGE_BYTES);
+    // So many pages that all of it is fetched.
+    (0..RUN_BYTES).step_by(PAGE_BYTES * 16).for_each(|at| drop(page(&*run, at)));
+    let right = &content[middle..middle + PAGE_BYTES];
+    assert_ne!(page(&*run, middle), right, "it was fetched wrongly");
+    plan.spoil(RUN, Wrong::Flipped, 0);
+    assert!(run.distrust());
+    let (next, _) = keeping(&location, directory.path());
+    assert_eq!(page(&*next.open(RUN).unwrap(), middle), right, "nothing wrong is kept");
+    assert_eq!(page(&*run, middle), right);
+}
+
+#[test]
+fn a_piece_of_a_run_that_was_fetched_wrongly_is_fetched_again() {
+    let ((location, content), directory) = (published(), tempfile::tempdir().unwrap());
+    let (storage, plan) = spoiled(&location, directory.path());
+    let run = storage.open(RUN).unwrap();
+    // A piece of 64 KiB, which is wrong in the middle.
+    let read = || [0, 8 * PAGE_BYTES].map(|at| page(&*run, at));
+    let right = [0, 8 * PAGE_BYTES].map(|at| content[at..at + PAGE_BYTES].to_vec());
+    assert_ne!(read(), right, "it was fetched wrongly");
+    plan.spoil(RUN, Wrong::Flipped, 0);
+    assert!(run.distrust());
+    assert_eq!(read(), right);
 }
