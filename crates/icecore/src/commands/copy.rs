@@ -116,6 +116,7 @@ impl Copy {
         let lost = self.lost(context, &target)?;
         let is_whole = report.is_whole() && lost.is_empty();
         let code = if is_whole { Code::Complete } else { Code::Damage };
+        let code = context.code_of_choice(code);
         context.out.summary(code, &Told { report: &report, lost_containers: lost })
     }
 
