@@ -62,6 +62,12 @@ pub enum Error {
     /// A sealed secret cannot be opened.
     #[error("cannot open the sealed secret of {0}: it was sealed with another master.key")]
     Sealed(String),
+    /// `master.key` is that of another server, or of another time.
+    #[error("{} opens no key of a managed domain: they were sealed with another one. Restore it from the backup of the server's directory", path.display())]
+    AnotherMasterKey {
+        /// Where it is.
+        path: PathBuf,
+    },
     /// `master.key` is missing, but secrets are sealed with it.
     #[error("{} is missing, and the keys of managed domains are sealed with it: restore it from the backup of the server's directory", path.display())]
     NoMasterKey {

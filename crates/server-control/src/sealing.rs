@@ -9,21 +9,30 @@ use ids::RepositoryId;
 use server_contract::folder::Folder;
 use zeroize::Zeroizing;
 
+/// The file with the key.
+const NAME: &str = "master.key";
+
 /// Seals the secrets of managed domains.
 pub(crate) struct MasterKey {
     key: Zeroizing<[u8; 32]>,
     seal: RandomizedNonceKey,
 }
 
-/// The key of managed domains. A new one only where there is none of them yet: else all would look well until the first
-/// secret that is needed.
+/// The key of managed domains. A new one only where there is none of them yet, and none with which not one secret opens:
+/// else all would look well until the first secret that is needed.
 pub(crate) fn open_master(folder: &Folder, catalog: &Catalog) -> Result<MasterKey> {
-    let is_needed = catalog.domains()?.iter().any(|domain| domain.keys == KeyMode::Managed);
-    let text = folder.secret("master.key", || match is_needed {
-        true => Err(Error::NoMasterKey { path: folder.file("master.key") }),
+    let domains = catalog.domains()?;
+    let is_needed = domains.iter().any(|domain| domain.keys == KeyMode::Managed);
+    let path = folder.file(NAME);
+    let text = folder.secret(NAME, || match is_needed {
+        true => Err(Error::NoMasterKey { path: path.clone() }),
         false => new_key(),
     })?;
-    MasterKey::from_text(&text)
+    let key = MasterKey::from_text(&text)?;
+    let mut sealed = domains.iter().filter_map(|it| Some((it.name.as_str(), it.sealed.as_deref()?)));
+    let is_another = sealed.clone().next().is_some()
+        && !sealed.any(|(domain, sealed)| key.open(domain, sealed).is_ok());
+    if is_another { Err(Error::AnotherMasterKey { path }) } else { Ok(key) }
 }
 
 /// A new key as text.

@@ -65,6 +65,26 @@ fn a_copy_alone_restores_after_the_pool_and_the_catalog_are_gone() {
     assert!(!machine.path("data/master.key").exists());
 }
 
+/// It started, said that nodes were revoked, and sealed the keys of new domains with it.
+#[test]
+fn a_server_does_not_start_with_the_master_key_of_another_one() {
+    let machine = Machine::bare();
+    let server = start(&machine);
+    let [url, text] = token(&machine, &["web"]);
+    agent(&machine, "web", &["enroll", &url, &text]).ends(0);
+    drop(server);
+    let (file, right) = (machine.path("data/master.key"), machine.path("right"));
+    fs::copy(&file, &right).unwrap();
+    fs::write(&file, "5".repeat(64)).unwrap();
+    for words in [&["--listen", "127.0.0.1:0"][..], &["key", "web"]] {
+        let refused = govern(&machine, words).ends(1);
+        assert!(refused.stderr.contains("sealed with another one"), "{}", refused.stderr);
+    }
+    fs::copy(&right, &file).unwrap();
+    govern(&machine, &["key", "web"]).ends(0);
+    let _server = start(&machine);
+}
+
 #[test]
 fn nodes_that_enroll_again_find_their_domains_as_they_were() {
     let machine = lost();
