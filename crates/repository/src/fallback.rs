@@ -15,6 +15,7 @@ use ids::{ContainerNo, ObjectId, RecordLocation};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use store::{SnapshotRef, StoredSnapshot};
 
 /// Containers have numbers of 40 bits; above them stands the number of the copy, from 1.
@@ -25,12 +26,14 @@ pub struct WithCopies {
     first: Arc<Repository>,
     copies: Vec<Copy>,
     reads: Mutex<BTreeMap<usize, u64>>,
+    /// The first place has no list of its snapshots.
+    has_lost_list: AtomicBool,
 }
 
 impl WithCopies {
     /// Reads from `first`, and from the first of `copies` that has what is lost there.
     pub fn new(first: Arc<Repository>, copies: Vec<Copy>) -> Self {
-        Self { first, copies, reads: Mutex::default() }
+        Self { first, copies, reads: Mutex::default(), has_lost_list: AtomicBool::new(false) }
     }
 
     /// What was read from which copy; nothing while the first place had everything.
@@ -61,12 +64,31 @@ impl WithCopies {
     fn or_copy<T>(&self, first: Result<T>, work: impl Fn(&Repository) -> Result<T>) -> Result<T> {
         match first {
             Ok(value) => Ok(value),
-            // Somebody has forgotten it: the copy may keep it for longer, but nobody asks for that here.
-            Err(error @ Error::SnapshotMissing(_)) => Err(error),
+            // Somebody has forgotten it: the copy may keep it for longer, but nobody asks for that here. Where the list
+            // is lost, nobody can say so.
+            Err(error @ Error::SnapshotMissing(_)) if !self.has_lost_list.load(Relaxed) => {
+                Err(error)
+            }
             Err(error) => match self.in_copies(|copy| work(copy).ok()) {
                 Some((_, value)) => Ok(value),
                 None => Err(error),
             },
+        }
+    }
+
+    /// The same of what every repository has: where the first place has nothing, it was lost.
+    fn unless_empty<T>(
+        &self,
+        first: Result<T>,
+        is_empty: impl Fn(&T) -> bool,
+        work: impl Fn(&Repository) -> Result<T>,
+    ) -> Result<T> {
+        match first {
+            Ok(value) if is_empty(&value) => {
+                let found = self.in_copies(|copy| work(copy).ok().filter(|it| !is_empty(it)));
+                Ok(found.map_or(value, |(_, found)| found))
+            }
+            first => self.or_copy(first, work),
         }
     }
 

@@ -15,6 +15,7 @@ pub mod container;
 mod container_numbers;
 pub mod copies;
 pub mod copy;
+pub mod directories;
 mod duplicated_file;
 mod error;
 pub mod expiries;

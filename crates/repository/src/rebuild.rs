@@ -13,7 +13,7 @@ use crate::lease::Lease;
 use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::snapshot_keys::SnapshotKeys;
 use crate::storage::Storage;
-use crate::{Error, Repository, Result, snapshots};
+use crate::{Error, Repository, Result, directories, snapshots};
 use format::manifest::{self, Head};
 use format::record::{self, RecordKind};
 use ids::{ContainerNo, RecordLocation, SessionId, SnapshotId};
@@ -72,8 +72,7 @@ pub fn rebuild_in_parts(
     let mut state = last_state(&**storage);
     let known = state.next_container;
     let mut places = Places::new(&**storage, &state, ids_max);
-    storage.create_directory("index")?;
-    snapshots::create_directory(&**storage)?;
+    directories::make_missing(&**storage)?;
     // Only in memory: until the new index is whole the old one is used, and a kill changes nothing.
     state = State {
         next_container: 0,

@@ -29,7 +29,8 @@ pub(crate) fn open_master(folder: &Folder, catalog: &Catalog) -> Result<MasterKe
         false => new_key(),
     })?;
     let key = MasterKey::from_text(&text)?;
-    let mut sealed = domains.iter().filter_map(|it| Some((it.name.as_str(), it.sealed.as_deref()?)));
+    let mut sealed =
+        domains.iter().filter_map(|it| Some((it.name.as_str(), it.sealed.as_deref()?)));
     let is_another = sealed.clone().next().is_some()
         && !sealed.any(|(domain, sealed)| key.open(domain, sealed).is_ok());
     if is_another { Err(Error::AnotherMasterKey { path }) } else { Ok(key) }

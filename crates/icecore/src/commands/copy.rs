@@ -15,7 +15,7 @@ use pipeline::UnlockedRepository;
 use pipeline::copy::{self, CopyOptions, CopyReport};
 use repository::snapshots::SnapshotRef;
 use repository::storage::{Storage, StorageError};
-use repository::{Repository, config};
+use repository::{Repository, config, directories};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -155,6 +155,10 @@ impl Copy {
             && (self.dry_run || config::exists(&**there).unwrap_or(false))
         {
             let damaged = config::read(&**there).err().filter(is_damage);
+            if !self.dry_run && damaged.is_none() {
+                let made = directories::make_missing(&**there);
+                made.map_err(|error| self.of_copy(Failure::from(error)))?;
+            }
             return damaged.map_or(opened, |error| Err(self.of_copy(Failure::from(error))));
         }
         if !self.dry_run {

@@ -181,7 +181,7 @@ fn of_storage(error: &StorageError) -> Failure {
         ErrorKind::WouldBlock if error.operation == "start" => no_thread(message),
         // All are made by init, and stay.
         ErrorKind::NotFound if error.operation == "list" => Failure::new(Code::Damage, message)
-            .hint("A directory of the repository is missing. Bring it back if it was moved away. Else make what can be made from the rest: icecore rebuild"),
+            .hint("A directory of the repository is missing. Bring it back if it was moved away. Else, if there is a copy: icecore check --repair --copies REPOSITORY. Without one, make what can be made from the rest: icecore rebuild"),
         // Its directory was there when it was opened.
         ErrorKind::NotFound if error.operation == "create" => {
             Failure::new(Code::NoRepository, message)

@@ -1,6 +1,7 @@
 //! `icecore copy`: a second place that is a repository of its own.
 
 mod advised;
+mod directories;
 mod keys;
 
 use crate::full_disk::Small;

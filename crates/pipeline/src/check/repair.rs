@@ -4,9 +4,9 @@ use super::CheckReport;
 use crate::copy::Watched;
 use crate::progress::Progress;
 use crate::{Result, UnlockedRepository};
-use repository::Repository;
 use repository::copy::heal;
 use repository::parity::{RepairOutcome, remove_unfinished, repair};
+use repository::{Repository, directories};
 use std::sync::Arc;
 
 /// Repairs what parity can heal. The check that follows reports the rest, and what it affects.
@@ -17,6 +17,10 @@ pub(super) fn run(
     report: &mut CheckReport,
 ) -> Result<()> {
     let local = &repository.local()?;
+    if !copies.is_empty() {
+        // What was in them comes from a copy.
+        directories::make_missing(&**local.storage())?;
+    }
     let lease = repository.lease("check --repair")?;
     super::keys::repair(repository, &lease, report)?;
     remove_unfinished(local, &lease)?;

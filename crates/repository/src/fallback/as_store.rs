@@ -4,6 +4,7 @@ use super::WithCopies;
 use crate::Repository;
 use ids::{ContainerNo, KeyId, ObjectId, RecordLocation};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use store::{Config, ReceiptKey, SnapshotRef, Store, StoredSnapshot, WriteLease};
 
 impl Store for WithCopies {
@@ -19,7 +20,10 @@ impl Store for WithCopies {
         match self.first.snapshots() {
             // The list of a copy may be older, and its newest snapshot would pass for the newest.
             Err(error) if error.is_unreachable() => Err(error.into()),
-            listed => Ok(self.or_copy(listed, Repository::snapshots)?),
+            listed => {
+                self.has_lost_list.store(listed.is_err(), Relaxed);
+                Ok(self.or_copy(listed, Repository::snapshots)?)
+            }
         }
     }
 
@@ -32,11 +36,12 @@ impl Store for WithCopies {
     }
 
     fn key_slots(&self) -> store::Result<Vec<(KeyId, Vec<u8>)>> {
-        Ok(self.or_copy(self.first.key_slots(), Repository::key_slots)?)
+        let first = self.first.key_slots();
+        Ok(self.unless_empty(first, Vec::is_empty, Repository::key_slots)?)
     }
 
     fn key_list(&self, _refresh: bool) -> store::Result<Option<Vec<u8>>> {
-        Ok(self.or_copy(self.first.key_list(), Repository::key_list)?)
+        Ok(self.unless_empty(self.first.key_list(), Option::is_none, Repository::key_list)?)
     }
 
     fn receipt_keys(&self) -> store::Result<Vec<ReceiptKey>> {
