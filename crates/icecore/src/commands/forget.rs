@@ -32,7 +32,8 @@ const EXAMPLES: &str = "Examples:
   icecore forget --damaged 3fa9c1d2   (snapshots that `icecore check` reports as unreadable)
 
 The rules apply to each source (node and paths) separately, or to each group of --group-by. The newest \
-complete snapshot of each is always kept. Without rules on the command line, `keep` of the config file \
+complete snapshot of each is always kept, and the oldest while a rule that counts has not kept as many as it may. \
+Without rules on the command line, `keep` of the config file \
 applies, to snapshots of this node only and, if the file or the profile names paths, only to those of exactly these \
 paths; --node or --path chooses others. To free the space afterwards: `icecore reclaim`, or --prune.
 
