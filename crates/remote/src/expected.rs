@@ -1,4 +1,5 @@
-//! Snapshots that every list has to have, because the server itself has named them: one that gives two answers is noticed.
+//! Snapshots that every list has to have, because the server itself has named them: one that gives two answers is
+//! noticed.
 
 use ids::SnapshotId;
 use parking_lot::Mutex;

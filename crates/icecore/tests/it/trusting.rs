@@ -79,8 +79,8 @@ fn an_older_snapshot_in_place_of_a_damaged_one_is_used_with_the_code_of_damage()
     machine.run(["cat", &named]).ends(0);
 }
 
-/// An older damaged one is not what was meant. A newer one of another machine is not either, but nobody can tell whose it
-/// is.
+/// An older damaged one is not what was meant. A newer one of another machine is not either, but nobody can tell whose
+/// it is.
 #[test]
 fn a_damaged_snapshot_spoils_none_that_is_newer_and_none_that_is_named() {
     let machine = Machine::new();

@@ -23,9 +23,9 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// What was found, and what may have been meant instead of it: of which node, paths and time a snapshot is stands in
-    /// what cannot be read, and only its name says that it is newer. The number in that is the one of its creation, or
-    /// of a later change of its tags.
+    /// What was found, and what may have been meant instead of it: of which node, paths and time a snapshot is stands
+    /// in what cannot be read, and only its name says that it is newer. The number in that is the one of its creation,
+    /// or of a later change of its tags.
     pub(super) fn selected(&self, found: Snapshot) -> Selected {
         let (number, _) = creation_order(&found.head);
         let newer = self.unread.iter().filter(|name| name.sequence > number);
