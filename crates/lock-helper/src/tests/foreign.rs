@@ -88,12 +88,16 @@ fn a_running_helper_keeps_nothing_below_a_directory_that_is_not_roots() {
     wait(10);
     let way = ["", "domains", "domains/web", "domains/web/containers"];
     for name in way.map(|name| rig.path(DIRECTORY).join(name)) {
-        chown(&name, Some(SERVER), None).unwrap();
-        let secured = pool.secure(&[file(NAME, NOW + 99)]);
-        let is_refused = secured.as_ref().map_or(true, |secured| secured.files == 0);
-        assert!(is_refused, "{} {secured:?}", name.display());
-        assert!(pool.release().is_err() && pool.recover(None).is_err(), "{}", name.display());
+        for (owner, mode) in [(SERVER, 0o700), (0, 0o720), (0, 0o702)] {
+            chown(&name, Some(owner), None).unwrap();
+            fs::set_permissions(&name, PermissionsExt::from_mode(mode)).unwrap();
+            let secured = pool.secure(&[file(NAME, NOW + 99)]);
+            let is_refused = secured.as_ref().map_or(true, |secured| secured.files == 0);
+            assert!(is_refused, "{} {secured:?}", name.display());
+            assert!(pool.release().is_err() && pool.recover(None).is_err(), "{}", name.display());
+        }
         chown(&name, Some(0), None).unwrap();
+        fs::set_permissions(&name, PermissionsExt::from_mode(0o700)).unwrap();
     }
     assert_eq!(pool.release().unwrap(), 1);
 }
