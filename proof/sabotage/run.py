@@ -46,6 +46,54 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a wrong answer is read once more": (
+        "crates/repository/src/storage.rs", "Err(crate::Error::Damaged { .. }) if storage.distrust(name) => read(),", "Err(crate::Error::Damaged { .. }) if name.is_empty() => read(),",
+        test("object-storage", "a_wrong_answer_is_asked_for_once_more_and_nobody_keeps_it")),
+    "a damaged page of the index is read once more": (
+        "crates/repository/src/index/run.rs", "Err(Error::IndexDamaged { .. }) if file.distrust() => read(),", "Err(Error::IndexDamaged { .. }) if file.length().is_err() => read(),",
+        test("object-storage", "a_wrong_answer_is_asked_for_once_more_and_nobody_keeps_it")),
+    "a small object that is distrusted is fetched": (
+        "crates/object-storage/src/small.rs", "        state.recent.retain(|(recent, _)| recent != name);\n", "",
+        test("object-storage", "a_wrong_answer_is_asked_for_once_more_and_nobody_keeps_it")),
+    "a run that is distrusted is fetched again": (
+        "crates/object-storage/src/runs.rs", "        *self.run.copy.lock() = Copy::NotYet;\n", "",
+        test("object-storage", "a_large_run_that_was_fetched_wrongly_is_fetched_again")),
+    "what is distrusted leaves the cache": (
+        "crates/object-storage/src/reader.rs", "[WHOLE, FILE].iter().for_each(|piece| cache.remove(&self.key(name, piece)));", "let _ = (name, cache);",
+        test("object-storage", "a_large_run_that_was_fetched_wrongly_is_fetched_again")),
+    "pieces that are distrusted are fetched again": (
+        "crates/object-storage/src/reader.rs", "        self.is_distrusted = true;\n", "",
+        test("object-storage", "a_piece_of_a_run_that_was_fetched_wrongly_is_fetched_again")),
+    "a takeover reads a damaged state once more": (
+        "crates/object-storage/src/roots.rs", "if decode(&object).is_some() { Ok(object) } else { client.get(name) }", "Ok(object)",
+        test("object-storage", "no_wrong_answer_makes_a_takeover_disown_a_snapshot")),
+    "what is no list counts as a storage that is away": (
+        "crates/object-storage/src/listed.rs", "    if !is_whole(&body, element)\n", "    if !is_whole(&body, element) && element.is_empty()\n",
+        test("object-storage", "an_answer_that_is_no_list_is_asked_for_once_more")),
+    "a list without the own lease settles nothing": (
+        "crates/object-storage/src/takeover.rs", "    if !names.has(&numbered(LEASE, mine)) {", "    if names.has(\"\") {",
+        test("object-storage", "a_list_without_the_lease_of_who_asks_settles_nothing")),
+    "no winner of a probe is no proof": (
+        "crates/object-storage/src/probe.rs", "    if winners.is_empty() {", "    if winners.len() > WRITERS {",
+        test("object-storage", "a_storage_of_which_no_answer_is_heard_is_not_refused_for_good")),
+    "a rebuild of nothing is no success": (
+        "crates/pipeline/src/rebuild.rs", "    report.damages.extend(without_containers(&report));", "    let _ = without_containers(&report);",
+        test("icecore", "a_rebuild_that_finds_no_container_for_the_snapshots_is_no_success")),
+    "a lost config is seen in a bucket": (
+        "crates/icecore/src/lost_config.rs", "from_environment(&bucket, Away::NONE).is_ok_and(|storage| is_in(&storage))", "from_environment(&bucket, Away::NONE).is_err()",
+        test("icecore", "a_bucket_that_lost_its_config_is_not_taken_for_one_without_a_repository")),
+    "where the list is lost nothing counts as forgotten": (
+        "crates/repository/src/fallback/as_store.rs", "self.has_lost_list.store(listed.is_err(), Relaxed);", "self.has_lost_list.store(false, Relaxed);",
+        test("icecore", "what_was_in_a_lost_directory_is_read_from_the_copy_that_is_named")),
+    "keys that are gone come from the copy": (
+        "crates/repository/src/fallback.rs", "            Ok(value) if is_empty(&value) => {", "            Ok(value) if false && is_empty(&value) => {",
+        test("icecore", "keys_that_are_gone_are_read_from_the_copy_that_is_named")),
+    "a master key that opens nothing starts no server": (
+        "crates/server-control/src/sealing.rs", "    if is_another {", "    if false && is_another {",
+        test("icecore", "a_server_does_not_start_with_the_master_key_of_another_one")),
+    "no repository is made inside another one": (
+        "crates/icecore/src/place.rs", "    refuse_inside(place, flag)?;\n", "    let _ = refuse_inside;\n",
+        test("icecore", "no_repository_is_made_inside_of_another_one")),
     "what seemed lost is looked for again": (
         "crates/repository/src/session/first_stored.rs", "        found.extend(index.find_newer(tried, distrusted)?);", "        let _ = (tried, distrusted);",
         test("repository", "what_seemed_lost_when_it_was_claimed_stays_where_it_is")),
