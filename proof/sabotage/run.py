@@ -686,7 +686,7 @@ SABOTAGES = {
         "crates/icecore/src/copies.rs", "    let Ok((place, _)) = fallback::instead(&copies.unwrap_or_default()) else { return failure };", "    let Ok((place, _)) = fallback::instead(&copies.unwrap_or_default()[..0]) else { return failure };",
         test("icecore", "a_first_place_that_is_lost_is_made_again")),
     "what lost its config is no place without a repository": (
-        "crates/icecore/src/failure.rs", "!is_bucket && lost_config::is_at(location) {", "!is_bucket && false && lost_config::is_at(location) {",
+        "crates/icecore/src/failure.rs", "if self.code == Code::NoRepository && lost_config::is_at(location) {", "if self.code == Code::NoRepository && false && lost_config::is_at(location) {",
         test("icecore", "a_place_that_lost_its_config_gets_it")),
     "a copy that lost its config is not created again": (
         "crates/icecore/src/commands/copy.rs", "        if opened.as_ref().is_ok_and(|there| lost_config::is_in(&**there)) {", "        if opened.as_ref().is_ok_and(|there| false && lost_config::is_in(&**there)) {",
@@ -1101,8 +1101,35 @@ SABOTAGES = {
         "tree::remove_empty(visited.directory, &[])",
         test("lock-helper", "directories_go_with_what_is_let_go")),
     "nothing of the helper's directory belongs to somebody else": (
-        "crates/lock-helper/src/tree.rs", "own_directory::verify(&status, &at().join(name), place, false)?;", "let _ = status;",
+        "crates/lock-helper/src/tree.rs", "own_directory::verify(&status, &at().join(name), false)?;", "let _ = status;",
         test("lock-helper", "a_directory_below_that_is_not_roots")),
+    "a directory that was there gets no other owner": (
+        "crates/lock-helper/src/aside.rs", "Ok(there) if self.is_owners(&there)? => {", "Ok(there) if self.is_owners(&there)? || true => {",
+        test("lock-helper", "no_directory_that_was_there")),
+    "the helper's directory has its name before files come back": (
+        "crates/lock-helper/src/recover.rs", "        self.is_in_place()?;\n        let mut recovered", "        let mut recovered",
+        test("lock-helper", "the_helpers_directory_in_the_place")),
+    "a clock that others may have written is not believed": (
+        "crates/lock-helper/src/clock_file.rs", "if !is_ours(&status) {", "if false && !is_ours(&status) {",
+        test("lock-helper", "a_clock_that_is_not_roots")),
+    "a running helper looks whose its directory is": (
+        "crates/lock-helper/src/pool.rs", "own_directory::verify(&own, &place, false)?;", "",
+        test("lock-helper", "a_running_helper")),
+    "each directory on the way to a kept file is root's": (
+        "crates/lock-helper/src/tree.rs", "own_directory::verify(&status, &path, false)?;", "let _ = status;",
+        test("lock-helper", "a_running_helper")),
+    "nobody else may write a directory of the helper": (
+        "crates/lock-helper/src/own_directory.rs", "status.st_uid == 0 && status.st_mode & 0o022 == 0", "status.st_uid == 0",
+        test("lock-helper", "a_running_helper")),
+    "a foreign directory of the helper is set aside": (
+        "crates/lock-helper/src/own_directory.rs", 'aside::set(root, DIRECTORY).map_err(Error::file("give another name to", &foreign))?;', "let _ = aside::set;",
+        test("lock-helper", "locks_begin_anew")),
+    "what was set aside is not taken for the helper's": (
+        "crates/lock-helper/src/own_directory.rs", "let _ = fs::unlinkat(&same, clock_file::NAME, AtFlags::empty());", "let _ = (&same, clock_file::NAME);",
+        test("lock-helper", "locks_begin_anew")),
+    "what takes the name of the helper's directory is set aside": (
+        "crates/lock-helper/src/moved.rs", "Err(Errno::EXIST) => aside::set(root, DIRECTORY).and_then(|()| renamed()),", "Err(Errno::EXIST) => { let _ = aside::set; Err(Errno::EXIST) }",
+        test("lock-helper", "what_takes_the_name")),
     "a pool that was copied stays kept": (
         "crates/lock-helper/src/secure.rs", "Entry { inode: status.st_ino, ..entry }", "{ let _ = status; entry }",
         test("lock-helper", "a_pool_that_was_copied")),
@@ -1955,8 +1982,8 @@ SABOTAGES = {
         test("object-storage", "refused_where_its_number_was_tidied_away")),
     "names are listed behind the fence": (
         "crates/object-storage/src/takeover.rs",
-        '    names.replace("", "", client.list("", BEHIND_CONTAINERS)?);\n    for lease in open',
-        "    for lease in open",
+        '    names.replace("", "", client.list("", BEHIND_CONTAINERS)?);\n    // What is not in',
+        "    // What is not in",
         test("object-storage", "what_a_sleeper_wrote_between_two_looks")),
     "settings are made only if they are absent": (
         "crates/object-storage/src/storage/files.rs",
@@ -2272,8 +2299,8 @@ SABOTAGES = {
         test("repository", "damaged_fence", "damage_is_an_error")),
     "checksum of the filter of a run": (
         "crates/repository/src/index/run.rs",
-        "if checksum(&[&bytes]) == self.filter_sum { Ok(bytes) }",
-        "if checksum(&[&bytes]) == self.filter_sum || true { Ok(bytes) }",
+        "let is_good = checksum(&[&bytes]) == self.ends.filter_sum;",
+        "let is_good = checksum(&[&bytes]) == self.ends.filter_sum || true;",
         test("repository", "damage_is_an_error")),
     "checksum of the lease": (
         "crates/repository/src/lease.rs", "if checksum(&[body]) != *sum {",
