@@ -118,8 +118,8 @@ const OURS: [&str; 16] = [
 /// What a file system has that was made a moment ago.
 const OF_FILE_SYSTEMS: [&str; 2] = ["lost+found", "System Volume Information"];
 
-/// A repository inside of another one would go with it: whoever clears that up, or gives its disk back, has been told of
-/// no other.
+/// A repository inside of another one would go with it: whoever clears that up, or gives its disk back, has been told
+/// of no other.
 fn refuse_inside(place: &Path, flag: &str) -> Result<()> {
     let absolute = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
     let real = absolute.ancestors().find_map(|above| above.canonicalize().ok());

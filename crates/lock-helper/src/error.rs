@@ -37,8 +37,8 @@ pub enum Error {
     },
     /// A directory of the helper is not root's alone, or was not.
     #[error("{}: it is the lock helper's, and has to belong to root alone. Somebody else made it or changed its owner, \
-             and may have changed what is in it: nothing there is believed any more. Look into it, then restart the lock \
-             helper: it sets its directory aside and begins anew, and the server asks again for what is locked: \
+             and may have changed what is in it: nothing there is believed any more. Look into it, then restart the \
+             lock helper: it sets its directory aside and begins anew, and the server asks again for what is locked: \
              systemctl restart icecore-lock-helper", path.display())]
     Foreign {
         /// The directory.

@@ -1,5 +1,5 @@
-//! Answers to requests for a list that are none. A proxy that is ill, and some storages, too, answer with a status of success
-//! and say of an error in the body. Who parses that leniently takes it for a list without names, and all is gone.
+//! Answers to requests for a list that are none. A broken proxy, and some storages, too, answer with a status of
+//! success and have an error in the body. Who parses that leniently takes it for a list without names: all is gone.
 
 use crate::away::UNAVAILABLE;
 use bytes::Bytes;

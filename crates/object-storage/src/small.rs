@@ -1,5 +1,6 @@
-//! Small objects that never change: snapshots, and small runs of the index. What was read of an object can be wrong while
-//! the bucket has it whole: bytes are bad on their way, or in a cache. Who finds that out says so, and reads it once more.
+//! Small objects that never change: snapshots, and small runs of the index. What was read of an object can be wrong
+//! while the bucket has it whole: bytes are bad on their way, or in a cache. Who finds that out says so, and reads it
+//! once more.
 
 use crate::known;
 use crate::names::numbered;

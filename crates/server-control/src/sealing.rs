@@ -18,8 +18,8 @@ pub(crate) struct MasterKey {
     seal: RandomizedNonceKey,
 }
 
-/// The key of managed domains. A new one only where there is none of them yet, and none with which not one secret opens:
-/// else all would look well until the first secret that is needed.
+/// The key of managed domains. A new one only where there is none of them yet, and none with which not one secret
+/// opens: else all would look well until the first secret that is needed.
 pub(crate) fn open_master(folder: &Folder, catalog: &Catalog) -> Result<MasterKey> {
     let domains = catalog.domains()?;
     let is_needed = domains.iter().any(|domain| domain.keys == KeyMode::Managed);

@@ -61,9 +61,7 @@ impl From<Error> for Failure {
                 .hint(format!("To back up as that node: icecore backup --node {} PATH... Another key can do more. To list keys: icecore key list", quoted(&bound))),
             Error::NeedsFullKey => Self::new(Code::NotAllowed, message)
                 .hint("Use a full key (the first password or a recovery key) on the machine that holds the repository. To list keys: icecore key list"),
-            Error::KeyRemoved(_) => Self::new(Code::NotAllowed, message)
-                .hint("Whoever has a full key can add a new one: icecore key add"),
-            Error::LaterEpoch { .. } => Self::new(Code::NotAllowed, message)
+            Error::KeyRemoved(_) | Error::LaterEpoch { .. } => Self::new(Code::NotAllowed, message)
                 .hint("Whoever has a full key can add a new one: icecore key add"),
             Error::OldKeyList { .. } => Self::new(Code::Damage, message)
                 .hint("Rebuild it with a full key: icecore rebuild"),

@@ -108,8 +108,8 @@ impl Emptied {
         (had_files || is_other).then(|| Last::new(found, root.source.clone(), had_files))
     }
 
-    /// A directory on which nothing is mounted now, if something was: by hand, as far as the machine knows, so that it may
-    /// be meant. The next backup finds the same file system in the previous snapshot, and says nothing.
+    /// A directory on which nothing is mounted now, if something was: by hand, as far as the machine knows, so that it
+    /// may be meant. The next backup finds the same file system in the previous snapshot, and says nothing.
     fn unmounted(&mut self, found: &WalkEntry<'_>, before: Option<&Entry>) -> Option<Last> {
         let (was, is) = (before?.attributes.file_system, found.file_system);
         if was == is || was == 0 || is == 0 {
