@@ -204,7 +204,8 @@ pub async fn renew(folder: &Path) -> Result<()> {
     let request = api::enroll::RenewRequest { request: key.request_pem, version };
     let renewed: api::enroll::RenewReply =
         storage.client()?.post("/storage-server/renew", &request).await?;
-    let (ca_pem, name) = (&*storage.ca_pem, storage.settings.storage.as_str());
+    let name = &pki::inspect::inspect(&storage.certificate.der)?.common_name;
+    let ca_pem = &*storage.ca_pem;
     check(&storage.server, &renewed.certificate, (ca_pem, &key_pem, name))?;
     let pem = Zeroizing::new(format!("{}{}", renewed.certificate, *key_pem));
     files::write(&folder.join(CERTIFICATE), &pem)?;
