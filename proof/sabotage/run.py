@@ -46,6 +46,9 @@ def test(package, name, *more):
 
 # Name: file, text, other text, and what must fail then.
 SABOTAGES = {
+    "a container that was seen is not longer than it was": (
+        "crates/repository/src/session.rs", "length.is_some_and(|length| end_of(location) <= length);\n        if !was_seen", "length.is_some();\n        if !was_seen",
+        test("repository", "what_lies_behind_a_cut_is_stored_again")),
     "an ordered restore gives no setuid": (
         "crates/restore/src/withheld.rs", "if self.0.options.is_unprivileged { mode & !SET_ID } else { mode }", "mode",
         test("restore", "an_unprivileged_restore_gives_no_rights")),
@@ -152,7 +155,7 @@ SABOTAGES = {
         "crates/repository/src/session/first_stored.rs", "&looked_at, &looked_at, rows)?.is_empty() {", "&looked_at, &looked_at, rows)?.is_empty() || true {",
         test("repository", "neither_does_a_commit_that_is_overtaken_after_its_look")),
     "what is lost where it was is left out of nothing": (
-        "crates/repository/src/session/first_stored.rs", "                None => *kept.entry(container).or_insert(self.pin(row.location)?),", "                None => *kept.entry(container).or_insert(self.pin(row.location)? || true),",
+        "crates/repository/src/session/first_stored.rs", "            match self.pin(row.location)? {", "            match self.pin(row.location)? || true {",
         test("repository", "what_is_lost_is_found_where_it_was_stored_again")),
     "what a heal stores takes the place of what is damaged": (
         "crates/repository/src/session/copied.rs", "        self.objects.lock().replace(ids);\n", "",

@@ -28,7 +28,7 @@ use format::record::{RecordKind, SealedRecord, head_only, object_ids, verify};
 use ids::{ContainerNo, ObjectId, RecordLocation};
 use objects::SessionObjects;
 use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,7 +61,8 @@ pub struct Session {
     session_record: Option<SealedRecord>,
     objects: Mutex<SessionObjects>,
     open_references: Mutex<OpenReferences>,
-    seen: Mutex<FxHashSet<ContainerNo>>,
+    /// How long the containers are that it was told to rely on.
+    seen: Mutex<FxHashMap<ContainerNo, u64>>,
     current: Mutex<Current>,
     syncer: Mutex<Option<Syncer>>,
     synced: Arc<Mutex<Synced>>,
@@ -322,9 +323,9 @@ impl Session {
 
     /// Pins the container of `location`, if it is there and may be relied on.
     fn pin(&self, location: RecordLocation) -> Result<bool> {
-        let was_seen =
-            self.seen.lock().contains(&location.container) || !guarded(Guard::ContainerExists);
-        if !was_seen && !self.exists(location)? {
+        let length = self.seen.lock().get(&location.container).copied();
+        let was_seen = length.is_some_and(|length| end_of(location) <= length);
+        if !was_seen && guarded(Guard::ContainerExists) && !self.exists(location)? {
             return Ok(false);
         }
         Ok(self.repository.pins.lock().pin(self.number, location.container))
@@ -337,12 +338,10 @@ impl Session {
             Err(Error::ContainerMissing(_)) => return Ok(false),
             result => result?,
         };
-        let end = u64::from(location.offset) + u64::from(location.length);
-        let whole = length.is_some_and(|length| length >= end);
-        if whole {
-            self.seen.lock().insert(location.container);
+        if let Some(length) = length {
+            self.seen.lock().insert(location.container, length);
         }
-        Ok(whole)
+        Ok(length.is_some_and(|length| end_of(location) <= length))
     }
 
     /// The length of a container; `None` if its beginning is damaged.
@@ -492,6 +491,10 @@ impl Session {
         synced?;
         self.synced.lock().failure().map_or(Ok(begun), Err)
     }
+}
+
+fn end_of(location: RecordLocation) -> u64 {
+    u64::from(location.offset) + u64::from(location.length)
 }
 
 impl Drop for Session {

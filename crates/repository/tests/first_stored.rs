@@ -142,6 +142,32 @@ fn what_is_lost_is_found_where_it_was_stored_again() {
     assert!(repository.is_complete(page(2)).unwrap() && !is_the_first(&repository));
 }
 
+/// A container that was cut short has what lies before the cut, and nothing behind it: also for who has relied on it.
+#[test]
+fn what_lies_behind_a_cut_is_stored_again_and_found_there() {
+    let (folder, repository, lease) = made();
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    for record in [data(1, BIG), data(3, BIG), leaf(1, &[chunk(1), chunk(3)])] {
+        record.ids.iter().for_each(|id| assert!(session.claim(id).unwrap()));
+        session.append(&record).unwrap();
+    }
+    let sequence = session.next_snapshot();
+    session.commit(&manifest(page(1), sequence)).unwrap();
+    let behind = repository.index().find(&chunk(3)).unwrap().unwrap();
+    drop((repository, lease));
+    let file = std::fs::File::options().write(true).open(&files(folder.path())[0]).unwrap();
+    file.set_len(u64::from(behind.offset) + 10).unwrap();
+    let repository = reopened(folder.path());
+    let lease = repository.lease("test").unwrap();
+    let session = repository.begin(&lease, None, session_record()).unwrap();
+    assert!(!session.claim(&chunk(1)).unwrap(), "it is there");
+    assert!(session.claim(&chunk(3)).unwrap(), "it is not");
+    session.append(&data(3, BIG)).unwrap();
+    session.checkpoint().unwrap();
+    assert_ne!(repository.index().find(&chunk(3)).unwrap(), Some(behind));
+    assert!(is_the_first(&repository), "what lies before the cut");
+}
+
 /// Whoever claims may meet an error of the disk that is over when it publishes.
 #[test]
 fn what_seemed_lost_when_it_was_claimed_stays_where_it_is() {

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::index::Index;
 use crate::index::run::{Prefix, Row};
 use ids::RecordLocation;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// Where the index has objects, in containers that stay while the session runs.
@@ -59,15 +59,15 @@ impl Session {
         let (new, distrusted) = self.objects.lock().not_replacing(rows);
         let mut found = index.find_newer(before, new)?;
         found.extend(index.find_newer(tried, distrusted)?);
-        let (mut known, mut kept) = (Known::default(), FxHashMap::default());
+        let (mut known, mut lost) = (Known::default(), FxHashSet::default());
         for row in found {
             let container = row.location.container;
-            let is_kept = match kept.get(&container) {
-                Some(is_kept) => *is_kept,
-                None => *kept.entry(container).or_insert(self.pin(row.location)?),
-            };
-            if is_kept {
-                known.insert(row.prefix, row.location);
+            if lost.contains(&container) {
+                continue; // it was asked for once
+            }
+            match self.pin(row.location)? {
+                true => drop(known.insert(row.prefix, row.location)),
+                false => drop(lost.insert(container)),
             }
         }
         Ok(known)
