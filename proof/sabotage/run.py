@@ -73,6 +73,30 @@ SABOTAGES = {
     "an older snapshot is used with the code of damage": (
         "crates/icecore/src/context/chosen.rs", "Code::Complete | Code::Partial if is_doubtful => Code::Damage,", "Code::Complete if is_doubtful && false => Code::Damage,",
         test("icecore", "an_older_snapshot_in_place")),
+    "files of others make no repository": (
+        "crates/icecore/src/place.rs", "matches!(config::read(&storage), Ok(_) | Err(repository::Error::UnknownFeatures(_)))", "config::exists(&storage).unwrap_or(false)",
+        test("icecore", "no_repository_is_made_inside")),
+    "a repository is in no other because of its name": (
+        "crates/icecore/src/place.rs", "    if config::NAMES.into_iter().any(has) {\n        return Ok(()); // what it is, others say\n    }\n    refuse_inside(place, flag)?;", "    refuse_inside(place, flag)?;\n    if config::NAMES.into_iter().any(has) {\n        return Ok(()); // what it is, others say\n    }",
+        test("icecore", "a_repository_is_found_by_every_name")),
+    "a key slot that came wrong is read again": (
+        "crates/repository/src/keys.rs", "|slot| is_slot(&slot).map(|()| slot));", "|slot| is_slot(&slot).map_or(Ok(slot.clone()), |()| Ok(slot.clone())));",
+        test("object-storage", "a_wrong_key_slot_is_asked_for")),
+    "nothing is made of a repository without data and list": (
+        "crates/repository/src/directories.rs", "    if is_missing(storage, container::DIRECTORY)? &&", "    if false && is_missing(storage, container::DIRECTORY)? &&",
+        test("icecore", "where_data_and_list_are_lost")),
+    "what the index does not know comes from a copy": (
+        "crates/pipeline/src/check/repair.rs", "        if !local.is_complete(stored.head.root)? {", "        if !local.is_complete(stored.head.root)? && false {",
+        test("icecore", "what_a_rebuild_did_not_find")),
+    "nothing is deleted because of the list of a copy": (
+        "crates/icecore/src/context/chosen.rs", "(is_short || is_of_copy())", "(is_short || is_of_copy() && false)",
+        test("icecore", "nothing_is_deleted_because_of_the_list")),
+    "nothing is deleted because of a server that went back": (
+        "crates/icecore/src/context/chosen.rs", "self.is_list_short() || self.has_doubted(&found.head.source)", "self.is_list_short() || false && self.has_doubted(&found.head.source)",
+        test("icecore", "a_server_that_went_back_as_a_whole")),
+    "nothing is forgotten because of a server that went back": (
+        "crates/icecore/src/context/chosen.rs", "                    || self.is_list_doubtful(&found.snapshot, &selector) =>", "                    || false && self.is_list_doubtful(&found.snapshot, &selector) =>",
+        test("icecore", "a_server_that_went_back_as_a_whole")),
     "a list has what the server named": (
         "crates/remote/src/as_store.rs", "if self.expected.lacks(&listed) {", "if false && self.expected.lacks(&listed) {",
         test("icecore", "lists_only_older_ones_is_told")),

@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result, quoted};
 use crate::home;
 use crate::out::Out;
 use object_storage::{Access, Away, Credentials, Location, ObjectStorage, Patience, connect};
+use repository::config;
 use repository::lease::LOCK;
 use repository::local::LocalStorage;
 use repository::storage::{PUT_SUFFIX, Storage, StorageError};
@@ -123,10 +124,6 @@ const OF_FILE_SYSTEMS: [&str; 2] = ["lost+found", "System Volume Information"];
 fn refuse_inside(place: &Path, flag: &str) -> Result<()> {
     let absolute = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
     let real = absolute.ancestors().find_map(|above| above.canonicalize().ok());
-    let is_repository = |above: &&Path| {
-        let has = |name: &str| above.join(name).exists();
-        *above != absolute && has("containers") && (has("config") || has("config.copy"))
-    };
     let Some(outer) = real.as_deref().and_then(|real| real.ancestors().find(is_repository)) else {
         return Ok(());
     };
@@ -137,19 +134,25 @@ fn refuse_inside(place: &Path, flag: &str) -> Result<()> {
         .hint(format!("Use a directory outside of it: {flag} {}", quoted(&beside))))
 }
 
+/// Whether a repository lies right in the directory `place`. Other programs have files of the same names.
+fn is_repository(place: &&Path) -> bool {
+    let Ok(storage) = LocalStorage::open(place) else { return false };
+    matches!(config::read(&storage), Ok(_) | Err(repository::Error::UnknownFeatures(_)))
+}
+
 /// A new repository has a directory of its own: whoever clears one up takes nothing of the other. What an `init` or a
 /// copy left that was interrupted is its own; `flag` names the directory.
 pub(crate) fn refuse_files_of_others(place: &Path, flag: &str) -> Result<()> {
     if bucket(place)?.is_some() {
         return Ok(());
     }
-    refuse_inside(place, flag)?;
-    let Ok(names) = std::fs::read_dir(place) else { return Ok(()) };
-    let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
+    let names = std::fs::read_dir(place).into_iter().flatten().flatten();
+    let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
     let has = |ours: &str| names.iter().any(|name| name == ours);
-    if ["config", "config.copy"].into_iter().any(has) {
+    if config::NAMES.into_iter().any(has) {
         return Ok(()); // what it is, others say
     }
+    refuse_inside(place, flag)?;
     let is_begun = has(LOCK);
     let is_ours = |name: &str| {
         let name = name.strip_suffix(PUT_SUFFIX).unwrap_or(name);

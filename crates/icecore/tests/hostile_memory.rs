@@ -296,6 +296,12 @@ fn a_server_that_went_back_as_a_whole_is_told_until_the_next_backup() {
     let newest = lab.snapshots("repository").pop().unwrap();
     let missing = format!("does not list snapshot {}", &newest.name.id.to_string()[..8]);
     assert!(lab.notes().contains(&missing));
+    // Files that the older state lacks are the newest.
+    let source = lab.path("source");
+    let latest = format!("latest:{}", source.display());
+    let words = ["restore", &latest, "--target", source.to_str().unwrap(), "--delete"];
+    assert!(lab.refuses(&words).contains("nothing was changed"));
+    assert!(lab.refuses(&["forget", "latest"]).contains("nothing was changed"));
     let said = lab.backs_up("agent");
     assert!(said.contains(&missing), "{said}");
     // What was made since is what the node remembers now.

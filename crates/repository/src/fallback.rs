@@ -36,6 +36,11 @@ impl WithCopies {
         Self { first, copies, reads: Mutex::default(), has_lost_list: AtomicBool::new(false) }
     }
 
+    /// Whether the list that was asked for last is that of a copy, which may lack the newest snapshots.
+    pub fn has_lost_list(&self) -> bool {
+        self.has_lost_list.load(Relaxed)
+    }
+
     /// What was read from which copy; nothing while the first place had everything.
     pub fn uses(&self) -> Vec<CopyUse> {
         let reads = self.reads.lock();

@@ -17,6 +17,8 @@ pub const KEY_LIST_BYTES_MAX: usize = 12 << 20;
 /// Where a list has its version (`docs/CRYPTO.md`).
 const VERSION_AT: usize = 24;
 const CHECKSUM_BYTES: usize = 16;
+/// The context of a slot's checksum, which needs no key.
+const SLOT_CHECKSUM: &str = "icecore 2026 slot checksum v1";
 const FILES: DuplicatedFile = DuplicatedFile {
     name: KEY_LIST[0],
     copy: KEY_LIST[1],
@@ -122,10 +124,30 @@ pub fn key_slots(storage: &dyn Storage) -> Result<Vec<(KeyId, Vec<u8>)>> {
 }
 
 fn read_slot(storage: &dyn Storage, id: KeyId) -> Result<Option<Vec<u8>>> {
-    match read_checked(storage, &format!("{DIRECTORY}/{id}"), BYTES_MAX, Ok) {
+    let name = format!("{DIRECTORY}/{id}");
+    let read = read_checked(storage, &name, BYTES_MAX, |slot| is_slot(&slot).map(|()| slot));
+    let read = match read {
+        // As it is: whoever opens it says what is wrong with it.
+        Err(Error::Damaged { .. }) => read_checked(storage, &name, BYTES_MAX, Ok),
+        read => read,
+    };
+    match read {
         Err(error) if error.is_not_found() => Ok(None),
         // As one that does not decode: the others still open.
         Err(Error::Damaged { .. }) => Ok(Some(Vec::new())),
         slot => slot.map(Some),
     }
+}
+
+/// Checks that the bytes of a key slot are as they were written (`docs/CRYPTO.md`).
+///
+/// # Errors
+/// [`format::Error::Checksum`], [`format::Error::Truncated`].
+pub fn is_slot(slot: &[u8]) -> format::Result<()> {
+    let (covered, sum) = slot
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .ok_or(format::Error::Truncated { what: "key slot" })?;
+    let derived = blake3::derive_key(SLOT_CHECKSUM, covered);
+    let is_good = derived.starts_with(sum);
+    if is_good { Ok(()) } else { Err(format::Error::Checksum { what: "key slot" }) }
 }

@@ -57,7 +57,12 @@ impl Context {
         let selector = selector.ok_or_else(|| no_selector(text.as_ref()))?;
         let fits = SnapshotFilter { snapshot: &|it| filter.takes(it), path: b"" };
         match select::find(repository, &selector, fits, &mut |text| self.out.note(text)) {
-            Ok(found) if !found.unread.is_empty() => Err(doubtful(&found.snapshot)),
+            Ok(found)
+                if !found.unread.is_empty()
+                    || self.is_list_doubtful(&found.snapshot, &selector) =>
+            {
+                Err(doubtful(&found.snapshot))
+            }
             Ok(found) => Ok((found.snapshot.name, Ok(found.snapshot))),
             // Of which node, tags and paths it is, nobody can tell.
             Err(error) if error.concerns_one_snapshot() && !filter.is_any() => {
@@ -95,15 +100,23 @@ impl Context {
             self.is_choice_doubtful.store(true, Ordering::Relaxed);
             self.out.note(&doubtful_text(&found));
         }
-        // What was looked for in it may be what it lacks, but for what was named by its id.
-        if self.is_list_short() && !matches!(selector.by, SelectBy::IdPrefix(_)) {
+        let found = found.snapshot;
+        if self.is_list_doubtful(&found, selector) {
             self.is_choice_doubtful.store(true, Ordering::Relaxed);
         }
-        let found = found.snapshot;
         if found.body.partial {
             self.out.note(&partial_text(&found));
         }
         Ok(found)
+    }
+
+    /// Whether what was looked for may be what the list lacks in which `found` was chosen; not for one that was named by
+    /// its id.
+    fn is_list_doubtful(&self, found: &Snapshot, selector: &SnapshotSelector) -> bool {
+        let is_by_id = matches!(selector.by, SelectBy::IdPrefix(_));
+        let is_short = self.is_list_short() || self.has_doubted(&found.head.source);
+        let is_of_copy = || self.with_copies.get().is_some_and(|with| with.has_lost_list());
+        !is_by_id && (is_short || is_of_copy())
     }
 
     /// How a command ends that did its work with the snapshots that it chose.

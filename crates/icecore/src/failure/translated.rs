@@ -4,6 +4,7 @@ use super::{Failure, NEEDS_READER, quoted};
 use crate::codes::Code;
 use capture::walk::WalkError;
 use pipeline::Error;
+use repository::directories::DATA_AND_LIST;
 use std::io::{self, ErrorKind};
 use store::{StorageError, is_connection_error};
 
@@ -178,8 +179,9 @@ fn of_storage(error: &StorageError) -> Failure {
             .hint("The message names the pool. What is wrong with it, on the server: icecore server pool list. If the domain lies on a storage server, on that: icecore storage pool list"),
         ErrorKind::WouldBlock if error.operation == "start" => no_thread(message),
         // All are made by init, and stay.
-        ErrorKind::NotFound if error.operation == "list" => Failure::new(Code::Damage, message)
-            .hint("A directory of the repository is missing. Bring it back if it was moved away. Else, if there is a copy: icecore check --repair --copies REPOSITORY. Without one, make what can be made from the rest: icecore rebuild"),
+        ErrorKind::NotFound if error.operation == "list" => {
+            Failure::new(Code::Damage, message).hint(of_directory(&error.name))
+        }
         // Its directory was there when it was opened.
         ErrorKind::NotFound if error.operation == "create" => {
             Failure::new(Code::NoRepository, message)
@@ -189,6 +191,25 @@ fn of_storage(error: &StorageError) -> Failure {
             "Lift the limit of file sizes: ulimit -f unlimited, or LimitFSIZE=infinity in a systemd unit.",
         ),
         _ => of_io(&error.source, message),
+    }
+}
+
+/// What to do about a directory of the repository that is not there.
+fn of_directory(name: &str) -> String {
+    let rest = match name {
+        DATA_AND_LIST => {
+            "Bring them back if they were moved away. Else, if there is a copy, make a new repository of it: icecore copy --repo COPY --to NEW"
+        }
+        "keys" => {
+            "Bring it back if it was moved away. Else, if there is a copy: icecore copy --repo COPY --to REPOSITORY. Without one, nobody can open what is stored"
+        }
+        _ => {
+            "Bring it back if it was moved away. Else, if there is a copy: icecore check --repair --copies COPY. Without one, make what can be made from the rest: icecore rebuild"
+        }
+    };
+    match name {
+        DATA_AND_LIST => format!("Two directories of the repository are missing. {rest}"),
+        _ => format!("A directory of the repository is missing. {rest}"),
     }
 }
 

@@ -329,4 +329,26 @@ fn no_repository_is_made_inside_of_another_one() {
     let beside = ["init", "--repo", &format!("{}-2", repository.display())];
     machine.run(beside).ends(0);
     machine.run(["init"]).ends(1);
+    // Other programs have files of the same names.
+    std::fs::create_dir_all(machine.path("docker/containers")).unwrap();
+    std::fs::write(machine.path("docker/config"), b"[main]").unwrap();
+    std::fs::create_dir(machine.path("docker/config.copy")).unwrap();
+    let below = machine.path("docker/icecore");
+    machine.run(["init", "--repo", below.to_str().unwrap()]).ends(0);
+}
+
+/// The second copy was refused, as if it were made inside of the first one.
+#[test]
+fn a_repository_is_found_by_every_name_that_its_directory_has() {
+    let machine = Machine::new();
+    machine.backup();
+    let link = machine.path("link");
+    std::os::unix::fs::symlink(machine.path("second"), &link).unwrap();
+    std::fs::create_dir(machine.path("second")).unwrap();
+    let source = machine.path("repository/..").join("second");
+    for to in [source, link.clone(), link, machine.path("second/.")] {
+        machine.run(["copy", "--to", to.to_str().unwrap()]).ends(0);
+        let again = machine.run(["init", "--repo", to.to_str().unwrap()]).ends(1);
+        assert!(!again.stderr.contains("is in the repository"), "{again:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use crate::contract::{access, location};
 use crate::engine::{back_up, opened};
 use crate::faulty::{Faulty, Plan, Wrong};
-use ids::RepositoryId;
+use ids::{KeyId, RepositoryId};
 use object_storage::{Access, Away, Location, ObjectStorage, connect_through};
 use repository::config::Config;
 use repository::snapshots::SnapshotRef;
@@ -33,12 +33,20 @@ fn taking_over(location: &Location, plan: &Arc<Plan>) -> Arc<dyn Storage> {
     Arc::new(storage)
 }
 
-/// A repository with three snapshots.
+/// What a key slot looks like to who opens none.
+fn slot() -> Vec<u8> {
+    let covered = [7; 100];
+    let sum = blake3::derive_key("icecore 2026 slot checksum v1", &covered);
+    [&covered[..], &sum[..16]].concat()
+}
+
+/// A repository with a key and three snapshots.
 fn begun() -> Location {
     let (location, folder) = (location(Gateway::shared(), "x"), tempfile::tempdir().unwrap());
     let process = || process(&location, &Plan::quiet(), folder.path());
     let config = Config::new(RepositoryId([1; 16]), [0; 32], 0, 1, [1, 2, 3]);
-    Repository::init(process(), config, &keys::Keys::default()).unwrap();
+    let slots = vec![(KeyId([5; 8]), slot())];
+    Repository::init(process(), config, &keys::Keys { slots, key_list: Vec::new() }).unwrap();
     let repository = opened(process());
     let lease = repository.lease("begun").unwrap();
     for numbers in [&[1, 2][..], &[2, 3], &[4, 5]] {
@@ -52,6 +60,7 @@ fn all(storage: Arc<dyn Storage>) -> repository::Result<Vec<SnapshotRef>> {
     let repository = Repository::open(storage)?;
     let names = repository.snapshots()?;
     names.iter().try_for_each(|name| repository.snapshot(*name).map(drop))?;
+    assert_eq!(repository.key_slots()?, [(KeyId([5; 8]), slot())]);
     let found = repository.locate(&[1, 2, 3, 4, 5].map(chunk))?;
     assert!(found.iter().all(Option::is_some), "{found:?}");
     Ok(names)
@@ -71,6 +80,19 @@ fn a_wrong_answer_is_asked_for_once_more_and_nobody_keeps_it() {
             let kept = all(process(&location, &quiet, folder.path()));
             assert_eq!(kept.unwrap().len(), 3, "{part}, {wrong:?}");
         }
+    }
+}
+
+/// What is known of it is for the whole process. The check named it as damaged, and advised to remove the key.
+#[test]
+fn a_wrong_key_slot_is_asked_for_once_more_and_nobody_keeps_it() {
+    for wrong in [Wrong::Flipped, Wrong::Page] {
+        let (location, plan, folder) = (begun(), Plan::quiet(), tempfile::tempdir().unwrap());
+        let storage = process(&location, &plan, folder.path());
+        plan.spoil("keys/", wrong, 1);
+        assert_eq!(all(storage).unwrap().len(), 3, "{wrong:?}");
+        assert_eq!(plan.left_to_spoil(), 0, "{wrong:?}");
+        assert_eq!(all(process(&location, &plan, folder.path())).unwrap().len(), 3, "{wrong:?}");
     }
 }
 

@@ -4,9 +4,11 @@ use super::CheckReport;
 use crate::copy::Watched;
 use crate::progress::Progress;
 use crate::{Result, UnlockedRepository};
-use repository::copy::heal;
+use repository::copy::{self, CopyTo, heal};
+use repository::lease::Lease;
 use repository::parity::{RepairOutcome, remove_unfinished, repair};
 use repository::{Repository, directories};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Repairs what parity can heal. The check that follows reports the rest, and what it affects.
@@ -48,6 +50,39 @@ pub(super) fn run(
     }
     for name in healed.snapshots {
         report.repaired.push(format!("snapshot {}: its file, from a copy", name.id));
+    }
+    for copy in copies {
+        bring_back(local, &lease, copy, progress, report)?;
+    }
+    Ok(())
+}
+
+/// Takes from a copy what listed snapshots need and the index does not know: a rebuild knows only what is left.
+fn bring_back(
+    local: &Arc<Repository>,
+    lease: &Arc<Lease>,
+    copy: &Arc<Repository>,
+    progress: &Progress,
+    report: &mut CheckReport,
+) -> Result<()> {
+    if local.are_complete(&Watched(progress))? {
+        return Ok(());
+    }
+    let there: BTreeSet<_> = copy.current_snapshots()?.into_iter().collect();
+    let mut names = Vec::new();
+    for name in local.current_snapshots()?.into_iter().filter(|name| there.contains(name)) {
+        progress.check()?;
+        // The check that follows tells of one that cannot be read.
+        let Ok(stored) = local.snapshot(name) else { continue };
+        if !local.is_complete(stored.head.root)? {
+            names.push(name);
+        }
+    }
+    let to = CopyTo::Repository(local, lease);
+    let brought = copy::run(copy, to, &names, false, &Watched(progress))?;
+    progress.check()?;
+    for name in brought.snapshots {
+        report.repaired.push(format!("snapshot {}: what it lacked, from a copy", name.id));
     }
     Ok(())
 }

@@ -18,6 +18,20 @@ fn open(folder: &TestFolder, secret: SlotSecret<'_>) -> pipeline::Result<Unlocke
     UnlockedRepository::open(folder.storage(), secret)
 }
 
+/// It opens none, and reads one again that came wrong.
+#[test]
+fn the_engine_knows_whether_a_slot_is_as_it_was_written() {
+    let (_folder, repository) = lab();
+    repository.add_key(Role::WriteOnly, OTHER, CHEAP, "agent").unwrap();
+    let slots = repository.local().unwrap().key_slots().unwrap();
+    assert!(slots.len() > 1);
+    for (_, mut slot) in slots {
+        repository::keys::is_slot(&slot).unwrap();
+        slot[100] ^= 1;
+        assert!(repository::keys::is_slot(&slot).is_err());
+    }
+}
+
 #[test]
 fn a_wrong_password_opens_nothing() {
     let (folder, _) = lab();
