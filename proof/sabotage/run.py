@@ -97,6 +97,39 @@ SABOTAGES = {
     "nothing is forgotten because of a server that went back": (
         "crates/icecore/src/context/chosen.rs", "                    || self.is_list_doubtful(&found.snapshot, &selector) =>", "                    || false && self.is_list_doubtful(&found.snapshot, &selector) =>",
         test("icecore", "a_server_that_went_back_as_a_whole")),
+    "a storage server has jobs of its nodes only": (
+        "crates/server-control/src/storage_servers/heartbeat.rs", "if !own && !self.permissions.is_granted(&job.node, &job.domain) {", "if false && !own && !self.permissions.is_granted(&job.node, &job.domain) {",
+        test("server", "a_storage_server_has_no_jobs_of_nodes")),
+    "a started job is one of its domain": (
+        "crates/server-control/src/jobs/started.rs", "(&*job.node, &*job.domain) == (node, domain)", "job.node == node && !domain.is_empty()",
+        test("server-control", "only_the_node_that_was_asked_takes")),
+    "a started job in the catalog is one of its domain": (
+        "crates/server-control/src/jobs.rs", "(&*job.node, &*job.domain) == whose && its == command", "job.node == whose.0 && its == command",
+        test("server-control", "a_job_whose_start_was_stored_without")),
+    "a snapshot protects its own domain": (
+        "crates/server-control/src/protection/snapshots.rs", "let known = *self.all.get(&(domain, id?))?;", "let id = id?;\n        let known = self.all.iter().find(|it| it.0.1 == id)?.1;",
+        test("server-control", "a_snapshot_of_another_domain_protects")),
+    "an untold job is lost": (
+        "crates/server-control/src/storage_servers/table.rs", "let is_told = job.at.elapsed() < UNTOLD_MAX;", "let is_told = job.at.elapsed() < UNTOLD_MAX || true;",
+        test("server-control", "a_job_of_which_its_storage_server_tells_no_more")),
+    "few heartbeats are taken at once": (
+        "crates/server-control/src/storage_servers/table.rs", "if *count >= ENTERED_MAX {", "if false && *count >= ENTERED_MAX {",
+        test("server-control", "few_heartbeats_of_a_storage_server")),
+    "one heartbeat writes so much": (
+        "crates/server-control/src/storage_servers/heartbeat.rs", "if written > WRITTEN_MAX ||", "if false && written > WRITTEN_MAX ||",
+        test("server", "one_heartbeat_writes_so_much")),
+    "a storage server has a budget of the audit log": (
+        "crates/server-control/src/storage_servers/heartbeat.rs", "if !self.copy_reads.take(storage.as_str(), 1) {", "if false && !self.copy_reads.take(storage.as_str(), 1) {",
+        test("server", "one_heartbeat_writes_so_much")),
+    "lists of a heartbeat are not endless": (
+        "crates/server-control/src/storage_servers/heartbeat.rs", "        refuse_endless(heartbeat)?;\n", "        let _ = refuse_endless(heartbeat);\n",
+        test("server", "one_heartbeat_writes_so_much")),
+    "a storage server stops no node": (
+        "crates/server-control/src/admission.rs", "is_forked(&known, now_secs) && seen == Seen::There => Err", "is_forked(&known, now_secs) && seen == Seen::There && false => Err",
+        test("server", "a_storage_server_that_names_an_old_certificate")),
+    "nobody forges a line in the log of the lock helper": (
+        "crates/lock-helper/src/message.rs", "if char.is_control() { '\\u{fffd}' } else { char }", "char",
+        test("lock-helper", "a_line_that_makes_no_sense_forges")),
     "a list has what the server named": (
         "crates/remote/src/as_store.rs", "if self.expected.lacks(&listed) {", "if false && self.expected.lacks(&listed) {",
         test("icecore", "lists_only_older_ones_is_told")),
@@ -2707,8 +2740,8 @@ SABOTAGES = {
         "crates/server-control/src/upkeep.rs", "Ok(!has_thread && self.catalog", "Ok(false && !has_thread && self.catalog",
         test("server-control", "a_job_whose_start_was_stored_without_an_answer")),
     "a session finds the job whose start was stored without an answer": (
-        "crates/server-control/src/jobs.rs", "started.or_else(|| self.take_stored(node, kind, what, run))",
-        "started.or_else(|| self.take_stored(node, kind, what, run).filter(|_| false))",
+        "crates/server-control/src/jobs.rs", "started.or_else(|| self.take_stored(whose, kind, what, run))",
+        "started.or_else(|| self.take_stored(whose, kind, what, run).filter(|_| false))",
         test("server-control", "a_job_whose_start_was_stored_without_an_answer_is")),
     "a job whose start was stored without an answer can be cancelled": (
         "crates/server-control/src/jobs/asked.rs",

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub const FILES_MAX: usize = 4096;
 /// Bytes of a line: so many files with the longest names that a repository has, and their times.
 pub(crate) const LINE_BYTES_MAX: u64 = 4 << 20;
+/// So many characters are repeated of what a stranger may have written.
+const TOLD_CHARS_MAX: usize = 200;
 
 /// A file to be kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,14 +82,31 @@ pub(crate) fn read<T: for<'a> Deserialize<'a>>(from: &mut impl BufRead) -> Resul
         return Err(Error::Refused("a line is too long, or was cut".into()));
     }
     let decoded = serde_json::from_slice(&line);
-    decoded
-        .map(Some)
-        .map_err(|error| Error::Refused(format!("a line that makes no sense: {error}")))
+    decoded.map(Some).map_err(|error| {
+        Error::Refused(format!("a line that makes no sense: {}", printable(&error.to_string())))
+    })
+}
+
+/// What a stranger may have written, for the log: on one line, and not endless.
+fn printable(text: &str) -> String {
+    let shown = text.chars().take(TOLD_CHARS_MAX);
+    shown.map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The name of an unknown field is part of the reason.
+    #[test]
+    fn a_line_that_makes_no_sense_forges_none_in_the_log() {
+        let bad = b"{\"\\u001b[2J\\nroot: all is well\":1}\n";
+        let said = read::<Request>(&mut &bad[..]).unwrap_err().to_string();
+        assert!(said.contains("root: all is well"), "{said:?}");
+        assert!(!said.contains(char::is_control), "{said:?}");
+        let long = format!("{{\"{}\":1}}\n", "x".repeat(9_000));
+        assert!(read::<Request>(&mut long.as_bytes()).unwrap_err().to_string().len() < 400);
+    }
 
     #[test]
     fn a_message_is_read_back_and_what_is_cut_or_unknown_is_refused() {

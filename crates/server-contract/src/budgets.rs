@@ -4,6 +4,11 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
 
+/// Jobs that a node may begin at once: each is a row of the catalog, which is kept for long. A source each minute makes
+/// 1,440 a day, a script that restores file by file some thousands.
+pub const NODE_JOBS: u64 = 50_000;
+/// In this time all of them come back.
+pub const NODE_JOBS_IN: Duration = Duration::from_secs(86_400);
 /// Nodes that are remembered before those are forgotten whose budget is whole again.
 const NODES_MAX: usize = 4_096;
 

@@ -128,7 +128,7 @@ impl Admission {
     /// Admits a node whose certificate is known and valid, and that is not revoked.
     pub(crate) fn admit(&self, peer: &Peer) -> Result<Node> {
         let facts = pki::inspect(&peer.certificate)?;
-        self.admit_by_facts(&facts, Some(peer.address))
+        self.admit_by_facts(&facts, Some(peer.address), Seen::Here)
     }
 
     /// The node that a storage server names, if it may connect.
@@ -145,12 +145,17 @@ impl Admission {
             not_before_secs: 0,
             not_after_secs: i64::MAX,
         };
-        self.admit_by_facts(&facts, address)
+        self.admit_by_facts(&facts, address, Seen::There)
     }
 
     /// The same by the contents of the certificate; the node connects from `address`.
-    fn admit_by_facts(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
-        let node = self.admitted(facts, address);
+    fn admit_by_facts(
+        &self,
+        facts: &pki::Facts,
+        address: Option<IpAddr>,
+        seen: Seen,
+    ) -> Result<Node> {
+        let node = self.admitted(facts, address, seen);
         node.inspect_err(|error| {
             if matches!(error, Error::Catalog(error) if error.is_of_database()) {
                 return; // nobody knows whether it may come: the log says what the catalog has
@@ -160,7 +165,7 @@ impl Admission {
         })
     }
 
-    fn admitted(&self, facts: &pki::Facts, address: Option<IpAddr>) -> Result<Node> {
+    fn admitted(&self, facts: &pki::Facts, address: Option<IpAddr>, seen: Seen) -> Result<Node> {
         // The flag first: who revokes writes the catalog and then sets the flags. Whichever of the two looks below
         // comes too early, the other does not.
         let revoked = self.revocations.flag(&facts.serial, &facts.common_name);
@@ -179,6 +184,10 @@ impl Admission {
             Some(known) if known.not_after.min(facts.not_after_secs) <= now_secs => {
                 Err(refuse(&format!("the certificate of '{}' has expired", known.holder)))
             }
+            // Whoever has seen a certificate once can name it again, and would stop every node.
+            Some(known) if is_forked(&known, now_secs) && seen == Seen::There => Err(refuse(
+                "this certificate was replaced by a newer one; if nobody brought this machine back from a copy, another machine has its old certificate",
+            )),
             Some(known) if is_forked(&known, now_secs) => {
                 self.catalog.forked(by(SERVER), Holder::Node, &known.holder, &facts.serial)?;
                 Err(self.has_forked(&known.holder, &facts.serial))
@@ -225,6 +234,15 @@ impl Admission {
             "another machine has shown the certificates of '{node}': both were stopped"
         ))
     }
+}
+
+/// Who has seen that somebody has the key of a certificate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// This server.
+    Here,
+    /// A storage server, as it says.
+    There,
 }
 
 /// Whether showing this certificate proves that two machines have it. A certificate that was replaced before it was

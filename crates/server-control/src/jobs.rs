@@ -127,11 +127,11 @@ impl Jobs {
     /// Adds a job that runs from now on; or the session is that of a job which the server has started.
     pub(crate) fn begin(&self, node: &str, domain: &str, kind: &str, what: &str) -> JobNo {
         let run = |job: &Job| {
-            let domain = domain.to_owned();
-            self.running.add(Job { domain, state: JobState::Running, ..job.clone() });
+            self.running.add(Job { state: JobState::Running, ..job.clone() });
         };
-        let started = self.started.take(node, kind, what, run);
-        if let Some(job) = started.or_else(|| self.take_stored(node, kind, what, run)) {
+        let whose = (node, domain);
+        let started = self.started.take(whose, kind, what, run);
+        if let Some(job) = started.or_else(|| self.take_stored(whose, kind, what, run)) {
             let id = job.id;
             self.note(&[NewEntry {
                 job: id,
@@ -154,15 +154,17 @@ impl Jobs {
     /// it the snapshot would be that of no policy, and have no lock.
     fn take_stored(
         &self,
-        node: &str,
+        whose: (&str, &str),
         kind: &str,
         what: &str,
         run: impl FnOnce(&Job),
     ) -> Option<Job> {
         let command = command_of(what).filter(|_| kind == "backup" && !self.started.is_over(what));
         let (job, _) = command.and_then(|command| {
-            let found = self.stored(|job, its| job.node == node && its == command);
-            let failed = |error: &_| tracing::error!(%error, node, "cannot look for a job");
+            let found =
+                self.stored(|job, its| (&*job.node, &*job.domain) == whose && its == command);
+            let failed =
+                |error: &_| tracing::error!(%error, node = whose.0, "cannot look for a job");
             found.inspect_err(failed).ok().flatten()
         })?;
         run(&job);

@@ -11,7 +11,7 @@ mod table;
 
 pub(crate) use moves::{StorageMoves, WhatIsHeard};
 pub(crate) use requests::StorageServerRequests;
-pub(crate) use table::StorageServerTable;
+pub(crate) use table::{Entered, StorageServerTable};
 
 use crate::admission::{Admission, is_forked};
 use crate::attempt_limiter::AttemptLimiter;

@@ -1,6 +1,5 @@
 //! Error replies.
 
-use super::NODE_JOBS;
 use super::hub::NODE_CONNECTIONS_MAX;
 use super::sessions::NODE_SESSIONS_MAX;
 use ids::KeyEpoch;
@@ -8,6 +7,7 @@ use protocol::Packet;
 use protocol::fault::{Code, fault};
 use repository::Error;
 use server_contract::access_control::Refusal;
+use server_contract::budgets::NODE_JOBS;
 
 /// Hint for a node with too many connections or sessions.
 const TOO_MANY_HINT: &str =

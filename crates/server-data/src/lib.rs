@@ -36,7 +36,7 @@ use domains::Domains;
 use hub::Hub;
 use receipts::Receipts;
 use server_contract::access_control::{AccessControl, JobEnd, Node};
-use server_contract::budgets::Budgets;
+use server_contract::budgets::{Budgets, NODE_JOBS, NODE_JOBS_IN};
 use server_contract::upkeep::DomainUpkeep;
 use sessions::Sessions;
 use std::path::Path;
@@ -48,12 +48,6 @@ use upkeep::UpkeepJobs;
 /// Memory for bodies of large packets, of all connections together: the shares of nodes, and the rest.
 const BODIES_BYTES: usize = 192 << 20;
 const MORE_BODIES_BYTES: usize = 64 << 20;
-
-/// Jobs that a node may begin at once: each is a row of the catalog, which is kept for long. A source each minute makes
-/// 1,440 a day, a script that restores file by file some thousands.
-const NODE_JOBS: u64 = 50_000;
-/// In this time all of them come back.
-const NODE_JOBS_IN: Duration = Duration::from_secs(86_400);
 
 /// Why the job of a revoked node ended.
 const REVOKED: &str = "the node was revoked";

@@ -103,6 +103,8 @@ pub struct StorageServer {
     takes_clock: AtomicBool,
     takes_copy_reads: AtomicBool,
     copy_reads: CopyReads,
+    /// Held while a heartbeat is on its way.
+    heartbeating: Mutex<()>,
     /// What others keep of its locked snapshots.
     kept_locks: Mutex<Option<KeptLocks>>,
 }
@@ -139,6 +141,7 @@ impl StorageServer {
             takes_clock,
             takes_copy_reads,
             copy_reads,
+            heartbeating: Mutex::new(()),
             kept_locks,
         }))
     }
@@ -176,6 +179,8 @@ impl StorageServer {
     /// # Errors
     /// [`ControlServerError::Refused`] when this storage server was revoked: it must stop.
     pub fn heartbeat(&self) -> Result<(), ControlServerError> {
+        // The control server takes few at once.
+        let _alone = self.heartbeating.lock();
         let [free_bytes, total_bytes] = self.pools.room();
         let nodes = self.nodes.connected();
         let jobs = self.jobs.to_report();

@@ -2,7 +2,7 @@
 
 use super::answer::Failed;
 use super::topics::Server;
-use crate::storage_servers::AdmittedStorageServer;
+use crate::storage_servers::{AdmittedStorageServer, Entered};
 use api::Code;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -97,6 +97,23 @@ impl FromRequestParts<Server> for FromStorageServer {
         super::answer::work(servers, move |servers| servers.admit(&peer))
             .await
             .map(|axum::Json(shown)| Self(shown))
+    }
+}
+
+/// The same, for a heartbeat: its lists are long, and it is taken under a lock, so that few are read at once.
+pub(crate) struct HeartbeatOf(pub(crate) AdmittedStorageServer, pub(crate) Entered);
+
+impl FromRequestParts<Server> for HeartbeatOf {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, Failed> {
+        let FromStorageServer(shown) = FromStorageServer::from_request_parts(parts, server).await?;
+        let entered = server.0.storage_server_requests.enter(&shown.name).ok_or_else(|| {
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let message = "other heartbeats of this storage server are still being taken";
+            Failed::new(status, Code::InUse, message).hint("Try again later.")
+        })?;
+        Ok(Self(shown, entered))
     }
 }
 

@@ -25,18 +25,19 @@ impl StartedRuns {
         self.0.lock().expected.insert(command, job);
     }
 
-    /// The job whose session this is. Only the node that was asked can take it. It runs, by `run`, before anybody finds
+    /// The job whose session this is. Only the node that was asked can take it, in its
+    /// domain. It runs, by `run`, before anybody finds
     /// that it is expected no more.
     pub(super) fn take(
         &self,
-        node: &str,
+        (node, domain): (&str, &str),
         kind: &str,
         what: &str,
         run: impl FnOnce(&Job),
     ) -> Option<Job> {
         let command = command_of(what).filter(|_| kind == "backup")?;
         let mut table = self.0.lock();
-        table.expected.get(&command).filter(|job| job.node == node)?;
+        table.expected.get(&command).filter(|job| (&*job.node, &*job.domain) == (node, domain))?;
         let job = table.expected.remove(&command)?;
         run(&job);
         Some(job)
@@ -84,12 +85,13 @@ mod tests {
     fn only_the_node_that_was_asked_takes_a_job_and_once() {
         let started = StartedRuns::default();
         started.expect(7, job(1));
-        assert!(started.take("db", "backup", "command 7", |_| {}).is_none());
-        assert!(started.take("web", "restore", "command 7", |_| {}).is_none());
-        assert!(started.take("web", "backup", "command 8", |_| {}).is_none());
+        assert!(started.take(("db", "web"), "backup", "command 7", |_| {}).is_none());
+        assert!(started.take(("web", "db"), "backup", "command 7", |_| {}).is_none());
+        assert!(started.take(("web", "web"), "restore", "command 7", |_| {}).is_none());
+        assert!(started.take(("web", "web"), "backup", "command 8", |_| {}).is_none());
         assert_eq!(started.command_of(1), Some(7));
-        assert_eq!(started.take("web", "backup", "command 7", |_| {}).unwrap().id, 1);
-        assert!(started.take("web", "backup", "command 7", |_| {}).is_none());
+        assert_eq!(started.take(("web", "web"), "backup", "command 7", |_| {}).unwrap().id, 1);
+        assert!(started.take(("web", "web"), "backup", "command 7", |_| {}).is_none());
     }
 
     #[test]
@@ -98,6 +100,6 @@ mod tests {
         started.expect(7, job(1));
         started.forget(7, true);
         assert!(started.is_over("command 7") && !started.is_over("command 8"));
-        assert!(started.take("web", "backup", "command 7", |_| {}).is_none());
+        assert!(started.take(("web", "web"), "backup", "command 7", |_| {}).is_none());
     }
 }

@@ -22,8 +22,8 @@ type Key<'a> = (&'a str, &'a str, &'a str);
 pub(super) struct GoodSnapshots<'a> {
     /// Domains whose repositories cannot be read.
     unread: FxHashSet<String>,
-    /// All, those too that protect nothing.
-    all: FxHashMap<SnapshotId, &'a Facts>,
+    /// All by domain, those too that protect nothing.
+    all: FxHashMap<(&'a str, SnapshotId), &'a Facts>,
     newest: FxHashMap<Key<'a>, NewestOfEach<'a>>,
     newest_of_nodes: FxHashMap<&'a str, &'a Facts>,
 }
@@ -74,7 +74,10 @@ impl<'a> GoodSnapshots<'a> {
                 *of_node = facts;
             }
         }
-        let all = every().map(|facts| (facts.id, facts)).collect();
+        let all = all.iter().flat_map(|(domain, facts)| {
+            facts.iter().map(move |facts| ((domain.as_str(), facts.id), facts))
+        });
+        let all = all.collect();
         Self { unread, all, newest, newest_of_nodes }
     }
 
@@ -91,7 +94,7 @@ impl<'a> GoodSnapshots<'a> {
             return said;
         }
         let id = said.as_ref()?.snapshot.as_deref().and_then(SnapshotId::from_hex);
-        let known = *self.all.get(&id?)?;
+        let known = *self.all.get(&(domain, id?))?;
         if protects(known) {
             return said;
         }
@@ -168,6 +171,17 @@ mod tests {
         let said = Complete { secs: 90, snapshot: Some("5a".repeat(16)) };
         let good = GoodSnapshots::new(&all, unread);
         good.newest("web", Some(said), wanted(WantedClass::Usual { but: &[] })).map(|it| it.secs)
+    }
+
+    /// A storage server could say that a backup made the snapshot of another node.
+    #[test]
+    fn a_snapshot_of_another_domain_protects_nothing() {
+        let db = Facts { node: "db".into(), ..facts("5a", 50) };
+        let all = BTreeMap::from([("db".to_owned(), Arc::new(vec![db]))]);
+        let said = Some(Complete { secs: 40, snapshot: Some("5a".repeat(16)) });
+        let good = GoodSnapshots::new(&all, &[]);
+        let of = |domain| good.newest(domain, said.clone(), wanted(WantedClass::One("standard")));
+        assert_eq!((of("web"), of("db").is_some()), (None, true));
     }
 
     #[test]

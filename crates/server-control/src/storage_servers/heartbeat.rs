@@ -2,7 +2,7 @@
 //! which jobs to cancel, and bandwidth limits.
 
 use super::requests::StorageServerRequests;
-use super::table::StorageServerState;
+use super::table::{StorageServerState, ToldJob};
 use crate::enroll::checked_version;
 use crate::{Error, Result, SERVER, by, now_secs};
 use api::Name;
@@ -10,7 +10,7 @@ use api::jobs::{Job, JobState};
 use api::storage_servers::{
     GrantedReader, Heartbeat, HeartbeatReply, JobReply, NodeConnection, StorageJob, StorageJobEnd,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use server_contract::access_control::{JobEnd, JobNo, JobStatus, Node};
 use std::time::Instant;
 
@@ -18,9 +18,15 @@ use std::time::Instant;
 const WRITTEN_SECS: i64 = 60;
 /// The most reads from copies of which one heartbeat tells, and how much it may say of a place.
 const COPY_READS_MAX: usize = 100;
-const PLACE_CHARS_MAX: usize = 1000;
+const TEXT_CHARS_MAX: usize = 1000;
 /// The most pools of a storage server of which it is shown why they cannot be used; its log has all.
 const POOL_FAULTS_MAX: usize = 100;
+/// The longest list of a heartbeat that is taken.
+const LISTED_MAX: usize = 1 << 16;
+/// The most beginnings and ends of jobs that one heartbeat writes to the catalog; the next one goes on.
+const WRITTEN_MAX: u32 = 256;
+/// The most jobs of a storage server that are known at once; it tells of 4,096 in one heartbeat.
+const JOBS_MAX: usize = 8_192;
 
 impl StorageServerRequests {
     /// Takes the heartbeat of an admitted storage server.
@@ -45,6 +51,7 @@ impl StorageServerRequests {
 
     /// Its nodes, jobs and readers.
     fn update(&self, storage: &Name, heartbeat: &Heartbeat) -> Result<HeartbeatReply> {
+        refuse_endless(heartbeat)?;
         let state = self.table.of(storage);
         let state = &mut *state.lock();
         if state.run != heartbeat.run {
@@ -57,7 +64,7 @@ impl StorageServerRequests {
         state.at = Some(Instant::now());
         state.kept_locks.told(heartbeat.kept_locks.as_ref());
         let faults = heartbeat.pool_faults.iter().take(POOL_FAULTS_MAX);
-        state.pool_faults = faults.cloned().collect();
+        state.pool_faults = faults.map(|fault| shortened(fault)).collect();
         state.has_bucket = heartbeat.has_bucket;
         state.clock_ahead_secs =
             heartbeat.clock_secs.map_or(0, |there| there.saturating_sub(now_secs()));
@@ -84,7 +91,11 @@ impl StorageServerRequests {
     fn note_copy_reads(&self, storage: &Name, heartbeat: &Heartbeat) -> Result<()> {
         for read in heartbeat.copy_reads.iter().take(COPY_READS_MAX) {
             if self.permissions.lies_on(storage, &read.domain)? {
-                let place: String = read.place.chars().take(PLACE_CHARS_MAX).collect();
+                if !self.copy_reads.take(storage.as_str(), 1) {
+                    tracing::warn!(%storage, "it tells of too many reads from copies: one is left out");
+                    continue;
+                }
+                let place = shortened(&read.place);
                 let detail = format!("{} from {place} for {}", read.records, read.node);
                 let domain = read.domain.as_str();
                 self.catalog.audit_note(by(SERVER), "copy.read", domain, &detail)?;
@@ -146,27 +157,32 @@ impl StorageServerRequests {
             && self.permissions.is_granted(&reader.node, &reader.domain)
     }
 
-    /// If the catalog fails, those that were taken by then stay known: their numbers were not told.
+    /// If the catalog fails, those that were taken by then stay known: their numbers were not told. The reply ends
+    /// where the next one goes on: nobody else hears of this storage server until it is given.
     fn update_jobs(
         &self,
         storage: &Name,
         state: &mut StorageServerState,
         heartbeat: &Heartbeat,
     ) -> Result<Vec<JobReply>> {
-        let (mut jobs, mut replies) = (FxHashMap::default(), Vec::new());
+        let (mut replies, mut written) = (Vec::new(), 0);
         for job in &heartbeat.jobs {
-            let known = state.jobs.get(&job.number).copied();
-            let id = match known.map_or_else(|| self.take_job(storage, job), |id| Ok(Some(id))) {
-                Ok(id) => id,
-                Err(error) => {
-                    state.jobs.extend(jobs);
-                    return Err(error);
-                }
-            };
-            jobs.extend(id.map(|id| (job.number, id)));
+            let known = state.jobs.get(&job.number).map(|known| known.id);
+            written += u32::from(known.is_none()) + u32::from(job.end.is_some());
+            if written > WRITTEN_MAX || known.is_none() && state.jobs.len() >= JOBS_MAX {
+                break;
+            }
+            let id = known.map_or_else(|| self.take_job(storage, job), |id| Ok(Some(id)))?;
+            if let Some(id) = id {
+                state.jobs.insert(job.number, ToldJob { id, at: Instant::now() });
+            }
             replies.push(id.map_or_else(JobReply::default, |id| self.update_job(id, job)));
+            if job.end.is_some() {
+                state.jobs.remove(&job.number);
+            }
         }
-        state.jobs = jobs;
+        let told: FxHashSet<_> = heartbeat.jobs.iter().map(|job| job.number).collect();
+        self.table.lose_untold(state, &told);
         Ok(replies)
     }
 
@@ -180,15 +196,14 @@ impl StorageServerRequests {
     }
 
     /// A job that is new, or of which this server has no session any more; `None` for one that is none of the business
-    /// of `storage`, since its domain does not lie there.
+    /// of `storage`, since its domain does not lie there, or its node has nothing to do with that.
     fn take_job(&self, storage: &Name, job: &StorageJob) -> Result<Option<JobNo>> {
         if !self.permissions.lies_on(storage, &job.domain)? {
             return Ok(None);
         }
         let known = job.job.map(|id| self.known_job(id, job)).transpose()?.flatten();
         let Some(known) = known else {
-            let (node, domain) = (job.node.as_str(), job.domain.as_str());
-            return Ok(Some(self.jobs.begin(node, domain, &job.kind, &job.what)));
+            return self.begin_job(job);
         };
         let id = known.id;
         match known.state {
@@ -199,6 +214,25 @@ impl StorageServerRequests {
             _ => {}
         }
         Ok(Some(id))
+    }
+
+    /// A job of a node that has this domain, or may read it; of others nothing is believed. One whose storage server
+    /// says too often that it began another one has to wait.
+    fn begin_job(&self, job: &StorageJob) -> Result<Option<JobNo>> {
+        let own = self.catalog.node(&job.node)?.is_some_and(|node| node.domain == job.domain);
+        if !own && !self.permissions.is_granted(&job.node, &job.domain) {
+            return Ok(None);
+        }
+        let (node, domain) = (job.node.as_str(), job.domain.as_str());
+        if !self.begun.take(node, 1) {
+            tracing::warn!(
+                node,
+                domain,
+                "its storage server tells of too many jobs: one is left out"
+            );
+            return Ok(None);
+        }
+        Ok(Some(self.jobs.begin(node, domain, &job.kind, &job.what)))
     }
 
     /// The job with this number, if it is the reported one.
@@ -213,6 +247,21 @@ impl StorageServerRequests {
             job => Ok(job.ok().filter(is_told)),
         }
     }
+}
+
+/// Lists are as long as what a storage server has.
+fn refuse_endless(heartbeat: &Heartbeat) -> Result<()> {
+    let Heartbeat { nodes, jobs, readers, domains, moves, .. } = heartbeat;
+    let longest =
+        [nodes.len(), jobs.len(), readers.len(), domains.len(), moves.len()].into_iter().max();
+    if longest.is_some_and(|longest| longest > LISTED_MAX) {
+        return Err(Error::Usage(format!("a list of the heartbeat has over {LISTED_MAX} entries")));
+    }
+    Ok(())
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
 fn status(job: &StorageJob) -> JobStatus {

@@ -1,6 +1,6 @@
 //! What an admitted storage server may ask, and only about domains that it stores.
 
-use super::table::StorageServerTable;
+use super::table::{Entered, StorageServerTable};
 use crate::Result;
 use crate::admission::Admission;
 use crate::domain_repository::DomainRepositories;
@@ -19,7 +19,9 @@ use api::storage_servers::{
 use catalog::Catalog;
 use ids::KeyId;
 use server_contract::access_control::JobNo;
+use server_contract::budgets::{Budgets, NODE_JOBS, NODE_JOBS_IN};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Replies to storage servers.
 pub(crate) struct StorageServerRequests {
@@ -33,7 +35,16 @@ pub(crate) struct StorageServerRequests {
     pub(super) table: Arc<StorageServerTable>,
     pub(super) repositories: Arc<DomainRepositories>,
     pub(super) quotas: Arc<Quotas>,
+    /// Jobs that storage servers say nodes have begun: each is a row of the catalog.
+    pub(super) begun: Budgets,
+    /// Reads from copies, each an entry of the audit log.
+    pub(super) copy_reads: Budgets,
 }
+
+/// A storage server may tell of so many reads from copies at once.
+const COPY_READS: u64 = 1_000;
+/// In this time all of that comes back.
+const COPY_READS_IN: Duration = Duration::from_secs(3_600);
 
 impl StorageServerRequests {
     /// By what this control server knows.
@@ -49,7 +60,14 @@ impl StorageServerRequests {
             table: parts.table.clone(),
             repositories: parts.repositories.clone(),
             quotas,
+            begun: Budgets::new(NODE_JOBS, NODE_JOBS_IN),
+            copy_reads: Budgets::new(COPY_READS, COPY_READS_IN),
         }
+    }
+
+    /// A heartbeat of this storage server is being taken until what is returned is dropped; `None` if too many are.
+    pub(crate) fn enter(&self, storage: &Name) -> Option<Entered> {
+        self.table.enter(storage)
     }
 
     /// Whether a node may connect to a storage server.
@@ -81,7 +99,7 @@ impl StorageServerRequests {
     pub(crate) fn job_of(&self, storage: &Name, asked: &LabelsRequest) -> Option<JobNo> {
         let state = self.table.of(storage);
         let state = state.lock();
-        (state.run == asked.run).then(|| state.jobs.get(&asked.number).copied()).flatten()
+        (state.run == asked.run).then(|| state.jobs.get(&asked.number).map(|job| job.id)).flatten()
     }
 
     /// Whether the node that a storage server names may forget these snapshots. If so, the audit log has an entry

@@ -15,10 +15,18 @@ const AWAY_AFTER: Duration = Duration::from_secs(10);
 /// After this long its jobs are lost; when it reports them again they resume.
 const SILENT_MAX: Duration = Duration::from_secs(300);
 
+/// After this long a job is lost of which its storage server does not tell any more: what a heartbeat has no room for
+/// comes with a later one.
+const UNTOLD_MAX: Duration = Duration::from_secs(60);
+/// So many heartbeats of a storage server are taken at once: one, and one whose storage server gave it up.
+const ENTERED_MAX: u32 = 2;
+
 /// Storage servers that have sent a heartbeat, and their jobs.
 pub(crate) struct StorageServerTable {
     states: Mutex<FxHashMap<Name, Arc<Mutex<StorageServerState>>>>,
     jobs: Arc<Jobs>,
+    /// How many heartbeats of each are being taken.
+    entered: Mutex<FxHashMap<Name, u32>>,
     /// Moves between their pools.
     pub(crate) moves: StorageMoves,
 }
@@ -33,7 +41,7 @@ pub(super) struct StorageServerState {
     /// The run to which the job numbers belong.
     pub(super) run: String,
     pub(super) nodes: FxHashMap<String, Node>,
-    pub(super) jobs: FxHashMap<u64, JobNo>,
+    pub(super) jobs: FxHashMap<u64, ToldJob>,
     pub(super) port: u16,
     pub(super) written_secs: i64,
     pub(super) kept_locks: KeptLocksNews,
@@ -43,6 +51,14 @@ pub(super) struct StorageServerState {
     pub(super) has_bucket: bool,
     /// By how much its clock was ahead of this machine's when the heartbeat came.
     pub(super) clock_ahead_secs: i64,
+}
+
+/// A job of which a storage server tells.
+#[derive(Clone, Copy)]
+pub(super) struct ToldJob {
+    pub(super) id: JobNo,
+    /// When it was told last.
+    pub(super) at: Instant,
 }
 
 /// What was heard of locks that are kept on a storage server.
@@ -95,11 +111,27 @@ impl KeptLocksNews {
     }
 }
 
+/// A heartbeat that is being taken.
+pub(crate) struct Entered {
+    table: Arc<StorageServerTable>,
+    storage: Name,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut entered = self.table.entered.lock();
+        if let Some(count) = entered.get_mut(&self.storage) {
+            *count -= 1;
+        }
+        entered.retain(|_, count| *count > 0);
+    }
+}
+
 impl StorageServerTable {
     /// Jobs of storage servers that are away are lost in `jobs`.
     pub(crate) fn new(jobs: Arc<Jobs>) -> Self {
-        let (states, moves) = Default::default();
-        Self { states, jobs, moves }
+        let (states, entered, moves) = Default::default();
+        Self { states, jobs, entered, moves }
     }
 
     /// The state of a storage server.
@@ -169,9 +201,34 @@ impl StorageServerTable {
 
     /// Marks the jobs of a stopped storage server as lost.
     pub(super) fn lose_jobs(&self, state: &mut StorageServerState) {
-        for (_, id) in state.jobs.drain() {
-            self.jobs.end(id, &JobEnd::Lost, "");
+        for (_, job) in state.jobs.drain() {
+            self.jobs.end(job.id, &JobEnd::Lost, "");
         }
+    }
+
+    /// Marks those jobs as lost of which the storage server does not tell any more, with `told` as what it tells now.
+    pub(super) fn lose_untold(&self, state: &mut StorageServerState, told: &FxHashSet<u64>) {
+        state.jobs.retain(|number, job| {
+            if told.contains(number) {
+                job.at = Instant::now();
+            }
+            let is_told = job.at.elapsed() < UNTOLD_MAX;
+            if !is_told {
+                self.jobs.end(job.id, &JobEnd::Lost, "");
+            }
+            is_told
+        });
+    }
+
+    /// A heartbeat of this storage server is being taken until what is returned is dropped; `None` if too many are.
+    pub(crate) fn enter(self: &Arc<Self>, storage: &Name) -> Option<Entered> {
+        let mut entered = self.entered.lock();
+        let count = entered.entry(storage.clone()).or_default();
+        if *count >= ENTERED_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Entered { table: self.clone(), storage: storage.clone() })
     }
 
     /// Drops the state of a revoked storage server.
@@ -191,5 +248,47 @@ impl StorageServerTable {
                 state.nodes.clear();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Control;
+    use api::jobs::JobState;
+
+    /// It was in the list of running jobs until the server was started again, and policies waited for it.
+    #[test]
+    fn a_job_of_which_its_storage_server_tells_no_more_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = Control::open(folder.path(), &[]).unwrap();
+        let (table, jobs) = (StorageServerTable::new(control.jobs.clone()), &control.jobs);
+        let [told, late, gone] = [(); 3].map(|()| jobs.begin("web", "web", "backup", "/"));
+        let long_ago = Instant::now().checked_sub(UNTOLD_MAX).unwrap();
+        let mut state = StorageServerState::default();
+        let now = Instant::now();
+        for (number, id, at) in [(1, told, long_ago), (2, late, now), (3, gone, long_ago)] {
+            state.jobs.insert(number, ToldJob { id, at });
+        }
+        table.lose_untold(&mut state, &FxHashSet::from_iter([1]));
+        let states = [told, late, gone].map(|id| jobs.job(id).unwrap().state);
+        assert_eq!(states, [JobState::Running, JobState::Running, JobState::Lost]);
+        assert_eq!(state.jobs.len(), 2);
+    }
+
+    /// Each has lists of some megabytes, and takes the lock of its storage server: they filled all threads.
+    #[test]
+    fn few_heartbeats_of_a_storage_server_are_taken_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = Control::open(folder.path(), &[]).unwrap();
+        let table = Arc::new(StorageServerTable::new(control.jobs.clone()));
+        let [bad, good] = ["bad", "good"].map(|name| name.parse().unwrap());
+        let mut entered: Vec<_> = (0..4).filter_map(|_| table.enter(&bad)).collect();
+        assert_eq!(entered.len(), 2);
+        assert!(table.enter(&good).is_some(), "another one does not wait for it");
+        entered.pop();
+        assert!(table.enter(&bad).is_some());
+        drop(entered);
+        assert!(table.entered.lock().is_empty());
     }
 }

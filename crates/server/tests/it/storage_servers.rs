@@ -4,6 +4,7 @@
 mod certificate;
 mod clocks;
 mod expiring;
+mod lying;
 mod measuring;
 
 use crate::rig::{Rig, new_token};

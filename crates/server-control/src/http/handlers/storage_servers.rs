@@ -2,7 +2,7 @@
 
 use crate::http::answer::{Answer, At, Body, work};
 use crate::http::topics::Topic;
-use crate::http::who::{Admin, Caller, FromStorageServer};
+use crate::http::who::{Admin, Caller, FromStorageServer, HeartbeatOf};
 use crate::retention::Retention;
 use crate::storage_servers;
 use crate::storage_servers::StorageServerRequests;
@@ -138,8 +138,13 @@ pub(crate) async fn labels(
     responses((status = 200, body = HeartbeatReply), (status = "4XX", body = Failure)))]
 pub(crate) async fn heartbeat(
     State(requests): Topic<StorageServerRequests>,
-    FromStorageServer(shown): FromStorageServer,
+    HeartbeatOf(shown, entered): HeartbeatOf,
     Body(news): Body<Heartbeat>,
 ) -> Answer<HeartbeatReply> {
-    work(requests, move |requests| requests.heartbeat(&shown.name, &news)).await
+    work(requests, move |requests| {
+        let told = requests.heartbeat(&shown.name, &news);
+        drop(entered); // also if nobody waits any more
+        told
+    })
+    .await
 }

@@ -13,6 +13,7 @@ fn a_job_whose_start_was_stored_without_an_answer_is_that_of_its_session() {
     let started = |rig: &Rig| rig.control().catalog.start_run(crate::by("test"), job).unwrap();
     let what = what_of(started(&rig).unwrap());
     assert_ne!(jobs.begin("db", "db", "backup", &what), job, "it is another node's");
+    assert_ne!(jobs.begin("web", "db", "backup", &what), job, "it is another domain's");
     assert_ne!(jobs.begin("web", "web", "restore", &what), job, "it is a backup");
     assert_eq!(jobs.begin("web", "web", "backup", &what), job);
     assert_ne!(jobs.begin("web", "web", "backup", &what), job, "it has its session");
