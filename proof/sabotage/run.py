@@ -130,6 +130,9 @@ SABOTAGES = {
     "nobody forges a line in the log of the lock helper": (
         "crates/lock-helper/src/message.rs", "if char.is_control() { '\\u{fffd}' } else { char }", "char",
         test("lock-helper", "a_line_that_makes_no_sense_forges")),
+    "another repository is not taken for that of a domain": (
+        "crates/server-control/src/remote_domain/exchange.rs", "                self.must_be_known(&exchange)?;\n", "                let _ = self.must_be_known(&exchange);\n",
+        test("server", "nothing_is_signed_for_another_repository")),
     "a list has what the server named": (
         "crates/remote/src/as_store.rs", "if self.expected.lacks(&listed) {", "if false && self.expected.lacks(&listed) {",
         test("icecore", "lists_only_older_ones_is_told")),

@@ -86,8 +86,7 @@ impl DomainRepositories {
             let address = self.address_of_storage_server(storage)?;
             let (names, others) = ((storage, &domain.name), (self.away.clone(), here));
             let remote = RemoteDomain::new(&self.issuer, address, names, others)?;
-            let was_made = domain.repository.is_some();
-            return Ok(DomainRepository::Remote(remote.was_made(was_made)));
+            return Ok(DomainRepository::Remote(remote.knows(domain.repository.clone())));
         }
         let DomainFolder { folder, read_only } = self.pools.place_of(domain)?;
         let here = match read_only {

@@ -45,8 +45,8 @@ pub(crate) struct RemoteDomain {
     host: String,
     port: u16,
     domain: Name,
-    /// It had a repository.
-    was_made: bool,
+    /// The repository that was seen there, if one was.
+    known: Option<String>,
     tls: Arc<rustls::ClientConfig>,
     /// Storage servers that did not answer lately.
     away: Arc<AwayServers>,
@@ -68,12 +68,12 @@ impl RemoteDomain {
         let tls = pki::client::client_config(issuer.pem(), identity, protocol::ALPN)?;
         let (host, port) = address;
         let (storage, domain, tls) = (storage.clone(), domain.clone(), Arc::new(tls));
-        Ok(Self { storage, host, port, domain, was_made: false, tls, away, signer })
+        Ok(Self { storage, host, port, domain, known: None, tls, away, signer })
     }
 
-    /// A repository was seen there: without one it is lost.
-    pub(crate) fn was_made(self, was_made: bool) -> Self {
-        Self { was_made, ..self }
+    /// This repository was seen there: without it, it is lost, and another one is not taken for it.
+    pub(crate) fn knows(self, known: Option<String>) -> Self {
+        Self { known, ..self }
     }
 
     /// The storage server.
@@ -211,7 +211,7 @@ impl RemoteDomain {
     async fn names(&self, exchange: &mut Exchange) -> Result<Vec<SnapshotName>> {
         let (mut all, mut after) = (Vec::<SnapshotName>::new(), 0);
         if exchange.config.is_empty() {
-            return if self.was_made { Err(self.has_none()) } else { Ok(all) };
+            return if self.known.is_some() { Err(self.has_none()) } else { Ok(all) };
         }
         loop {
             self.send(exchange, &[Packet::ListSnapshots { after }]).await?;

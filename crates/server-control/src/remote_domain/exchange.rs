@@ -113,9 +113,22 @@ impl RemoteDomain {
         match self.done(self.receive(&mut exchange).await?)? {
             Packet::Opened { config, receipt_keys, .. } => {
                 (exchange.config, exchange.receipt_keys) = (config.0, receipt_keys);
+                self.must_be_known(&exchange)?;
                 Ok(exchange)
             }
             other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// What is signed for a repository counts for that one only, wherever it lies.
+    fn must_be_known(&self, exchange: &Exchange) -> Result<()> {
+        let Some(known) = &self.known else { return Ok(()) };
+        match exchange.config()? {
+            Some(config) if config.repository.to_string() != *known => {
+                let shown = config.repository;
+                Err(self.failed(format!("it shows the repository {shown} in the place of {known}")))
+            }
+            _ => Ok(()),
         }
     }
 

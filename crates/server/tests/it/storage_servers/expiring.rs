@@ -91,3 +91,39 @@ async fn a_lock_that_has_ended_for_the_control_server_alone_holds_and_no_other_s
     let stored = rig.folder("disk/pool/domains/web/snapshots");
     assert_eq!(std::fs::read_dir(stored).unwrap().count(), 2);
 }
+
+/// It holds a copy of another domain, whose receipts are good, and would have its snapshots expire by other rules.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_signed_for_another_repository_than_that_of_the_domain() {
+    let rig = Rig::start().await;
+    let receipts = Receipts::open(&rig.folder("data")).unwrap();
+    rig.control.set_repositories(Arc::new(Domains::new(Some(Arc::new(receipts)))));
+    start_asking(&rig, |asking| {
+        Arc::new(Labeling { asking, lock_secs: Arc::new(AtomicU64::new(0)) })
+    })
+    .await;
+    let source = rig.folder("source of web");
+    std::fs::create_dir(&source).unwrap();
+    let web = Machine { identity: Arc::new(node(&rig, on_disk("web")).await), source };
+    let site = ApplySite { text: SITE.to_owned(), version: None, dry_run: false };
+    let _: SiteChange = rig.admin().post("/site", &site).await.unwrap();
+    for content in ["one", "two"] {
+        web.write("file", content.as_bytes());
+        web.backup().await;
+    }
+    let location = catalog::Location::file(rig.folder("data/catalog.sqlite"));
+    let catalog = catalog::Catalog::open(&location).unwrap();
+    let name = "web".parse().unwrap();
+    let domain = catalog.domain(&name).unwrap().unwrap();
+    let other = "5a".repeat(16);
+    catalog.set_domain_repository(&name, &other, domain.sealed.as_ref()).unwrap();
+    let told = expired(&rig, jiff::Timestamp::now().as_second()).await;
+    let error = told.error.unwrap();
+    assert!(error.contains(&format!("in the place of {other}")), "{error}");
+    assert!(told.trashed.is_empty() && told.expired.is_empty());
+    // It is no other one.
+    let known = domain.repository.unwrap();
+    catalog.set_domain_repository(&name, &known, domain.sealed.as_ref()).unwrap();
+    let told = expired(&rig, jiff::Timestamp::now().as_second()).await;
+    assert_eq!((told.error, told.trashed.len()), (None, 1));
+}
