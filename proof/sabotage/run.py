@@ -133,6 +133,21 @@ SABOTAGES = {
     "another repository is not taken for that of a domain": (
         "crates/server-control/src/remote_domain/exchange.rs", "                self.must_be_known(&exchange)?;\n", "                let _ = self.must_be_known(&exchange);\n",
         test("server", "nothing_is_signed_for_another_repository")),
+    "a snapshot says itself which number it has": (
+        "crates/pipeline/src/select.rs", "if fitting.len() > 1 && fitting.iter()", "if false && fitting.iter()",
+        test("pipeline", "a_snapshot_file_under_another_number")),
+    "a rebuild removes what is called by another number": (
+        "crates/pipeline/src/rebuild.rs", "    remove_misnamed(&repository, &lease)?;\n", "    let _ = remove_misnamed;\n",
+        test("pipeline", "a_snapshot_file_under_another_number")),
+    "parity of another container promises no repair": (
+        "crates/pipeline/src/check/data.rs", "is_healed && is_of_its_name(", "is_healed || is_of_its_name(",
+        test("pipeline", "a_rotted_container_under_another_number")),
+    "a file that was cut short is damage": (
+        "crates/icecore/src/failure/translated.rs", 'ErrorKind::UnexpectedEof if error.operation == "read" =>', 'ErrorKind::UnexpectedEof if error.operation == "never" =>',
+        test("icecore", "a_container_that_was_cut_short_is_damage")),
+    "what a measurement left goes with the next": (
+        "crates/repository/src/local/sweep.rs", "    remove_left(path);\n", "    let _ = remove_left;\n",
+        test("repository", "a_sweep_that_is_stopped_or_has_no_space")),
     "a list has what the server named": (
         "crates/remote/src/as_store.rs", "if self.expected.lacks(&listed) {", "if false && self.expected.lacks(&listed) {",
         test("icecore", "lists_only_older_ones_is_told")),
@@ -320,7 +335,7 @@ SABOTAGES = {
         "crates/server-control/src/made_repositories.rs", "Ok(None) if known => self", "Ok(None) if false && known => self",
         test("icecore", "a_repository_that_is_lost")),
     "a lost repository has no list of snapshots": (
-        "crates/server-control/src/remote_domain.rs", "return if self.was_made {", "return if false && self.was_made {",
+        "crates/server-control/src/remote_domain.rs", "return if self.known.is_some() {", "return if false && self.known.is_some() {",
         test("icecore", "a_repository_that_is_lost")),
     "of a name that nobody has nothing is protected": (
         "crates/server-control/src/protection.rs", "        refuse_unknown(filter, (&nodes, &stored.site), &sources)?;\n", "        let _ = refuse_unknown(filter, (&nodes, &stored.site), &sources);\n",

@@ -15,7 +15,7 @@ pub(crate) fn advice(location: &str) -> String {
         false => format!("Make room on the file system that holds the repository: df -h {place}"),
     };
     format!(
-        "{first}. Reclaim frees only what snapshots needed that are forgotten. To see what goes if only the newest snapshot of each source stays: icecore forget --keep-last 1 --dry-run --repo {place}. To do so, leave out --dry-run, and then: icecore reclaim --repo {place}"
+        "{first}. Reclaim frees only what forgotten snapshots needed. To see what goes if only the newest snapshot of each source stays: icecore forget --keep-last 1 --dry-run --repo {place}. To do so, leave out --dry-run, and then: icecore reclaim --repo {place}"
     )
 }
 

@@ -30,7 +30,9 @@ impl Location {
         let is_part = |part: &str| !matches!(part, "" | "." | "..");
         let is_good = prefix.bytes().all(is_plain) && prefix.split('/').all(is_part);
         if !prefix.is_empty() && !is_good {
-            return Some(Err("its prefix has signs other than letters, digits and . - _ = + @ /"));
+            return Some(Err(
+                "its prefix has characters other than letters, digits and . - _ = + @ /",
+            ));
         }
         Some(Ok(Self { bucket: bucket.to_owned(), prefix: prefix.to_owned() }))
     }

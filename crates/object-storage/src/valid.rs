@@ -21,7 +21,7 @@ pub(crate) fn check(credentials: &Credentials) -> Result<(), String> {
     let is_region = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if region.is_empty() || !region.bytes().all(is_region) {
         return Err(
-            "AWS_REGION or AWS_DEFAULT_REGION (in a profile: region) has signs other than \
+            "AWS_REGION or AWS_DEFAULT_REGION (in a profile: region) has characters other than \
                     letters, digits and - _ . : it should look like eu-central-1"
                 .into(),
         );

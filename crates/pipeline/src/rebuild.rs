@@ -9,6 +9,7 @@ use crypto::SlotSecret;
 use crypto::session::epoch_of;
 use ids::{KeyEpoch, SnapshotId};
 use repository::check::ContainerDamage;
+use repository::lease::Lease;
 use repository::rebuild::RebuildOutcome;
 use repository::storage::Storage;
 use serde::Serialize;
@@ -89,6 +90,7 @@ pub fn run(
         repository.local()?.restore_manifest(&lease, manifest)?;
         report.snapshots_restored += 1;
     }
+    remove_misnamed(&repository, &lease)?;
     repository.local()?.settle_snapshot_numbers(&lease)?;
     report.snapshots = repository.local()?.current_snapshots()?.len() as u64;
     report.damages = found.damages.iter().map(tell).collect();
@@ -128,6 +130,19 @@ fn tell(damage: &ContainerDamage) -> String {
     let advice =
         if damage.is_healable { " (parity can heal it: icecore check --repair)" } else { "" };
     format!("container {}: {}{advice}", damage.container, damage.reason)
+}
+
+/// Removes what is called by another number than the snapshot in it, which is there under its own, too: somebody has
+/// copied or renamed its file. Nothing can be read from it, and a reclaim would wait for it for ever.
+fn remove_misnamed(repository: &UnlockedRepository, lease: &Lease) -> Result<()> {
+    let (local, present) = (repository.local()?, readable(repository)?);
+    for name in local.current_snapshots()?.into_iter().filter(|name| present.contains(&name.id)) {
+        if matches!(local.snapshot(name), Err(repository::Error::Damaged { .. })) {
+            // One that is locked stays, and costs nothing else.
+            let _ = local.remove_misnamed(lease, name);
+        }
+    }
+    Ok(())
 }
 
 /// The snapshots whose files are intact. A damaged one is rewritten from its container.

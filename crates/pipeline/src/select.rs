@@ -160,8 +160,15 @@ pub fn resolve_id(
 }
 
 fn find_by_id(repository: &UnlockedRepository, prefix: &str) -> Result<SnapshotRef> {
-    let names = repository.store.snapshots()?;
-    only(prefix, names.into_iter().filter(|name| name.id.begins_with(prefix)).collect())
+    let names = repository.store.snapshots()?.into_iter();
+    let mut fitting: Vec<_> = names.filter(|name| name.id.begins_with(prefix)).collect();
+    if fitting.len() > 1 && fitting.iter().all(|name| name.id == fitting[0].id) {
+        // Somebody has copied or renamed its file: a snapshot says itself which number it has.
+        let read = |name: &SnapshotRef| repository.store.snapshot(*name).is_ok();
+        let one = fitting.iter().copied().find(read).unwrap_or(fitting[0]);
+        fitting = vec![one];
+    }
+    only(prefix, fitting)
 }
 
 /// The one snapshot that fits `prefix`.

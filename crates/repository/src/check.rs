@@ -97,6 +97,12 @@ pub(crate) fn can_be_repaired(reader: &ContainerReader, damage: &ShardDamage) ->
     }
 }
 
+/// Whether a repair takes the container for the one that its name says. Parity can be that of another one.
+pub fn is_of_its_name(repository: &Repository, number: ContainerNo) -> bool {
+    let reader = ContainerReader::open_healed(&*repository.storage, number);
+    reader.is_ok_and(|reader| reader.header(repository.config.repository).is_ok())
+}
+
 /// Checks the shards and the parity of an open container, also those that no read has needed.
 pub fn check_parity(
     repository: &Repository,
@@ -106,7 +112,8 @@ pub fn check_parity(
     match inspect(reader, repository.config.parity_percent()) {
         Ok(damage) if damage.is_none() => Ok(None),
         Ok(damage) => {
-            let is_healable = can_be_repaired(reader, &damage);
+            let is_healable =
+                can_be_repaired(reader, &damage) && is_of_its_name(repository, number);
             Ok(Some(ContainerDamage {
                 is_healable,
                 ..ContainerDamage::of_container(number, damage.to_string())

@@ -165,6 +165,13 @@ impl Repository {
         }
     }
 
+    /// Durably removes the file `name`, in which no snapshot of that name is. The caller has made sure that its snapshot
+    /// is whole under another name.
+    pub fn remove_misnamed(&self, lease: &Lease, name: snapshots::SnapshotRef) -> Result<()> {
+        lease.verify()?;
+        snapshots::remove(&*self.storage, &[name])
+    }
+
     /// Makes sure that no snapshot number is used twice.
     pub fn settle_snapshot_numbers(&self, lease: &Lease) -> Result<()> {
         let last = self.current_snapshots()?.last().map_or(0, |name| name.sequence);

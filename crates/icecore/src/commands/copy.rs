@@ -162,10 +162,13 @@ impl Copy {
             return damaged.map_or(opened, |error| Err(self.of_copy(Failure::from(error))));
         }
         if !self.dry_run {
-            context.out.remark(&format!(
-                "{} has no copy yet: it is made now. If a file system should be mounted there, mount it and remove what was made",
-                self.place()
-            ));
+            let mounted =
+                "If a file system should be mounted there, mount it and remove what was made";
+            let place = self.place();
+            context.out.remark(&match place.starts_with("s3://") {
+                true => format!("{place} has no copy yet: it is made now"),
+                false => format!("{place} has no copy yet: it is made now. {mounted}"),
+            });
             return place::create(&self.to, &context.out);
         }
         let hint = format!("Make the directory: mkdir {}", quoted(&self.place()));

@@ -342,7 +342,7 @@ impl Restore {
             (
                 report.healed_records,
                 "repaired",
-                "damaged records were computed from parity. To repair the repository: icecore check --repair",
+                "damaged and computed from parity. To repair the repository: icecore check --repair",
             ),
         ];
         for (count, label, what) in rows.into_iter().filter(|(count, ..)| *count > 0) {

@@ -187,6 +187,8 @@ fn of_storage(error: &StorageError) -> Failure {
             Failure::new(Code::NoRepository, message)
         }
         _ if error.operation == object_storage::TEMPORARY => of_temporary(&error.source, message),
+        ErrorKind::UnexpectedEof if error.operation == "read" => Failure::new(Code::Damage, message)
+            .hint("The file was cut short. To see what that affects, and what to do: icecore check"),
         ErrorKind::FileTooLarge => Failure::new(Code::Failed, message).hint(
             "Lift the limit of file sizes: ulimit -f unlimited, or LimitFSIZE=infinity in a systemd unit.",
         ),

@@ -204,3 +204,18 @@ fn a_partial_snapshot_says_so_whenever_it_is_used_and_costs_no_complete_one() {
     assert_eq!(machine.snapshots().len(), 2, "one of each source");
     assert!(machine.snapshots().contains(&complete));
 }
+
+/// "unexpected end of file" was said, and 1 was the code.
+#[test]
+fn a_container_that_was_cut_short_is_damage() {
+    let machine = Machine::new();
+    machine.write("large", &crate::machine::random(3 << 20));
+    machine.backup();
+    let folder = std::fs::read_dir(machine.path("repository/containers/00000000")).unwrap();
+    for container in folder.map(|entry| entry.unwrap().path()) {
+        let file = std::fs::File::options().write(true).open(container).unwrap();
+        file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    }
+    let ran = machine.run(["cat", &machine.stored("latest", "large")]).ends(14);
+    assert!(ran.stderr.contains("icecore check"), "{}", ran.stderr);
+}

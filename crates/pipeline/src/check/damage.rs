@@ -138,7 +138,8 @@ impl Search<'_> {
             }
         }
         if count > 0 {
-            let what = format!("{count} files of snapshot {id} cannot be restored completely");
+            let files = if count == 1 { "file" } else { "files" };
+            let what = format!("{count} {files} of snapshot {id} cannot be restored completely");
             tell(what, paths, count);
         }
         Ok(())

@@ -11,7 +11,8 @@ use format::record::{self, RecordKind};
 use ids::{ContainerNo, RecordLocation};
 use parking_lot::Mutex;
 use repository::check::{
-    ContainerDamage, IdPrefix, OpenContainer, check_parity, containers_in_index, open_container,
+    ContainerDamage, IdPrefix, OpenContainer, check_parity, containers_in_index, is_of_its_name,
+    open_container,
 };
 use repository::container::read::ContainerReader;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -243,11 +244,12 @@ impl ContainerChecker<'_> {
             Err(error) if error.is_unreachable() => return Err(error),
             Err(error) => error.to_string(),
         };
-        let is_healable = reader.heal(location, &mut self.buffer);
+        let is_healed = reader.heal(location, &mut self.buffer);
+        let is_healable = is_healed && is_of_its_name(self.repository.local()?, location.container);
         let range = Some((row.offset.into(), row.length.into()));
         let damage = ContainerDamage::of_container(location.container, reason);
         seen.damages.push(ContainerDamage { range, is_healable, ..damage });
-        if !is_healable || self.record(location, seen).is_err() {
+        if !is_healed || self.record(location, seen).is_err() {
             seen.bad.push(location);
         }
         Ok(())

@@ -180,6 +180,22 @@ fn a_container_that_lost_its_parity_gets_it_again() {
     }
 }
 
+/// A repair was promised for ever, and no reclaim freed anything: parity makes it what it was, which is another one.
+#[test]
+fn a_rotted_container_under_another_number_is_promised_no_repair() {
+    let lab = Lab::new();
+    let victim = lab.victim();
+    let folder = lab.rotten(&victim, 60..62);
+    let below = folder.repository();
+    let other = victim.name.replace("0000000001.ice", "0000000009.ice");
+    assert_ne!(other, victim.name);
+    std::fs::rename(below.join(&victim.name), below.join(&other)).unwrap();
+    let report = checked(&folder.open()).unwrap();
+    let of_it = |it: &&check::Damage| it.what.contains("0000000009");
+    let told: Vec<_> = report.damages.iter().filter(of_it).collect();
+    assert!(!told.is_empty() && told.iter().all(|damage| !damage.healable), "{told:#?}");
+}
+
 /// Of some 180 shards a tenth may be lost at once, wherever they lie.
 #[test]
 fn a_burst_as_long_as_the_parity_heals() {

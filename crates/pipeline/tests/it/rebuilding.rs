@@ -5,6 +5,7 @@ use crate::testkit::faulty::{Fault, FaultyStorage, Plan};
 use crate::testkit::{
     PASSWORD, TestFolder, Tree, assert_clean, checked, rebuilt, reclaimed, restore_with, snapshot,
 };
+use pipeline::select::{SnapshotFilter, SnapshotSelector, find, resolve_id};
 use pipeline::{Error, UnlockedRepository};
 use store::SnapshotRef;
 
@@ -80,6 +81,35 @@ fn lost_snapshots_come_back() {
     assert_eq!(folder.open().local().unwrap().snapshots().unwrap(), names);
     assert_all_restore(&folder, &made);
     assert_clean(&folder.open());
+}
+
+/// The advice was to rebuild, for ever, and no reclaim freed anything.
+#[test]
+fn a_snapshot_file_under_another_number_hides_nothing_and_goes_with_a_rebuild() {
+    for is_copied in [true, false] {
+        let (folder, made) = lab();
+        let file = |number: u64| {
+            let name = SnapshotRef { sequence: number, id: made[1].0.id };
+            folder.repository().join(name.path())
+        };
+        let (old, new) = (file(made[1].0.sequence), file(9));
+        std::fs::copy(&old, &new).unwrap();
+        if is_copied {
+            let repository = folder.open();
+            let id = made[1].0.id.to_string();
+            let selector = SnapshotSelector::parse(&id, &|_| None).unwrap();
+            let found = find(&repository, &selector, SnapshotFilter::ANY, &mut |_| ()).unwrap();
+            assert_eq!(found.snapshot.name, made[1].0);
+            assert_eq!(resolve_id(&repository, &selector).unwrap(), Some(made[1].0));
+        } else {
+            std::fs::remove_file(&old).unwrap();
+        }
+        rebuilt(&folder);
+        assert!(old.exists() && !new.exists());
+        assert_all_restore(&folder, &made);
+        assert_clean(&folder.open());
+        reclaimed(&folder.open());
+    }
 }
 
 #[test]

@@ -92,6 +92,9 @@ impl SweepPlan {
     }
 }
 
+/// The directories that are written below a pool; the number of the process follows.
+const BELOW: &str = "icecore-bench-";
+
 /// Measures the directory `path`, and removes again what it wrote. `tell` gets each row, and says whether to go on.
 ///
 /// # Errors
@@ -105,12 +108,24 @@ pub fn sweep(
     if storage.free_bytes()? < plan.row_bytes + plan.row_bytes / 4 + SPARE_BYTES {
         return Err(StorageError::new("measure", &storage.describe(), Errno::NOSPC));
     }
-    let below = path.join(format!("icecore-bench-{}", std::process::id()));
+    remove_left(path);
+    let below = path.join(format!("{BELOW}{}", std::process::id()));
     let result = rows(&below, plan, tell);
     let removed = std::fs::remove_dir_all(&below);
     let rows = result?;
     removed.map_err(|error| StorageError::new("remove", &below.to_string_lossy(), error))?;
     Ok(rows)
+}
+
+/// Removes what was written by those that were killed. A process of another machine that measures now measures again.
+fn remove_left(path: &Path) {
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(BELOW)?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 fn rows(
@@ -297,10 +312,17 @@ mod tests {
     #[test]
     fn a_sweep_that_is_stopped_or_has_no_space_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
+        // No system gives so high a number to a process.
+        let killed = folder.path().join("icecore-bench-4294967295");
+        std::fs::create_dir(&killed).unwrap();
+        std::fs::write(killed.join("row"), "what it wrote").unwrap();
+        let other = folder.path().join("icecore-bench-1");
+        std::fs::create_dir(&other).unwrap();
         let plan = SweepPlan { row_bytes: 1 << 20, ..SweepPlan::short(Duration::from_secs(60)) };
         assert_eq!(sweep(folder.path(), &plan, &mut |_| false).unwrap().len(), 1);
         let greedy = SweepPlan { row_bytes: 1 << 60, ..plan };
         assert!(sweep(folder.path(), &greedy, &mut |_| true).unwrap_err().is_full());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(!killed.exists() && other.exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }
