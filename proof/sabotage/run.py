@@ -566,6 +566,12 @@ SABOTAGES = {
     "no node forgets what a hold keeps": (
         "crates/server-control/src/forget.rs", "        if let Some((id, why)) = ids.iter().find_map(|id| kept.get_key_value(id)) {", "        if let Some((id, why)) = ids.iter().take(0).find_map(|id| kept.get_key_value(id)) {",
         test("icecore", "what_a_hold_keeps_is_forgotten_by_no_node")),
+    "no grant of an older catalog opens a domain": (
+        "crates/server-control/src/permissions.rs", "self.mark.allows_grants().map(|()| grant)", "self.mark.allows_grants().or(Ok(())).map(|()| grant)",
+        test("server-control", "no_grant_of_an_older_catalog_is_good_until_somebody_confirms")),
+    "an older catalog ends who reads by a grant": (
+        "crates/server-control/src/permissions.rs", "&& !self.mark.is_known_older()", "&& (true || self.mark.is_known_older())",
+        test("server-control", "no_grant_of_an_older_catalog_is_good_until_somebody_confirms")),
     "nothing is forgotten by an older catalog": (
         "crates/server-control/src/offline.rs", "let doubt = if is_older { Some(Doubt::Catalog) }", "let doubt = if false && is_older { Some(Doubt::Catalog) }",
         test("icecore", "an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go")),

@@ -3,7 +3,7 @@
 //! The file `catalog-mark` names the newest entry of the audit log that the server has seen. Each change of an
 //! administrator is an entry, and an entry's hash covers all before it: a catalog without that entry was restored from
 //! an older copy, or began anew. It may lack holds, revocations, policies and locks, so nothing expires until an
-//! administrator has looked at it. Nodes that were revoked stay so by another file: see [`crate::revocations`].
+//! administrator has looked at it, and no grant is good. Nodes that were revoked stay so by another file: see [`crate::revocations`].
 
 use crate::checked_file::{self, Found};
 use crate::error::refused;
@@ -16,6 +16,7 @@ use catalog::{By, Catalog};
 use parking_lot::Mutex;
 use server_contract::folder::Folder;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const FILE: &str = "catalog-mark";
 /// The list of the revoked says who was revoked since an older catalog; without both nobody does.
@@ -71,6 +72,8 @@ pub(crate) struct CatalogMark {
     catalog: Arc<Catalog>,
     revocations: Arc<Revocations>,
     state: Mutex<State>,
+    /// Whether it was found to be older, for who asks often.
+    is_known_older: AtomicBool,
 }
 
 impl CatalogMark {
@@ -91,8 +94,10 @@ impl CatalogMark {
             Found::Missing => Ok(State::default()),
         };
         let (revocations, lost) = (Arc::new(revocations), state.as_ref().err().copied());
-        let mark =
-            Self { folder, catalog, revocations, state: Mutex::new(state.unwrap_or_default()) };
+        let state = state.unwrap_or_default();
+        let is_known_older = AtomicBool::new(state.older.is_some());
+        let state = Mutex::new(state);
+        let mark = Self { folder, catalog, revocations, state, is_known_older };
         // A full disk keeps no server from its start.
         match mark.begin(lost) {
             Err(error @ crate::Error::Catalog(_)) => return Err(error),
@@ -138,6 +143,7 @@ impl CatalogMark {
         self.catalog.void_tokens(by(SERVER))?;
         self.tell(&older, state.mark.as_ref());
         state.older = Some(older);
+        self.is_known_older.store(true, Ordering::Relaxed);
         let listed = self.revocations.catch_up();
         self.write(state).and(listed)
     }
@@ -177,6 +183,27 @@ impl CatalogMark {
         Ok(state.older.is_some())
     }
 
+    /// The same without a look at the catalog, which may not answer: as it was at the last one, seconds ago.
+    pub(crate) fn is_known_older(&self) -> bool {
+        self.is_known_older.load(Ordering::Relaxed)
+    }
+
+    /// Refuses what a grant allows while the catalog lacks changes: the grant may have been withdrawn.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] then; [`crate::Error::Catalog`].
+    pub(crate) fn allows_grants(&self) -> Result<()> {
+        if !self.is_older()? {
+            return Ok(());
+        }
+        let message = format!(
+            "nobody reads another domain by a grant while {}: the grant may have been withdrawn",
+            clock::Doubt::Catalog
+        );
+        let hint = "An administrator of the server sees what to do: icecore server status. When the grants are right: icecore server catalog confirm";
+        Err(refused(message, hint))
+    }
+
     /// Refuses to forget for others while the catalog lacks changes.
     ///
     /// # Errors
@@ -212,7 +239,7 @@ impl CatalogMark {
         let state = self.state.lock();
         let told = |older: &Older| {
             format!(
-                "{}. Nothing expires. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
+                "{}. Nothing expires, and nobody reads by a grant. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
                 self.told(older, state.mark.as_ref())
             )
         };
@@ -239,6 +266,7 @@ impl CatalogMark {
         let confirmed = State { mark: newest, older: None };
         self.write(&confirmed)?;
         *state = confirmed;
+        self.is_known_older.store(false, Ordering::Relaxed);
         Ok(ConfirmedCatalog { entries, ended: faults })
     }
 

@@ -123,8 +123,9 @@ impl Parts {
             clock: clock.clone(),
             permitted: Arc::default(),
         };
+        let permissions = Permissions::new(of_catalog(), mark.clone(), repositories.clone());
         Ok(Self {
-            permissions: Arc::new(Permissions::new(of_catalog(), repositories.clone())),
+            permissions: Arc::new(permissions),
             forget_permissions: Arc::new(forget_permissions),
             admission: Arc::new(admission),
             limits: Arc::new(Limits::open(of_catalog())?),

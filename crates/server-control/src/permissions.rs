@@ -1,5 +1,6 @@
 //! What a node may do with which domain. It only reads the catalog.
 
+use crate::catalog_mark::CatalogMark;
 use crate::copies::known_copies;
 use crate::domain_repository::DomainRepositories;
 use crate::error::{missing, parse_name, refused};
@@ -18,13 +19,18 @@ use std::sync::Arc;
 /// Who may do what.
 pub(crate) struct Permissions {
     catalog: Arc<Catalog>,
+    mark: Arc<CatalogMark>,
     repositories: Arc<DomainRepositories>,
 }
 
 impl Permissions {
-    /// As `catalog` has them.
-    pub(crate) fn new(catalog: Arc<Catalog>, repositories: Arc<DomainRepositories>) -> Self {
-        Self { catalog, repositories }
+    /// As `catalog` has them; no grants while `mark` says that it lacks changes.
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        mark: Arc<CatalogMark>,
+        repositories: Arc<DomainRepositories>,
+    ) -> Self {
+        Self { catalog, mark, repositories }
     }
 
     /// What `node` may do with `domain` (`None`: its own).
@@ -105,21 +111,25 @@ impl Permissions {
 
     fn grant_of(&self, node: &Name, domain: &Name) -> Result<Grant> {
         let grant = self.catalog.grant(node, domain, now_secs())?;
-        grant.ok_or_else(|| {
+        let grant = grant.ok_or_else(|| {
             let message = format!("the node '{node}' may not read the domain '{domain}'");
             refused(message, &format!("On the server: icecore server grant {node} {domain}"))
-        })
+        })?;
+        // Behind the look at the grant: the database may be put back between the two.
+        self.mark.allows_grants().map(|()| grant)
     }
 
-    /// Whether a grant that was used to open a domain is still valid. An error of the catalog closes no session.
+    /// Whether a grant that was used to open a domain is still valid. An error of the catalog closes no session; an
+    /// older catalog does, since it may have a grant again that was withdrawn.
     pub(crate) fn is_still_granted(&self, node: &Node, domain: &str) -> bool {
         let (Ok(node), Ok(domain)) = (node.name.parse(), domain.parse()) else { return false };
         self.is_granted(&node, &domain)
     }
 
-    /// The same for a grant by which a node reads on a storage server.
+    /// The same for a grant by which a node reads on a storage server. It is asked for each session and each second.
     pub(crate) fn is_granted(&self, node: &Name, domain: &Name) -> bool {
-        self.catalog.grant(node, domain, now_secs()).map_or(true, |grant| grant.is_some())
+        let grant = self.catalog.grant(node, domain, now_secs());
+        grant.map_or(true, |grant| grant.is_some()) && !self.mark.is_known_older()
     }
 
     /// Other nodes that back up to `domain`.

@@ -100,7 +100,9 @@ pub(super) fn cancelled() -> Packet {
 /// The last packet for a node whose grant was withdrawn.
 pub(super) fn withdrawn(node: &str, domain: &str) -> Packet {
     let text = format!("the node '{node}' may no longer read the domain '{domain}'");
-    let hint = format!("On the server: icecore server grant {node} {domain}");
+    let hint = format!(
+        "On the server, if icecore server status has no alarm about the catalog: icecore server grant {node} {domain}"
+    );
     fault(Code::NotAllowed, &text, &hint, &[])
 }
 

@@ -4,6 +4,7 @@
 use crate::storage_servers::{Running, Site};
 use serde_json::Value;
 use std::fs;
+use std::path::PathBuf;
 use testkit::postgres::Server;
 
 const SITE: &str = r#"
@@ -24,7 +25,7 @@ struct Older {
 
 impl Older {
     /// A server with the stolen machine `d`, which has its own keys, and the node `a`, whose policy has three runs of
-    /// which one is kept. Its catalog lies in its directory, or where `move_to` says.
+    /// which one is kept, and which `b` may read. Its catalog lies in its directory, or where `move_to` says.
     fn new(move_to: Option<&str>) -> Self {
         let mut site = Site::alone(Vec::new());
         site.start_server();
@@ -34,13 +35,15 @@ impl Older {
             site.start_server();
         }
         site.enroll_in("d", &["--keys", "client"]);
-        site.enroll_in("a", &[]);
+        ["a", "b"].iter().for_each(|node| site.enroll_in(node, &[]));
+        site.govern(&["grant", "b", "a"]).ends(0);
         site.node("d", &["backup", &site.folder("source")]).ends(0);
         let file = site.folder("site.toml");
         fs::write(&file, SITE.replace("{}", &site.folder("source"))).unwrap();
         site.govern(&["apply", &file]).ends(0);
         let older = Self { _agent: site.start_agent("a"), site };
         (1..=3).for_each(|number| older.back_up(number));
+        older.reads(0);
         older
     }
 
@@ -58,7 +61,14 @@ impl Older {
         self.hold("case-17");
         self.site.govern(&["revoke", "d"]).ends(0);
         self.is_out();
+        self.site.govern(&["ungrant", "b", "a"]).ends(0);
+        self.reads(13);
         self.expires(0, 0);
+    }
+
+    /// Whoever was granted the domain of `a` asks what is in it.
+    fn reads(&self, code: i32) -> String {
+        self.site.node("b", &["snapshots", "--domain", "a"]).ends(code).stderr
     }
 
     fn hold(&self, name: &str) {
@@ -105,6 +115,9 @@ impl Older {
         let kept = self.site.govern(&forget).ends(0).text();
         assert!(kept.contains("nothing is deleted while the catalog is older"), "{kept}");
         self.site.govern(&["forget", "a", "latest"]).ends(13);
+        let refused = self.reads(13);
+        assert!(refused.contains("the catalog is older than what"), "{refused}");
+        assert!(refused.contains("icecore server catalog confirm"), "{refused}");
         let [alarm] = &self.alarms()[..] else { panic!("{:?}", self.alarms()) };
         assert!(alarm.contains("it lacks ") && alarm.contains(" until 2"), "{alarm}");
         assert!(alarm.contains("icecore server catalog confirm"), "{alarm}");
@@ -118,33 +131,44 @@ impl Older {
     }
 }
 
+/// The files of the catalog in the directory of a server: SQLite has several.
+fn files(site: &Site) -> Vec<PathBuf> {
+    let names = fs::read_dir(site.machine.path("data")).unwrap();
+    let is_it = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("catalog.sqlite") && !name.ends_with("lock")
+    };
+    names.map(|entry| entry.unwrap().path()).filter(is_it).collect()
+}
+
+/// Copies the catalog of a server that it stops for that.
+fn copy(site: &mut Site) {
+    site.server = None;
+    let copy = site.machine.path("copy");
+    fs::create_dir(&copy).unwrap();
+    for file in files(site) {
+        fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
+    }
+    site.start_server();
+}
+
+/// The copy is the catalog again.
+fn put_back(site: &mut Site) {
+    site.server = None;
+    files(site).iter().for_each(|file| fs::remove_file(file).unwrap());
+    for entry in fs::read_dir(site.machine.path("copy")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), site.machine.path("data").join(entry.file_name())).unwrap();
+    }
+    site.start_server();
+}
+
 #[test]
 fn an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go() {
     let mut older = Older::new(None);
-    older.site.server = None;
-    let data = older.site.machine.path("data");
-    let files = || {
-        let names = fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path());
-        let is_it = |path: &std::path::PathBuf| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            name.starts_with("catalog.sqlite") && !name.ends_with("lock")
-        };
-        names.filter(is_it).collect::<Vec<_>>()
-    };
-    let copy = older.site.machine.path("copy");
-    fs::create_dir(&copy).unwrap();
-    for file in files() {
-        fs::copy(&file, copy.join(file.file_name().unwrap())).unwrap();
-    }
-    older.site.start_server();
+    copy(&mut older.site);
     older.change();
-    older.site.server = None;
-    files().iter().for_each(|file| fs::remove_file(file).unwrap());
-    for entry in fs::read_dir(&copy).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), data.join(entry.file_name())).unwrap();
-    }
-    older.site.start_server();
+    put_back(&mut older.site);
     older.is_in_doubt();
     // The same after another start, when the catalog has more entries.
     older.site.server = None;

@@ -1,5 +1,7 @@
 use crate::open::Parts;
+use crate::scheduler::tests::enroll;
 use crate::{by, now_secs};
+use api::domains::Grant;
 use clock::Doubt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -188,6 +190,35 @@ fn tokens_of_an_older_catalog_enroll_nobody() {
     replace(&place, Some(&copy));
     let parts = open(&place);
     assert!(use_(&parts).is_err());
+}
+
+/// A grant that was withdrawn since the copy is in it again, and its node would read what was stored since.
+#[test]
+fn no_grant_of_an_older_catalog_is_good_until_somebody_confirms() {
+    let place = tempfile::tempdir().unwrap();
+    let parts = open(&place);
+    ["web", "spare"].iter().for_each(|node| enroll(&parts.catalog, node));
+    let [web, spare]: [api::Name; 2] = ["web", "spare"].map(|name| name.parse().unwrap());
+    let new = Grant { node: spare.clone(), domain: web.clone(), until: None };
+    parts.catalog.add_grant(by("admin"), &new).unwrap();
+    let begins = |parts: &Parts| parts.permissions.may_read(&spare, &web).map(drop);
+    let goes_on = |parts: &Parts| parts.permissions.is_granted(&spare, &web);
+    assert!(begins(&parts).is_ok() && goes_on(&parts));
+    drop(parts);
+    let copy = copied(&place);
+    let parts = open(&place);
+    parts.catalog.remove_grant(by("admin"), &spare, &web).unwrap();
+    parts.mark.note();
+    drop(parts);
+    replace(&place, Some(&copy));
+    let parts = open(&place);
+    let Err(crate::Error::Refused(why)) = begins(&parts) else { panic!("it reads") };
+    assert!(why.message.contains(&Doubt::Catalog.to_string()), "{}", why.message);
+    assert!(why.hint.contains("icecore server catalog confirm"), "{}", why.hint);
+    assert!(!goes_on(&parts), "a session");
+    assert!(parts.permissions.may_read(&web, &web).is_ok(), "its own domain");
+    parts.mark.confirm(by("admin")).unwrap();
+    assert!(begins(&parts).is_ok() && goes_on(&parts));
 }
 
 /// Its directory is written by others than its catalog: an older mark is no reason to doubt anything.
