@@ -572,6 +572,15 @@ SABOTAGES = {
     "an older catalog ends who reads by a grant": (
         "crates/server-control/src/permissions.rs", "&& !self.mark.is_known_older()", "&& (true || self.mark.is_known_older())",
         test("server-control", "no_grant_of_an_older_catalog_is_good_until_somebody_confirms")),
+    "a restore of an older catalog fails when that is found": (
+        "crates/server-control/src/catalog_mark.rs", "        self.catalog.fail_restores(by(SERVER))?;\n        self.found_at", "        self.found_at",
+        test("server-control", "a_restore_of_an_older_catalog_is_given_to_nobody")),
+    "a restore of an older catalog fails at each start": (
+        "crates/server-control/src/catalog_mark.rs", "            self.catalog.fail_restores(by(SERVER))?;\n            self.tell", "            self.tell",
+        test("server-control", "a_restore_of_an_older_catalog_is_given_to_nobody")),
+    "a restore of an older catalog is given to no agent": (
+        "crates/server-control/src/commands.rs", "!self.mark.may_be_of_copy(one.made)?", "(true || !self.mark.may_be_of_copy(one.made)?)",
+        test("server-control", "a_restore_of_an_older_catalog_is_given_to_nobody")),
     "nothing is forgotten by an older catalog": (
         "crates/server-control/src/offline.rs", "let doubt = if is_older { Some(Doubt::Catalog) }", "let doubt = if false && is_older { Some(Doubt::Catalog) }",
         test("icecore", "an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go")),

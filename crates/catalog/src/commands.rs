@@ -8,6 +8,8 @@ use api::Name;
 use api::commands::{CommandState, NodeCommand, Task};
 
 const COLUMNS: &str = "id, task, made, state, message";
+/// Of a restore that an older catalog has open.
+const MAY_BE_DONE: &str = "the catalog came back from an older copy, and the node may have done this since: order it again if it is still wanted";
 
 fn command(row: &Row) -> Result<NodeCommand> {
     Ok(NodeCommand {
@@ -100,6 +102,30 @@ impl Catalog {
             )?;
             note(change, by, "command.give-up", "", &format!("{rows} commands"))?;
             Ok(rows as usize)
+        })
+    }
+
+    /// Fails the restores that have not ended: in a catalog that is older than it says, they may have, and one that is
+    /// done again overwrites what was changed since. A backup that is made again costs a snapshot too many, and one
+    /// that is not made may be missed. Returns how many.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn fail_restores(&self, by: By<'_>) -> Result<usize> {
+        self.change(|change| {
+            let select =
+                format!("SELECT {COLUMNS} FROM commands WHERE state IN ('pending', 'taken')");
+            let mut open = change.rows(&select, &[], command)?;
+            open.retain(|one| matches!(one.task, Task::Restore(_)));
+            let update = "UPDATE commands SET state = 'failed', message = $2 WHERE id = $1";
+            for one in &open {
+                change.execute(update, values![one.id, MAY_BE_DONE])?;
+            }
+            if !open.is_empty() {
+                let ids: Vec<_> = open.iter().map(|one| one.id.to_string()).collect();
+                note(change, by, "command.fail-restores", "", &ids.join(" "))?;
+            }
+            Ok(open.len())
         })
     }
 

@@ -8,7 +8,7 @@
 use crate::checked_file::{self, Found};
 use crate::error::refused;
 use crate::revocations::Revocations;
-use crate::{Result, SERVER, by};
+use crate::{Result, SERVER, by, now_secs};
 use api::Name;
 use api::status::ConfirmedCatalog;
 use catalog::audit::AuditMark;
@@ -16,7 +16,7 @@ use catalog::{By, Catalog};
 use parking_lot::Mutex;
 use server_contract::folder::Folder;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 const FILE: &str = "catalog-mark";
 /// The list of the revoked says who was revoked since an older catalog; without both nobody does.
@@ -74,6 +74,8 @@ pub(crate) struct CatalogMark {
     state: Mutex<State>,
     /// Whether it was found to be older, for who asks often.
     is_known_older: AtomicBool,
+    /// When this process found that.
+    found_at: AtomicI64,
 }
 
 impl CatalogMark {
@@ -97,7 +99,8 @@ impl CatalogMark {
         let state = state.unwrap_or_default();
         let is_known_older = AtomicBool::new(state.older.is_some());
         let state = Mutex::new(state);
-        let mark = Self { folder, catalog, revocations, state, is_known_older };
+        let found_at = AtomicI64::new(now_secs());
+        let mark = Self { folder, catalog, revocations, state, is_known_older, found_at };
         // A full disk keeps no server from its start.
         match mark.begin(lost) {
             Err(error @ crate::Error::Catalog(_)) => return Err(error),
@@ -132,15 +135,19 @@ impl CatalogMark {
             return self.doubt(&mut state, Older::NoMark(lost));
         }
         if let Some(older) = &state.older {
+            // Somebody may have put it back once more.
+            self.catalog.fail_restores(by(SERVER))?;
             self.tell(older, state.mark.as_ref());
         }
         self.compare(&mut state)
     }
 
     /// From now on nothing expires. What the catalog gives and the server has taken since is taken again: from nodes
-    /// that were revoked, and tokens, which may have been used.
+    /// that were revoked, tokens, which may have been used, and restores, which may have been done.
     fn doubt(&self, state: &mut State, older: Older) -> Result<()> {
         self.catalog.void_tokens(by(SERVER))?;
+        self.catalog.fail_restores(by(SERVER))?;
+        self.found_at.store(now_secs(), Ordering::Relaxed);
         self.tell(&older, state.mark.as_ref());
         state.older = Some(older);
         self.is_known_older.store(true, Ordering::Relaxed);
@@ -186,6 +193,14 @@ impl CatalogMark {
     /// The same without a look at the catalog, which may not answer: as it was at the last one, seconds ago.
     pub(crate) fn is_known_older(&self) -> bool {
         self.is_known_older.load(Ordering::Relaxed)
+    }
+
+    /// Whether what stands in the catalog since `made` may be of an older copy: looked at now.
+    ///
+    /// # Errors
+    /// As [`CatalogMark::is_older`].
+    pub(crate) fn may_be_of_copy(&self, made: i64) -> catalog::Result<bool> {
+        Ok(self.is_older()? && made < self.found_at.load(Ordering::Relaxed))
     }
 
     /// Refuses what a grant allows while the catalog lacks changes: the grant may have been withdrawn.
@@ -239,7 +254,7 @@ impl CatalogMark {
         let state = self.state.lock();
         let told = |older: &Older| {
             format!(
-                "{}. Nothing expires, and nobody reads by a grant. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
+                "{}. Nothing expires, and nobody reads by a grant, and restores that were ordered before have ended. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
                 self.told(older, state.mark.as_ref())
             )
         };

@@ -1,5 +1,6 @@
 //! Node commands: what an administrator asks of nodes.
 
+use crate::catalog_mark::CatalogMark;
 use crate::error::parse_name;
 use crate::open::Parts;
 use crate::permissions::Permissions;
@@ -18,6 +19,7 @@ const SHOWN: u32 = 500;
 /// The commands of all nodes.
 pub(crate) struct Commands {
     catalog: Arc<Catalog>,
+    mark: Arc<CatalogMark>,
     permissions: Arc<Permissions>,
     /// Counts the commands given.
     given: AtomicU64,
@@ -27,7 +29,7 @@ impl Commands {
     /// The commands of this server.
     pub(crate) fn new(parts: &Parts) -> Self {
         let (catalog, permissions) = (parts.catalog.clone(), parts.permissions.clone());
-        Self { catalog, permissions, given: AtomicU64::new(0) }
+        Self { catalog, mark: parts.mark.clone(), permissions, given: AtomicU64::new(0) }
     }
 
     /// Rises with every command, to any node.
@@ -58,10 +60,23 @@ impl Commands {
 
     /// The commands of `node` that have not ended. A failure is only logged: the next call tries again.
     pub(crate) fn open(&self, node: &str) -> Vec<NodeCommand> {
-        self.catalog.open_commands(node).unwrap_or_else(|error| {
+        let open = self.catalog.open_commands(node).and_then(|open| self.not_done(open));
+        open.unwrap_or_else(|error| {
             tracing::error!(%error, node, "cannot read the commands of a node");
             Vec::new()
         })
+    }
+
+    /// Without restores of an older catalog. Those that it had when it was found have ended; another copy of it may
+    /// have come since, under a running server.
+    fn not_done(&self, open: Vec<NodeCommand>) -> catalog::Result<Vec<NodeCommand>> {
+        let mut left = Vec::new();
+        for one in open {
+            if !matches!(one.task, Task::Restore(_)) || !self.mark.may_be_of_copy(one.made)? {
+                left.push(one);
+            }
+        }
+        Ok(left)
     }
 
     /// The newest commands of all nodes.

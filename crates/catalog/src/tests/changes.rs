@@ -4,6 +4,7 @@ use super::*;
 use crate::Location;
 use crate::audit::note;
 use crate::testing::{Server, run};
+use api::commands::NewRestore;
 use std::cell::Cell;
 use std::path::Path;
 use std::process::Command;
@@ -178,6 +179,37 @@ fn tokens_that_are_void_enroll_nobody(on: On) {
     assert_eq!(catalog.void_tokens(BY).unwrap(), 0);
 }
 
+fn restores_that_may_be_done_fail_and_backups_stay(on: On) {
+    let (_folder, catalog) = with_nodes(on);
+    let restore = |node: &str| {
+        let (snapshot, target) = ("latest".to_owned(), "/srv".to_owned());
+        Task::Restore(NewRestore {
+            node: name(node),
+            domain: None,
+            snapshot,
+            paths: vec![],
+            target,
+        })
+    };
+    let backup = Task::Backup(NewBackup::of(name("web"), vec![]));
+    let add = |task: &Task| catalog.add_command(BY, task).unwrap().id;
+    let [done, pending, taken, stays] =
+        [add(&restore("web")), add(&restore("web")), add(&restore("db")), add(&backup)];
+    let update = |node: &str, id, state| {
+        catalog.update_command(BY, &name(node), id, state, None).unwrap();
+    };
+    update("web", done, CommandState::Done);
+    update("db", taken, CommandState::Taken);
+    assert_eq!(catalog.fail_restores(BY).unwrap(), 2);
+    assert!(catalog.open_commands("db").unwrap().is_empty());
+    assert_eq!(catalog.open_commands("web").unwrap()[0].id, stays);
+    let all = catalog.commands(9).unwrap();
+    let state = |id: u64| all.iter().find(|one| one.id == id).unwrap().state;
+    assert_eq!([done, pending].map(state), [CommandState::Done, CommandState::Failed]);
+    assert_eq!(catalog.audit_entries(None, 1).unwrap()[0].detail, format!("{pending} {taken}"));
+    assert_eq!(catalog.fail_restores(BY).unwrap(), 0);
+}
+
 fn that_a_catalog_has_a_mark_is_told_by_it(on: On) {
     let (_folder, catalog) = with_nodes(on);
     assert!(!catalog.has_mark().unwrap());
@@ -189,6 +221,7 @@ fn that_a_catalog_has_a_mark_is_told_by_it(on: On) {
 on_both![
     every_certificate_is_told_with_whether_it_is_revoked,
     tokens_that_are_void_enroll_nobody,
+    restores_that_may_be_done_fail_and_backups_stay,
     that_a_catalog_has_a_mark_is_told_by_it,
     entries_of_many_writers_are_one_chain,
     a_text_of_a_node_may_hold_anything,

@@ -4,7 +4,8 @@
 use crate::storage_servers::{Running, Site};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use testkit::postgres::Server;
 
 const SITE: &str = r#"
@@ -246,4 +247,62 @@ fn without_the_list_of_the_revoked_nobody_comes_in() {
     site.govern(&["catalog", "confirm"]).ends(0);
     site.node("good", &["snapshots"]).ends(0);
     site.node("d", &["snapshots"]).ends(13);
+}
+
+/// Gives the node `a` a restore to `target`: its number.
+fn order(site: &Site, target: &str) -> Value {
+    let words = ["restore", "a", "--snapshot", "latest", "--target", target, "--json"];
+    site.govern(&words).ends(0).last()["id"].clone()
+}
+
+fn command(site: &Site, id: &Value) -> Value {
+    let commands = site.govern(&["commands", "--json"]).ends(0).lines();
+    commands.into_iter().find(|command| command["id"] == *id).unwrap()
+}
+
+fn is_done(site: &Site, id: &Value) {
+    site.wait_for("the restore", |site| command(site, id)["state"] == "done");
+}
+
+fn file_below(folder: &Path) -> Option<PathBuf> {
+    let mut paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.find_map(|path| match path.is_dir() {
+        true => file_below(&path),
+        false => (path.file_name()? == "file").then_some(path),
+    })
+}
+
+/// An agent that started since has forgotten what it did, and would restore over what was edited.
+#[test]
+fn a_restore_that_was_done_is_not_done_again_by_an_older_catalog() {
+    let mut site = Site::alone(Vec::new());
+    site.start_server();
+    site.enroll_in("a", &[]);
+    let allowed = site.folder("allowed");
+    fs::create_dir(&allowed).unwrap();
+    fs::set_permissions(&allowed, fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = |site: &Site| {
+        let running = site.start_agent("a");
+        let file = site.machine.path("a/allow.toml");
+        fs::write(&file, format!("restore_below = [{allowed:?}]\n")).unwrap();
+        running
+    };
+    site.machine.write("file", b"as it was");
+    site.node("a", &["backup", &site.folder("source")]).ends(0);
+    let first = order(&site, &format!("{allowed}/first"));
+    copy(&mut site);
+    let running = agent(&site);
+    is_done(&site, &first);
+    let restored = file_below(allowed.as_ref()).unwrap();
+    fs::write(&restored, "edited since").unwrap();
+    drop(running);
+    put_back(&mut site);
+    let _running = agent(&site);
+    // Commands are done in their order.
+    let other = order(&site, &format!("{allowed}/other"));
+    is_done(&site, &other);
+    assert_eq!(fs::read_to_string(&restored).unwrap(), "edited since");
+    let ended = command(&site, &first);
+    assert_eq!(ended["state"], "failed", "{ended}");
+    assert!(ended["message"].as_str().unwrap().contains("order it again"), "{ended}");
 }

@@ -1,6 +1,8 @@
+use crate::commands::Commands;
 use crate::open::Parts;
 use crate::scheduler::tests::enroll;
 use crate::{by, now_secs};
+use api::commands::{CommandState, NewBackup, NewRestore, Task};
 use api::domains::Grant;
 use clock::Doubt;
 use std::fs;
@@ -219,6 +221,53 @@ fn no_grant_of_an_older_catalog_is_good_until_somebody_confirms() {
     assert!(parts.permissions.may_read(&web, &web).is_ok(), "its own domain");
     parts.mark.confirm(by("admin")).unwrap();
     assert!(begins(&parts).is_ok() && goes_on(&parts));
+}
+
+/// A restore that was done since the copy would overwrite what was changed since; a backup is only made once more.
+#[test]
+fn a_restore_of_an_older_catalog_is_given_to_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let parts = open(&place);
+    enroll(&parts.catalog, "web");
+    let at = |now_secs| catalog::By { now_secs, ..by("admin") };
+    let web: api::Name = "web".parse().unwrap();
+    let restore = Task::Restore(NewRestore {
+        node: web.clone(),
+        domain: None,
+        snapshot: "latest".into(),
+        paths: vec![],
+        target: "/srv/restored".into(),
+    });
+    let backup = Task::Backup(NewBackup::of(web.clone(), vec!["/etc".into()]));
+    let backup = parts.catalog.add_command(at(1_000), &backup).unwrap().id;
+    let add = |parts: &Parts, made| parts.catalog.add_command(at(made), &restore).unwrap().id;
+    let [_, taken] = [add(&parts, 1_000), add(&parts, 1_000)];
+    let state = CommandState::Taken;
+    parts.catalog.update_command(by("node"), &web, taken, state, None).unwrap();
+    drop(parts);
+    let copy = copied(&place);
+    let given = |parts: &Parts| {
+        let open = Commands::new(parts).open("web").into_iter();
+        open.map(|command| command.id).collect::<Vec<_>>()
+    };
+    let parts = open(&place);
+    assert_eq!(given(&parts).len(), 3);
+    change(&parts, "hold");
+    drop(parts);
+    // Whenever it is put back, also beside a server that knows already that it is older.
+    for _ in 0..2 {
+        replace(&place, Some(&copy));
+        let parts = open(&place);
+        assert_eq!(given(&parts), [backup]);
+        let all = Commands::new(&parts).all().unwrap().commands;
+        let failed = all.iter().filter(|one| one.state == CommandState::Failed);
+        assert!(failed.clone().all(|one| one.message.as_ref().unwrap().contains("order it again")));
+        assert_eq!(failed.count(), 2);
+        let old = add(&parts, 1_000);
+        assert_eq!(given(&parts), [backup], "one that comes with another copy: {old}");
+        let new = Commands::new(&parts).add("admin", &restore).unwrap().id;
+        assert_eq!(given(&parts), [backup, new]);
+    }
 }
 
 /// Its directory is written by others than its catalog: an older mark is no reason to doubt anything.
