@@ -581,6 +581,12 @@ SABOTAGES = {
     "a restore of an older catalog is given to no agent": (
         "crates/server-control/src/commands.rs", "!self.mark.may_be_of_copy(one.made)?", "(true || !self.mark.may_be_of_copy(one.made)?)",
         test("server-control", "a_restore_of_an_older_catalog_is_given_to_nobody")),
+    "the trash of an older catalog stays for a whole time": (
+        "crates/server-control/src/catalog_mark.rs", "            self.catalog.keep_trash(by, now_secs)?;\n", "            let _ = now_secs;\n",
+        test("server-control", "what_an_older_catalog_has_in_the_trash_stays_for_a_whole_time")),
+    "a snapshot that was to go at once stays in the trash of an older catalog": (
+        "crates/catalog/src/snapshots.rs", "            word(TrashedBy::NameAtOnce),\n            word(TrashedBy::Name)\n", "            word(TrashedBy::NameAtOnce),\n            word(TrashedBy::NameAtOnce)\n",
+        test("server-control", "what_an_older_catalog_has_in_the_trash_stays_for_a_whole_time")),
     "nothing is forgotten by an older catalog": (
         "crates/server-control/src/offline.rs", "let doubt = if is_older { Some(Doubt::Catalog) }", "let doubt = if false && is_older { Some(Doubt::Catalog) }",
         test("icecore", "an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go")),

@@ -124,6 +124,27 @@ impl Catalog {
         })
     }
 
+    /// What lies in the trash lies there from `now_secs` on, all of it for the time of its class: in a catalog that was
+    /// older, some may have been brought back since. Returns how many.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn keep_trash(&self, by: By<'_>, now_secs: i64) -> Result<u64> {
+        let update = format!(
+            "UPDATE snapshots SET trashed = $1, trashed_by = CASE trashed_by
+                 WHEN '{}' THEN '{}' ELSE trashed_by END WHERE trashed IS NOT NULL",
+            word(TrashedBy::NameAtOnce),
+            word(TrashedBy::Name)
+        );
+        self.change(|change| {
+            let rows = change.execute(&update, values![now_secs])?;
+            if rows > 0 {
+                note(change, by, "snapshot.keep-trash", "", &rows.to_string())?;
+            }
+            Ok(rows)
+        })
+    }
+
     /// Notes that snapshots of a domain are about to be deleted: before they are, so that none goes without an entry.
     ///
     /// # Errors

@@ -254,7 +254,7 @@ impl CatalogMark {
         let state = self.state.lock();
         let told = |older: &Older| {
             format!(
-                "{}. Nothing expires, and nobody reads by a grant, and restores that were ordered before have ended. Look at holds, policies, retentions, grants and nodes, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
+                "{}. Nothing expires, and nobody reads by a grant, and restores that were ordered before have ended. Look at holds, policies, retentions, grants and nodes, bring back what should not lie in the trash, where all of it stays for its whole time once more after you confirm, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
                 self.told(older, state.mark.as_ref())
             )
         };
@@ -263,16 +263,20 @@ impl CatalogMark {
         state.older.iter().map(told).chain(fault).chain(both).collect()
     }
 
-    /// An administrator has looked: the catalog counts as it is.
+    /// An administrator has looked: the catalog counts as it is. What an older one has in the trash may have been
+    /// brought back since, and lies there from `now_secs` on.
     ///
     /// # Errors
     /// [`crate::Error::System`], [`crate::Error::Catalog`].
-    pub(crate) fn confirm(&self, by: By<'_>) -> Result<ConfirmedCatalog> {
+    pub(crate) fn confirm(&self, by: By<'_>, now_secs: i64) -> Result<ConfirmedCatalog> {
         let faults = self.faults();
         let mut state = self.state.lock();
         self.compare(&mut state)?;
         let told = |older: &Older| self.told(older, state.mark.as_ref());
         let detail = state.older.as_ref().map_or_else(String::new, told);
+        if state.older.is_some() {
+            self.catalog.keep_trash(by, now_secs)?;
+        }
         self.catalog.audit_note(by, "catalog.confirm", "", &detail)?;
         self.revocations.confirm()?;
         self.revocations.catch_up()?;

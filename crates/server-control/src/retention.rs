@@ -26,6 +26,7 @@ pub(crate) use repositories::{SnapshotStore, known};
 pub(crate) use shown::effects;
 pub(crate) use table::SnapshotTable;
 
+use crate::catalog_mark::CatalogMark;
 use crate::jobs::Jobs;
 use crate::machine_clock::MachineClock;
 use crate::open::Parts;
@@ -35,6 +36,7 @@ use ::retention::Rules;
 use api::Name;
 use api::retention::ConfirmedClock;
 use api::sites::{Mistake, SiteChange};
+use api::status::ConfirmedCatalog;
 use catalog::Catalog;
 use clock::Reading;
 use labels::PromisedLocks;
@@ -115,6 +117,24 @@ impl Retention {
     pub(crate) fn confirm_clock(&self, who: &str) -> Result<ConfirmedClock> {
         let Reading { secs, doubt } = self.clock.confirm(crate::by(who))?;
         Ok(ConfirmedClock { time: secs, doubt: doubt.map(|doubt| doubt.to_string()) })
+    }
+
+    /// An administrator has looked at an older catalog: it counts as it is. What it has in the trash may have been
+    /// brought back since, and lies there for a whole time from now on.
+    ///
+    /// # Errors
+    /// As [`CatalogMark::confirm`].
+    pub(crate) fn confirm_catalog(
+        &self,
+        mark: &CatalogMark,
+        who: &str,
+    ) -> Result<ConfirmedCatalog> {
+        let now_secs = self.clock.read()?.secs;
+        // Whoever lets something expire reads the times first.
+        let _alone = self.gate.enter();
+        let confirmed = mark.confirm(crate::by(who), now_secs);
+        self.table.forget();
+        confirmed
     }
 
     /// The names of all domains, or the one that is wanted.

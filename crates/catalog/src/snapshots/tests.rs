@@ -64,6 +64,22 @@ fn the_trash_outlives_what_the_repository_says_again(on: On) {
     assert_eq!(entries(&catalog), [("snapshot.trash".to_owned(), entry)]);
 }
 
+fn the_trash_of_an_older_catalog_begins_anew(on: On) {
+    let (_folder, catalog) = on.catalog();
+    let all: Vec<_> = (1..=3).map(snapshot).collect();
+    catalog.note_snapshots("web", &all, &[]).unwrap();
+    let at_once = Trashed { since_secs: 901, by: TrashedBy::NameAtOnce };
+    let changes = [change(1, None, Some(TRASHED)), change(3, None, Some(at_once))];
+    catalog.change_trash(BY, "web", &changes).unwrap();
+    assert_eq!(catalog.keep_trash(BY, 5_000).unwrap(), 2);
+    let found: Vec<_> =
+        catalog.snapshots_of("web").unwrap().into_iter().map(|it| it.trashed).collect();
+    let since_secs = 5_000;
+    let named = Trashed { since_secs, by: TrashedBy::Name };
+    assert_eq!(found, [Some(Trashed { since_secs, ..TRASHED }), None, Some(named)]);
+    assert_eq!(entries(&catalog)[1], ("snapshot.keep-trash".to_owned(), "2".to_owned()));
+}
+
 /// Somebody else was faster: nothing changes, and no entry says that it did.
 fn what_is_not_as_it_was_seen_does_not_change(on: On) {
     let (_folder, catalog) = on.catalog();
@@ -98,6 +114,7 @@ fn a_source_is_gone_once_and_can_be_back(on: On) {
 on_both![
     what_is_noted_is_read_again_and_noting_it_again_changes_nothing,
     the_trash_outlives_what_the_repository_says_again,
+    the_trash_of_an_older_catalog_begins_anew,
     what_is_not_as_it_was_seen_does_not_change,
     a_source_is_gone_once_and_can_be_back,
 ];

@@ -83,7 +83,7 @@ fn a_catalog_from_an_older_copy_counts_only_when_somebody_confirms_it() {
     let parts = open(&place);
     assert_eq!(doubt(&parts), Some(Doubt::Catalog));
     assert_eq!(parts.mark.faults(), std::slice::from_ref(fault), "also after a restart");
-    let done = parts.mark.confirm(by("admin")).unwrap();
+    let done = parts.mark.confirm(by("admin"), now_secs()).unwrap();
     assert_eq!(done.ended, std::slice::from_ref(fault));
     assert_eq!((doubt(&parts), parts.mark.faults()), (None, vec![]));
     assert!(parts.mark.allows_forget().is_ok());
@@ -125,7 +125,7 @@ fn a_catalog_that_began_anew_may_lack_holds() {
     replace(&place, None);
     let parts = open(&place);
     assert_eq!(doubt(&parts), Some(Doubt::Catalog));
-    parts.mark.confirm(by("admin")).unwrap();
+    parts.mark.confirm(by("admin"), now_secs()).unwrap();
     assert_eq!(doubt(&parts), None);
 }
 
@@ -148,7 +148,7 @@ fn a_mark_that_is_lost_or_damaged_is_a_doubt_and_a_new_server_makes_one() {
             assert!(fault.contains(what), "{fault}");
         }
         let parts = open(&place);
-        parts.mark.confirm(by("admin")).unwrap();
+        parts.mark.confirm(by("admin"), now_secs()).unwrap();
         drop(parts);
         assert_eq!(doubt(&open(&place)), None);
     }
@@ -219,7 +219,7 @@ fn no_grant_of_an_older_catalog_is_good_until_somebody_confirms() {
     assert!(why.hint.contains("icecore server catalog confirm"), "{}", why.hint);
     assert!(!goes_on(&parts), "a session");
     assert!(parts.permissions.may_read(&web, &web).is_ok(), "its own domain");
-    parts.mark.confirm(by("admin")).unwrap();
+    parts.mark.confirm(by("admin"), now_secs()).unwrap();
     assert!(begins(&parts).is_ok() && goes_on(&parts));
 }
 

@@ -1,6 +1,7 @@
 //! Retention through the real catalog, on repositories that a test holds in memory.
 
 mod model;
+mod older_catalog;
 mod rig;
 
 use super::*;

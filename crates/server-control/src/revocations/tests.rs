@@ -89,7 +89,7 @@ fn what_was_revoked_removed_or_replaced_stays_so_in_an_older_catalog() {
     let revoked: Vec<_> =
         nodes.iter().filter(|node| node.revoked).map(|it| it.name.as_str()).collect();
     assert_eq!(revoked, ["removed", "replaced", "stolen"], "the catalog knows it again");
-    control.mark.confirm(crate::by("admin")).unwrap();
+    control.mark.confirm(crate::by("admin"), crate::now_secs()).unwrap();
     is_refused(&control, &stolen, "is revoked");
     // Under the same name another machine may come.
     let again = enroll(&control, "stolen");
@@ -190,7 +190,7 @@ fn without_its_list_a_server_admits_nobody_until_somebody_confirms() {
         assert!(faults.len() == 1 && faults[0].contains(what), "{faults:?}");
         assert!(faults[0].contains("icecore server catalog confirm"), "{faults:?}");
         assert_eq!(path.exists(), !is_lost, "nothing is written in its place");
-        control.mark.confirm(crate::by("admin")).unwrap();
+        control.mark.confirm(crate::by("admin"), crate::now_secs()).unwrap();
         assert_eq!(place.path().join(super::DAMAGED).exists(), !is_lost);
         assert!(admitted(&control, &good).is_ok());
         [&stolen, &other].iter().for_each(|peer| is_refused(&control, peer, "is revoked"));

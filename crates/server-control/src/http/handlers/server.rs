@@ -1,10 +1,10 @@
 //! The server itself.
 
-use crate::by;
 use crate::catalog_mark::CatalogMark;
 use crate::http::answer::{Answer, Asked, work};
 use crate::http::topics::Topic;
 use crate::http::who::Admin;
+use crate::retention::Retention;
 use crate::status::ServerStatus;
 use api::Failure;
 use api::status::{Audit, ConfirmedCatalog, Status};
@@ -46,7 +46,8 @@ pub(crate) async fn audit(
     responses((status = 200, body = ConfirmedCatalog), (status = "4XX", body = Failure)))]
 pub(crate) async fn confirm_catalog(
     State(mark): Topic<CatalogMark>,
+    State(retention): Topic<Retention>,
     _: Admin,
 ) -> Answer<ConfirmedCatalog> {
-    work(mark, |mark| mark.confirm(by(Admin::WHO))).await
+    work(retention, move |retention| retention.confirm_catalog(&mark, Admin::WHO)).await
 }

@@ -119,6 +119,12 @@ impl Rig {
         self.open = Some((parts, retention));
     }
 
+    /// The server finds nothing that says how new its catalog is, and doubts it.
+    pub(in crate::retention) fn lose_mark(&mut self) {
+        std::fs::remove_file(self.folder.path().join("catalog-mark")).unwrap();
+        self.restart();
+    }
+
     pub(in crate::retention) fn parts(&self) -> &Parts {
         &self.open.as_ref().unwrap().0
     }
