@@ -587,6 +587,12 @@ SABOTAGES = {
     "a snapshot that was to go at once stays in the trash of an older catalog": (
         "crates/catalog/src/snapshots.rs", "            word(TrashedBy::NameAtOnce),\n            word(TrashedBy::Name)\n", "            word(TrashedBy::NameAtOnce),\n            word(TrashedBy::NameAtOnce)\n",
         test("server-control", "what_an_older_catalog_has_in_the_trash_stays_for_a_whole_time")),
+    "a domain in two places takes nothing by an older catalog": (
+        "crates/server-control/src/permissions.rs", "        if !self.mark.is_known_older() {\n            return Ok(None);", "        if true || !self.mark.is_known_older() {\n            return Ok(None);",
+        test("icecore", "a_domain_in_two_places_takes_nothing_while_the_catalog_is_older")),
+    "a domain in another pool is told with that one": (
+        "crates/server-control/src/pools.rs", "match self.found_in(&domain.name, Some(&pool))? {", "match self.found_in(&domain.name, Some(&pool))?.filter(|_| false) {",
+        test("server-control", "a_domain_that_is_in_another_pool_than_its_own_is_told_with_that_one")),
     "nothing is forgotten by an older catalog": (
         "crates/server-control/src/offline.rs", "let doubt = if is_older { Some(Doubt::Catalog) }", "let doubt = if false && is_older { Some(Doubt::Catalog) }",
         test("icecore", "an_older_copy_of_the_catalog_lets_nobody_in_and_nothing_go")),

@@ -52,7 +52,8 @@ pub struct Status {
     /// What keeps the server from using its own pools, of those that are not offline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pool_faults: Vec<String>,
-    /// Domains that are not in their pools, or that a storage server does not have any more: at most 100.
+    /// Domains that are not in their pools, or that a storage server does not have any more, each with what helps: at
+    /// most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domain_faults: Vec<String>,
     /// What its lock helper and the storages of its buckets keep; `None` without either, or before they answered.

@@ -254,7 +254,7 @@ impl CatalogMark {
         let state = self.state.lock();
         let told = |older: &Older| {
             format!(
-                "{}. Nothing expires, and nobody reads by a grant, and restores that were ordered before have ended. Look at holds, policies, retentions, grants and nodes, bring back what should not lie in the trash, where all of it stays for its whole time once more after you confirm, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
+                "{}. Nothing expires, and nobody reads by a grant, and restores that were ordered before have ended. Look at holds, policies, retentions, grants, nodes and where domains lie, bring back what should not lie in the trash, where all of it stays for its whole time once more after you confirm, and make new tokens in place of unused ones. If the file 'revoked' is an older one too, revoke again whoever was revoked since: icecore server revoke NODE. Then: icecore server catalog confirm",
                 self.told(older, state.mark.as_ref())
             )
         };

@@ -159,6 +159,28 @@ impl DomainRepositories {
         failed.map_or(Ok(None), Err)
     }
 
+    /// Where else than at the place that `domain` names a repository of its name is: in a pool of this server, or on a
+    /// storage server that answers. What was copied to another place stays at the old one. Of two pools, both of this
+    /// server, [`DomainRepositories::place_of`] tells.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn lies_elsewhere(&self, domain: &Domain) -> Result<Option<String>> {
+        if domain.storage.is_some()
+            && let Some(pool) = self.pools.found_in(&domain.name, None)?
+        {
+            return Ok(Some(format!("this server, in the pool {pool}")));
+        }
+        match self.found_on(&domain.name, domain.storage.as_ref()) {
+            Ok(found) => Ok(found.map(|storage| format!("the storage server '{storage}'"))),
+            Err(error @ Error::Catalog(_)) => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, domain = %domain.name, "not every storage server was asked where a domain lies");
+                Ok(None)
+            }
+        }
+    }
+
     /// Host and port at which nodes reach a storage server.
     pub(crate) fn address_of_storage_server(&self, storage: &Name) -> Result<(String, u16)> {
         let known = self.catalog.storage_server(storage)?;

@@ -4,6 +4,7 @@ use crate::catalog_mark::CatalogMark;
 use crate::copies::known_copies;
 use crate::domain_repository::DomainRepositories;
 use crate::error::{missing, parse_name, refused};
+use crate::placing::described;
 use crate::pools::DomainFolder;
 use crate::{Result, now_secs};
 use api::Name;
@@ -54,6 +55,12 @@ impl Permissions {
         let domain = self.catalog.domain(&node.domain)?.ok_or_else(none)?;
         let is_client = domain.keys == KeyMode::Client;
         let (path, read_only) = self.place(&domain)?;
+        let in_two_places = self.in_two_places(&domain)?;
+        // Nobody tells a storage server that somebody may only read there.
+        if let Some(why) = in_two_places.as_ref().filter(|_| domain.storage.is_some()) {
+            return Err(why.clone().into());
+        }
+        let read_only = read_only.or(in_two_places);
         Ok(Access {
             domain: node.domain.to_string(),
             may_write: true,
@@ -88,6 +95,24 @@ impl Permissions {
         }
         let DomainFolder { folder, read_only } = self.repositories.place_of(domain)?;
         Ok((folder, read_only))
+    }
+
+    /// Why nothing may be stored in `domain` while the catalog is older: it may name a place that the domain has left,
+    /// and whoever went on there would split its history.
+    fn in_two_places(&self, domain: &Domain) -> Result<Option<Refusal>> {
+        if !self.mark.is_known_older() {
+            return Ok(None);
+        }
+        let why = |other: String| {
+            let (name, one) = (&domain.name, described(domain));
+            let message = format!(
+                "the domain '{name}' is on {one} and on {other}, and nobody knows which of them is the newer one while {}",
+                clock::Doubt::Catalog
+            );
+            let hint = "An administrator looks where the newest snapshots are, and says that it lies there: icecore server place-domain. When all domains are where they should be: icecore server catalog confirm";
+            Refusal::new(message, hint)
+        };
+        Ok(self.repositories.lies_elsewhere(domain)?.map(why))
     }
 
     /// Whether the folder of `domain` is `path`.

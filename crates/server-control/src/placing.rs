@@ -208,7 +208,7 @@ fn placed(before: &Domain, wanted: &NewPlace) -> Result<Domain> {
     Ok(after)
 }
 
-fn described(domain: &Domain) -> String {
+pub(crate) fn described(domain: &Domain) -> String {
     match (&domain.storage, &domain.pool) {
         (Some(storage), _) => format!("the storage server '{storage}'"),
         (None, Some(pool)) => format!("this server, in the pool '{pool}'"),

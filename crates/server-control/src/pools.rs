@@ -254,6 +254,18 @@ impl Pools {
         Ok(!is_there || folder.is_dir() && !has_repository(&folder) && !is_bucket(&folder))
     }
 
+    /// The pool, of all but `but`, that has a repository of the domain `name`, with its path.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`].
+    pub(crate) fn found_in(&self, name: &Name, but: Option<&Name>) -> Result<Option<String>> {
+        let mut others = known(&self.catalog, &self.folder)?;
+        others.retain(|other| Some(&other.name) != but && may_look(&self.folder, other));
+        let at = |other: &Pool| self.folder.domain(of_folder(&other.name), name);
+        let found = others.iter().find(|other| is_stored(&at(other)));
+        Ok(found.map(|other| format!("'{}' ({})", other.name, at(other).display())))
+    }
+
     /// The directory in which `domain` would lie.
     pub(crate) fn wanted_folder(&self, domain: &Domain) -> Option<PathBuf> {
         self.folders().ok()?(domain)
@@ -432,7 +444,7 @@ impl Pools {
         Ok(used.filter_map(fault).collect())
     }
 
-    /// Domains of this server that are not where the catalog says, in pools that are there.
+    /// Domains of this server that are not where the catalog says, in pools that are there, each with what helps.
     ///
     /// # Errors
     /// [`Error::Catalog`].
@@ -452,11 +464,20 @@ impl Pools {
                 let looks = state.is_some_and(|state| state != PoolState::Offline);
                 looks && self.folder.verify_pool(of_folder(&pool)).is_ok()
             });
-            if state.is_none() {
-                faults.push(removed(domain, &pool).to_string());
-            } else if is_usable && !is_stored(&place) {
-                faults.push(format!("the domain '{}' is not in its pool '{pool}'", domain.name));
-            }
+            let why = match state {
+                None => removed(domain, &pool).to_string(),
+                Some(_) if is_usable && !is_stored(&place) => {
+                    format!("the domain '{}' is not in its pool '{pool}'", domain.name)
+                }
+                Some(_) => continue,
+            };
+            faults.push(match self.found_in(&domain.name, Some(&pool))? {
+                Some(other) => format!(
+                    "{why}, and lies in {other}: icecore server check {} says what to do",
+                    domain.name
+                ),
+                None => lost(&why),
+            });
         }
         Ok(faults)
     }
@@ -492,6 +513,11 @@ impl Pools {
         let Pool { name, path, state, .. } = pool;
         api::pools::Pool { name, path, state, fault, free_bytes, total_bytes, free_inodes, domains }
     }
+}
+
+/// What becomes of a domain that is found nowhere.
+pub(crate) fn lost(why: &str) -> String {
+    format!("{why}: bring it back from its copy, or icecore server remove-domain")
 }
 
 /// Whether a domain lies in a pool that is there. A bucket that does not say so is no reason for an alarm about it.

@@ -108,7 +108,8 @@ impl ServerStatus {
 
     fn domain_faults(&self) -> Result<Vec<String>> {
         let faults = self.pools.domain_faults()?.into_iter();
-        Ok(faults.chain(self.made.faults()).take(FAULTS_MAX).collect())
+        let made = self.made.faults().into_iter().map(|why| crate::pools::lost(&why));
+        Ok(faults.chain(made).take(FAULTS_MAX).collect())
     }
 
     /// That changes may be missing is told with the catalog.

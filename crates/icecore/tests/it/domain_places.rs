@@ -3,6 +3,7 @@
 mod poor_copies;
 
 use crate::machine::{Ran, random};
+use crate::older_catalog;
 use crate::storage_servers::{Running, Site, free_port};
 use std::path::Path;
 use std::time::Duration;
@@ -127,6 +128,44 @@ fn a_domain_goes_nowhere_while_it_is_used_or_with_other_keys() {
     two.place("own", &["--on", "later"]).ends(0);
     two.backup("own", "two");
     two.site.restores("own", &[]);
+}
+
+/// The catalog sends nodes to the old place again: what they stored there would be in neither of the two histories.
+#[test]
+fn a_domain_in_two_places_takes_nothing_while_the_catalog_is_older() {
+    let mut two = Two::new();
+    two.site.enroll("web", &[]);
+    two.site.enroll_in("own", &[]);
+    let places = [("web", "disk"), ("own", "data")];
+    for (name, from) in places {
+        two.backup(name, "one");
+        two.copy(name, from, "later");
+    }
+    older_catalog::copy(&mut two.site);
+    for (name, _) in places {
+        two.place(name, &["--on", "later"]).ends(0);
+        two.backup(name, "two");
+    }
+    older_catalog::put_back(&mut two.site);
+    let source = two.site.folder("source");
+    for (name, from) in places {
+        let refused = two.site.node(name, &["backup", &source]).ends(13).stderr;
+        let here = if from == "disk" { "the storage server 'disk'" } else { "this server" };
+        for told in [here, "the storage server 'later'", "place-domain", "catalog confirm"] {
+            assert!(refused.contains(told), "{told}: {refused}");
+        }
+        assert_eq!(two.count(from, name), 1);
+    }
+    two.site.node("own", &["snapshots"]).ends(0);
+    for (name, _) in places {
+        two.place(name, &["--on", "later"]).ends(0);
+    }
+    two.site.govern(&["catalog", "confirm"]).ends(0);
+    for (name, _) in places {
+        two.backup(name, "three");
+        assert_eq!(two.count("later", name), 3);
+    }
+    two.later = None;
 }
 
 #[test]

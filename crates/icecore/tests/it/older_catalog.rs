@@ -143,7 +143,7 @@ fn files(site: &Site) -> Vec<PathBuf> {
 }
 
 /// Copies the catalog of a server that it stops for that.
-fn copy(site: &mut Site) {
+pub(crate) fn copy(site: &mut Site) {
     site.server = None;
     let copy = site.machine.path("copy");
     fs::create_dir(&copy).unwrap();
@@ -154,7 +154,7 @@ fn copy(site: &mut Site) {
 }
 
 /// The copy is the catalog again.
-fn put_back(site: &mut Site) {
+pub(crate) fn put_back(site: &mut Site) {
     site.server = None;
     files(site).iter().for_each(|file| fs::remove_file(file).unwrap());
     for entry in fs::read_dir(site.machine.path("copy")).unwrap() {

@@ -77,6 +77,22 @@ fn a_domain_that_lies_in_two_pools_or_in_none_is_an_error_that_names_them() {
     assert_eq!(std::fs::canonicalize(found).unwrap(), std::fs::canonicalize(fast).unwrap());
 }
 
+/// Seen: the catalog came back from a copy that was older than a move, and the status advised to remove the domain.
+#[test]
+fn a_domain_that_is_in_another_pool_than_its_own_is_told_with_that_one() {
+    let (place, pools) = server();
+    let disk = add(&pools, &place, "fast");
+    let web = domain(None);
+    pools.catalog.add_domain(by("test"), &web).unwrap();
+    let lost = pools.domain_faults().unwrap();
+    assert!(lost.len() == 1 && lost[0].contains("remove-domain"), "{lost:?}");
+    std::fs::create_dir(disk.join("domains/web")).unwrap();
+    std::fs::write(disk.join("domains/web/config"), "").unwrap();
+    let moved = pools.domain_faults().unwrap();
+    assert!(moved.len() == 1 && moved[0].contains("lies in 'fast'"), "{moved:?}");
+    assert!(!moved[0].contains("remove-domain"), "{moved:?}");
+}
+
 #[test]
 fn a_state_says_what_a_pool_is_used_for() {
     let (place, pools) = server();

@@ -57,12 +57,7 @@ impl Status {
         lines.extend(status.clock_doubt.iter().map(doubted));
         let fault = |why: &String| format!("ALARM        the pool {why}: icecore server pool list");
         lines.extend(status.pool_faults.iter().map(fault));
-        let missing = |why: &String| {
-            format!(
-                "ALARM        {why}: bring it back from its copy, or icecore server remove-domain"
-            )
-        };
-        lines.extend(status.domain_faults.iter().map(missing));
+        lines.extend(status.domain_faults.iter().map(|why| format!("ALARM        {why}")));
         let own = status.kept_locks.as_ref().map(|locks| self::kept(locks, ""));
         lines.extend(own.into_iter().flatten());
         for StorageKeptLocks { storage, kept: locks } in &status.storage_kept_locks {
