@@ -98,9 +98,9 @@ pub(crate) fn can_be_repaired(reader: &ContainerReader, damage: &ShardDamage) ->
 }
 
 /// Whether a repair takes the container for the one that its name says. Parity can be that of another one.
-pub fn is_of_its_name(repository: &Repository, number: ContainerNo) -> bool {
-    let reader = ContainerReader::open_healed(&*repository.storage, number);
-    reader.is_ok_and(|reader| reader.header(repository.config.repository).is_ok())
+pub fn is_of_its_name(repository: &Repository, reader: &ContainerReader) -> bool {
+    let says_so = |reader: &ContainerReader| reader.header(repository.config.repository).is_ok();
+    says_so(reader) || reader.healed().ok().flatten().is_some_and(|healed| says_so(&healed))
 }
 
 /// Checks the shards and the parity of an open container, also those that no read has needed.
@@ -113,7 +113,7 @@ pub fn check_parity(
         Ok(damage) if damage.is_none() => Ok(None),
         Ok(damage) => {
             let is_healable =
-                can_be_repaired(reader, &damage) && is_of_its_name(repository, number);
+                can_be_repaired(reader, &damage) && is_of_its_name(repository, reader);
             Ok(Some(ContainerDamage {
                 is_healable,
                 ..ContainerDamage::of_container(number, damage.to_string())

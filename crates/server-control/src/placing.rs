@@ -137,7 +137,9 @@ impl Placing {
         if after.storage.is_none() && self.pools.has_none(after)? {
             return Err(self.is_not_there(after));
         }
-        let found = Contents::of(&self.repositories.of_closed(after)?, name, &place)?;
+        // Whether it is the right one is looked at below, with what to do about it.
+        let any = Domain { repository: None, ..after.clone() };
+        let found = Contents::of(&self.repositories.of_closed(&any)?, name, &place)?;
         let found = found.ok_or_else(|| self.is_not_there(after))?;
         if before.repository.as_ref().is_some_and(|known| *known != found.repository) {
             let message = format!("what is on {place} is another repository than that of '{name}'");

@@ -245,7 +245,7 @@ impl ContainerChecker<'_> {
             Err(error) => error.to_string(),
         };
         let is_healed = reader.heal(location, &mut self.buffer);
-        let is_healable = is_healed && is_of_its_name(self.repository.local()?, location.container);
+        let is_healable = is_healed && is_of_its_name(self.repository.local()?, reader);
         let range = Some((row.offset.into(), row.length.into()));
         let damage = ContainerDamage::of_container(location.container, reason);
         seen.damages.push(ContainerDamage { range, is_healable, ..damage });

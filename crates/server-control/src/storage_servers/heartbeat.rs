@@ -25,8 +25,10 @@ const POOL_FAULTS_MAX: usize = 100;
 const LISTED_MAX: usize = 1 << 16;
 /// The most beginnings and ends of jobs that one heartbeat writes to the catalog; the next one goes on.
 const WRITTEN_MAX: u32 = 256;
-/// The most jobs of a storage server that are known at once; it tells of 4,096 in one heartbeat.
-const JOBS_MAX: usize = 8_192;
+/// The most jobs of which a heartbeat tells.
+const JOBS_TOLD_MAX: usize = 4_096;
+/// The most jobs of a storage server that are known at once, with those that ended a moment ago.
+const JOBS_MAX: usize = 4 * JOBS_TOLD_MAX;
 
 impl StorageServerRequests {
     /// Takes the heartbeat of an admitted storage server.
@@ -166,20 +168,20 @@ impl StorageServerRequests {
         heartbeat: &Heartbeat,
     ) -> Result<Vec<JobReply>> {
         let (mut replies, mut written) = (Vec::new(), 0);
-        for job in &heartbeat.jobs {
+        for job in heartbeat.jobs.iter().take(JOBS_TOLD_MAX) {
             let known = state.jobs.get(&job.number).map(|known| known.id);
-            written += u32::from(known.is_none()) + u32::from(job.end.is_some());
-            if written > WRITTEN_MAX || known.is_none() && state.jobs.len() >= JOBS_MAX {
+            let (is_new, has_ended) = (known.is_none(), job.end.is_some());
+            let is_full = (is_new || has_ended) && written >= WRITTEN_MAX;
+            if is_full || is_new && state.jobs.len() >= JOBS_MAX {
                 break;
             }
             let id = known.map_or_else(|| self.take_job(storage, job), |id| Ok(Some(id)))?;
             if let Some(id) = id {
+                // One that has ended stays known: its number may not have been heard, and it would begin anew.
+                written += u32::from(is_new) + u32::from(has_ended);
                 state.jobs.insert(job.number, ToldJob { id, at: Instant::now() });
             }
             replies.push(id.map_or_else(JobReply::default, |id| self.update_job(id, job)));
-            if job.end.is_some() {
-                state.jobs.remove(&job.number);
-            }
         }
         let told: FxHashSet<_> = heartbeat.jobs.iter().map(|job| job.number).collect();
         self.table.lose_untold(state, &told);

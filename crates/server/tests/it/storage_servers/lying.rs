@@ -84,6 +84,16 @@ async fn one_heartbeat_writes_so_much_and_the_next_one_goes_on() {
     };
     assert_eq!(beat().await, 256);
     assert_eq!(beat().await, 300);
+    // The answer to the end of one that nobody knew was lost: it does not begin anew.
+    let ended = StorageJob { number: 301, ..job("web", None) };
+    let tell = async || {
+        let told = disk(&rig).post("/storage-server/heartbeat", &news(vec![ended.clone()])).await;
+        let told: HeartbeatReply = told.unwrap();
+        told.jobs[0].job
+    };
+    let first = tell().await;
+    assert!(first.is_some());
+    assert_eq!(tell().await, first);
     let read = CopyRead {
         node: "web".parse().unwrap(),
         domain: "web".parse().unwrap(),
