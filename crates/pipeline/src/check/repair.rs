@@ -68,21 +68,17 @@ fn bring_back(
     if local.are_complete(&Watched(progress))? {
         return Ok(());
     }
-    let there: BTreeSet<_> = copy.current_snapshots()?.into_iter().collect();
-    let mut names = Vec::new();
-    for name in local.current_snapshots()?.into_iter().filter(|name| there.contains(name)) {
-        progress.check()?;
-        // The check that follows tells of one that cannot be read.
-        let Ok(stored) = local.snapshot(name) else { continue };
-        if !local.is_complete(stored.head.root)? {
-            names.push(name);
-        }
-    }
+    // Whether all of them or one lacks something: each page is walked once.
+    let listed: BTreeSet<_> = local.current_snapshots()?.into_iter().collect();
+    let mut names = copy.current_snapshots()?;
+    names.retain(|name| listed.contains(name));
     let to = CopyTo::Repository(local, lease);
     let brought = copy::run(copy, to, &names, false, &Watched(progress))?;
     progress.check()?;
-    for name in brought.snapshots {
-        report.repaired.push(format!("snapshot {}: what it lacked, from a copy", name.id));
+    if brought.objects > brought.lost_objects {
+        let objects = brought.objects - brought.lost_objects;
+        let what = format!("the index: {objects} chunks and pages that it lacked, from a copy");
+        report.repaired.push(what);
     }
     Ok(())
 }

@@ -114,16 +114,30 @@ fn where_data_and_list_are_lost_nothing_is_made_of_the_rest() {
     assert!(ran.ends(0).text().contains("1 snapshot"), "of the new one");
 }
 
+fn chattr(change: &str, files: &[PathBuf]) {
+    let ran = std::process::Command::new("chattr").arg(change).args(files).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+}
+
 /// A rebuild knows only what is left, and a repair looked only for what the index knew.
 #[test]
 fn what_a_rebuild_did_not_find_comes_back_from_the_copy() {
     let two = copied();
+    two.machine.write("more", b"more");
+    two.machine.backup();
+    two.copy(&[]).ends(0);
     lost(&two, "containers");
+    let files = std::fs::read_dir(two.machine.path("repository/snapshots")).unwrap();
+    let snapshots: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     let ran = two.machine.run(["rebuild"]).ends(14);
     let said = ran.text();
     let line = said.lines().find(|line| line.contains("From a copy: icecore ")).unwrap();
-    let ran = two.machine.run(advised(&two, line)).ends(0);
-    assert!(ran.text().contains("what it lacked, from a copy"), "{}", ran.text());
+    // Files of locked snapshots cannot be replaced.
+    chattr("+i", &snapshots);
+    let ran = two.machine.run(advised(&two, line));
+    chattr("-i", &snapshots);
+    let text = ran.ends(0).text();
+    assert!(text.contains("that it lacked, from a copy"), "{text}");
     two.machine.run(["check", "--read-data"]).ends(0);
     let target = two.machine.path("target");
     let from = two.machine.stored("latest", "");
