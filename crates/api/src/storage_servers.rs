@@ -340,7 +340,7 @@ pub struct HeartbeatReply {
     pub revoked: Vec<String>,
     /// Bandwidth limits of each connected node, in the order of the heartbeat.
     pub limits: Vec<[u64; 2]>,
-    /// The jobs, in the order of the heartbeat.
+    /// The jobs, in the order of the heartbeat. What is left out comes with the next one.
     pub jobs: Vec<JobReply>,
     /// Readers whose grant was withdrawn or has expired.
     #[serde(default)]

@@ -135,11 +135,19 @@ fn tell(damage: &ContainerDamage) -> String {
 /// Removes what is called by another number than the snapshot in it, which is there under its own, too: somebody has
 /// copied or renamed its file. Nothing can be read from it, and a reclaim would wait for it for ever.
 fn remove_misnamed(repository: &UnlockedRepository, lease: &Lease) -> Result<()> {
-    let (local, present) = (repository.local()?, readable(repository)?);
-    for name in local.current_snapshots()?.into_iter().filter(|name| present.contains(&name.id)) {
-        if matches!(local.snapshot(name), Err(repository::Error::Damaged { .. })) {
-            // One that is locked stays, and costs nothing else.
-            let _ = local.remove_misnamed(lease, name);
+    let local = repository.local()?;
+    let mut names = local.current_snapshots()?;
+    names.sort_unstable_by_key(|name| name.id);
+    // Almost always each has one name, and nothing is read.
+    for of_one in names.chunk_by(|one, other| one.id == other.id).filter(|names| names.len() > 1) {
+        if !of_one.iter().any(|name| local.snapshot(*name).is_ok()) {
+            continue;
+        }
+        for name in of_one {
+            if matches!(local.snapshot(*name), Err(repository::Error::Damaged { .. })) {
+                // One that is locked stays, and costs nothing else.
+                let _ = local.remove_misnamed(lease, *name);
+            }
         }
     }
     Ok(())
