@@ -140,7 +140,7 @@ SABOTAGES = {
         "crates/pipeline/src/select.rs", "if fitting.len() > 1 && fitting.iter()", "if false && fitting.iter()",
         test("pipeline", "a_snapshot_file_under_another_number")),
     "a rebuild removes what is called by another number": (
-        "crates/pipeline/src/rebuild.rs", "    remove_misnamed(&repository, &lease)?;\n", "    let _ = remove_misnamed;\n",
+        "crates/pipeline/src/rebuild.rs", "    remove_misnamed(repository, lease)?;\n", "    let _ = remove_misnamed;\n",
         test("pipeline", "a_snapshot_file_under_another_number")),
     "parity of another container promises no repair": (
         "crates/pipeline/src/check/data.rs", "is_healed && is_of_its_name(", "is_healed || is_of_its_name(",
@@ -301,6 +301,12 @@ SABOTAGES = {
     "a rebuild asks the index of before": (
         "crates/repository/src/rebuild/places.rs", "before.get(&prefix) == Some(&location)", "before.is_empty() && before.get(&prefix) == Some(&location)",
         test("repository", "a_rebuild_finds_what_is_named_twice")),
+    "a rebuild uses what is kept for a full disk": (
+        "crates/repository/src/rebuild.rs", "let done = reserve::with(&**storage, || rebuild_under(storage, &lease, ids_max));", "let done = rebuild_under(storage, &lease, ids_max);",
+        test("icecore", "a_lost_index_is_rebuilt_on_a_full_disk")),
+    "a rebuild that fails leaves no runs of its own": (
+        "crates/repository/src/rebuild.rs", "    if done.is_err() {\n        let _ = places", "    if done.is_err() && false {\n        let _ = places",
+        test("repository", "a_rebuild_that_fails_leaves_no_runs")),
     "the oldest record counts where no index says more": (
         "crates/repository/src/rebuild/places.rs", "full.into_iter().rev().unzip()", "full.into_iter().unzip()",
         test("repository", "without_an_index_the_oldest_record")),

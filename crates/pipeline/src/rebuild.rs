@@ -1,10 +1,10 @@
 //! Rebuild: the index and the list of snapshots from the containers alone. Only what a key of the
 //! repository signed is trusted.
 
-use crate::Result;
 use crate::orphans::{can_open, is_gone, removed, verified_head};
 use crate::signers::SignerCache;
 use crate::unlocked::UnlockedRepository;
+use crate::{Error, Result};
 use crypto::SlotSecret;
 use crypto::session::epoch_of;
 use ids::{KeyEpoch, SnapshotId};
@@ -62,11 +62,27 @@ pub fn run(
     )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let repository = UnlockedRepository::open_local(repository, secret)?;
-    let key_list_restored =
-        repository.restore_key_list(&lease, latest_epoch(&repository, &found)?)?;
-    let signers = SignerCache::new(&repository);
+    let mut done = list_again(&repository, &lease, &found, incomplete);
+    if matches!(&done, Err(Error::Repository(error)) if error.is_full())
+        && repository.local()?.release_reserve()?
+    {
+        done = list_again(&repository, &lease, &found, incomplete);
+    }
+    repository.local()?.fill_reserve();
+    done.map(|report| RebuildReport { elapsed_secs: begun.elapsed().as_secs_f64(), ..report })
+}
+
+/// Writes the key list, if it is lost, and lists the snapshots that were lost.
+fn list_again(
+    repository: &UnlockedRepository,
+    lease: &Lease,
+    found: &RebuildOutcome,
+    incomplete: bool,
+) -> Result<RebuildReport> {
+    let key_list_restored = repository.restore_key_list(lease, latest_epoch(repository, found)?)?;
+    let signers = SignerCache::new(repository);
     let dead = removed(&signers, &found.tombstones, &found.expiries)?;
-    let present = readable(&repository)?;
+    let present = readable(repository)?;
     let mut report = RebuildReport {
         containers: found.containers,
         objects: found.objects,
@@ -82,20 +98,19 @@ pub fn run(
             continue;
         };
         let is_whole =
-            repository.local()?.is_complete(head.root)? && can_open(&repository, head, manifest)?;
+            repository.local()?.is_complete(head.root)? && can_open(repository, head, manifest)?;
         if !incomplete && !is_whole {
             report.incomplete += 1;
             continue;
         }
-        repository.local()?.restore_manifest(&lease, manifest)?;
+        repository.local()?.restore_manifest(lease, manifest)?;
         report.snapshots_restored += 1;
     }
-    remove_misnamed(&repository, &lease)?;
-    repository.local()?.settle_snapshot_numbers(&lease)?;
+    remove_misnamed(repository, lease)?;
+    repository.local()?.settle_snapshot_numbers(lease)?;
     report.snapshots = repository.local()?.current_snapshots()?.len() as u64;
     report.damages = found.damages.iter().map(tell).collect();
     report.damages.extend(without_containers(&report));
-    report.elapsed_secs = begun.elapsed().as_secs_f64();
     Ok(report)
 }
 

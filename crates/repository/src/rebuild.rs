@@ -9,11 +9,11 @@ use crate::container::read::{ContainerReader, ContainerWalk};
 use crate::index::run::Prefix;
 use crate::index::state::State;
 use crate::index::{Index, prefix_of, run_name};
-use crate::lease::Lease;
+use crate::lease::{Lease, LeasePurpose};
 use crate::recover::{after, make_names_durable, remove_strays, settle};
 use crate::snapshot_keys::SnapshotKeys;
 use crate::storage::Storage;
-use crate::{Error, Repository, Result, directories, snapshots};
+use crate::{Error, Repository, Result, directories, reserve, snapshots};
 use format::manifest::{self, Head};
 use format::record::{self, RecordKind};
 use ids::{ContainerNo, RecordLocation, SessionId, SnapshotId};
@@ -67,8 +67,22 @@ pub fn rebuild_in_parts(
     holder: &str,
     ids_max: usize,
 ) -> Result<(Repository, Lease, RebuildOutcome)> {
+    let lease = Lease::acquire_for(storage, holder, LeasePurpose::Reclaim)?;
+    // A full disk whose index is lost is made free by nobody else: forget and reclaim need the index.
+    let done = reserve::with(&**storage, || rebuild_under(storage, &lease, ids_max));
+    if done.is_err() {
+        let _ = places::remove_spills(&**storage, &lease); // what fails has its own error
+    }
+    let (repository, found) = done?;
+    Ok((repository, lease, found))
+}
+
+fn rebuild_under(
+    storage: &Arc<dyn Storage>,
+    lease: &Lease,
+    ids_max: usize,
+) -> Result<(Repository, RebuildOutcome)> {
     let config = config::read(&**storage)?;
-    let lease = Lease::acquire(storage, holder)?;
     let mut state = last_state(&**storage);
     let known = state.next_container;
     let mut places = Places::new(&**storage, &state, ids_max);
@@ -94,7 +108,7 @@ pub fn rebuild_in_parts(
     let mut found = RebuildOutcome::default();
     let keys = SnapshotKeys::new(&repository);
     for file in files {
-        let placed = read_container(&repository, &lease, file, &keys, &mut found)?;
+        let placed = read_container(&repository, lease, file, &keys, &mut found)?;
         places.take(&**storage, placed)?;
     }
     state.next_container = repository.next_container.load(Ordering::Relaxed);
@@ -107,10 +121,10 @@ pub fn rebuild_in_parts(
     if places.finish(&**storage, &run_name(run))? {
         state.runs.push(run);
     }
-    repository.publish_index(&lease, state)?;
+    repository.publish_index(lease, state)?;
     found.objects = repository.index().entries();
-    remove_strays(&repository, &lease)?;
-    Ok((repository, lease, found))
+    remove_strays(&repository, lease)?;
+    Ok((repository, found))
 }
 
 /// More manifests than damaged stretches will ever hold.

@@ -183,6 +183,23 @@ fn without_an_index_the_oldest_record_counts() {
     }
 }
 
+/// On a full disk they would be in the place of what forget and reclaim need.
+#[test]
+fn a_rebuild_that_fails_leaves_no_runs_of_its_own() {
+    let (folder, repository, lease) = made();
+    store(&repository, &lease, 1, BIG);
+    drop((repository, lease));
+    let index = folder.path().join("index");
+    std::fs::remove_dir_all(&index).unwrap();
+    std::fs::create_dir_all(index.join("state")).unwrap(); // nothing can be put there
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(folder.path()).unwrap());
+    let failed = repository::rebuild::rebuild(&storage, "test").err().unwrap();
+    assert!(failed.to_string().contains("index/state"), "{failed}");
+    let left = storage.list("index").unwrap();
+    assert!(left.iter().any(|name| name.starts_with("run-")), "it came that far: {left:?}");
+    assert!(!left.iter().any(|name| name.starts_with("spill-")), "{left:?}");
+}
+
 /// Seen: one such snapshot ended each reclaim and copy of the domain, and where it was locked nothing helped.
 #[test]
 fn no_snapshot_refers_to_what_is_not_stored() {

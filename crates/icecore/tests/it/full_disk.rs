@@ -140,6 +140,27 @@ fn a_full_repository_can_be_made_smaller() {
     machine.backup();
 }
 
+/// `rebuild` named forget and reclaim, which cannot do without the index, and those named `rebuild`.
+#[test]
+fn a_lost_index_is_rebuilt_on_a_full_disk() {
+    let machine = Machine::bare();
+    let Some(_disk) = Small::mount(machine.path("repository"), "32m") else { return };
+    machine.run(["init"]).ends(0);
+    machine.write("more", &random(12 << 20));
+    let large = machine.backup();
+    std::fs::remove_file(machine.source().join("more")).unwrap();
+    let small = machine.backup();
+    std::fs::remove_dir_all(machine.path("repository/index")).unwrap();
+    std::fs::remove_dir_all(machine.path("repository/snapshots")).unwrap();
+    let rest = std::fs::File::create(machine.path("repository/filler")).unwrap();
+    while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    machine.run(["rebuild"]).ends(0);
+    machine.run(["forget", &large]).ends(0);
+    machine.run(["reclaim"]).ends(0);
+    assert_eq!(machine.snapshots(), [small]);
+    machine.run(["check", "--read-data"]).ends(0);
+}
+
 /// Bytes are free, and inodes are not: new data is refused while those are left that freeing takes.
 #[test]
 fn few_inodes_refuse_new_data_and_nothing_else() {

@@ -9,10 +9,24 @@ use crate::Result;
 use crate::index::run::{Prefix, RunReader, write_spill};
 use crate::index::state::State;
 use crate::index::{Rules, merge_runs, run_name};
+use crate::lease::Lease;
 use crate::storage::Storage;
 use ids::RecordLocation;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+
+const DIRECTORY: &str = "index";
+const SPILL: &str = "spill-rebuild";
+
+/// Removes what a rebuild that failed has written: on a full disk it would be in the place of the reserve.
+pub(super) fn remove_spills(storage: &dyn Storage, lease: &Lease) -> Result<()> {
+    let names = storage.list(DIRECTORY)?;
+    for name in names.iter().filter(|name| name.starts_with(SPILL)) {
+        lease.verify()?;
+        storage.remove(&format!("{DIRECTORY}/{name}"))?;
+    }
+    Ok(())
+}
 
 /// Runs of one level that are open at a time, each with a descriptor; as many become one of the next level.
 const RUNS_A_LEVEL: usize = 64;
@@ -140,7 +154,7 @@ impl Spills {
 
     fn name(&mut self) -> String {
         self.names += 1;
-        format!("index/spill-rebuild-{}-{:x}", self.kind, self.names)
+        format!("{DIRECTORY}/{SPILL}-{}-{:x}", self.kind, self.names)
     }
 
     /// All of them, the newest first.
