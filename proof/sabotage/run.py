@@ -307,6 +307,9 @@ SABOTAGES = {
     "a rebuild that fails leaves no runs of its own": (
         "crates/repository/src/rebuild.rs", "    if done.is_err() {\n        let _ = places", "    if done.is_err() && false {\n        let _ = places",
         test("repository", "a_rebuild_that_fails_leaves_no_runs")),
+    "nothing is put back to before it was made": (
+        "crates/object-storage/src/versions.rs", "if first.is_some_and(|first| first <= moment) {", "if first.is_some_and(|first| first <= moment) || true {",
+        test("icecore", "no_repository_is_put_back_to_before_it_was_made")),
     "the oldest record counts where no index says more": (
         "crates/repository/src/rebuild/places.rs", "full.into_iter().rev().unzip()", "full.into_iter().unzip()",
         test("repository", "without_an_index_the_oldest_record")),

@@ -11,6 +11,7 @@ use crate::signed::{Request, parsed, unreadable};
 use crate::storage::ObjectStorage;
 use jiff::Timestamp;
 use object_store::path::Path;
+use repository::config;
 use repository::storage::{StorageError, StorageResult};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -146,8 +147,8 @@ impl ObjectStorage {
     /// What lies beside the repository in its bucket is left alone. Nobody may write to the repository meanwhile.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] when the bucket keeps no versions; those of listings. What fails of single objects is
-    /// in the report.
+    /// [`ErrorKind::Unsupported`] when the bucket keeps no versions; [`ErrorKind::InvalidInput`] when there was no
+    /// repository at that time; those of listings. What fails of single objects is in the report.
     pub fn put_back(
         &self,
         moment_secs: i64,
@@ -157,6 +158,7 @@ impl ObjectStorage {
         let client = self.client();
         keeps_versions(client)?;
         let moment = Timestamp::from_second(moment_secs).unwrap_or(Timestamp::MIN);
+        was_there(client, moment)?;
         let frees = !dry_run && client.takes_marks_for_objects()?;
         let how = How { client, moment, dry_run, frees };
         let (mut done, mut leases) = (PutBack::default(), Leases::default());
@@ -271,6 +273,26 @@ impl PutBack {
             self.reasons.push(format!("{name}: {why}"));
         }
     }
+}
+
+/// Refuses a time before the repository was made, for a year that is mistyped: everything came later, and would go.
+fn was_there(client: &Client, moment: Timestamp) -> StorageResult<()> {
+    let mut first: Option<Timestamp> = None;
+    for name in config::NAMES {
+        for version in versions_of(client, name)?.iter().filter(|version| !version.is_mark) {
+            let written = written(version)?;
+            first = Some(first.map_or(written, |first| first.min(written)));
+        }
+    }
+    if first.is_some_and(|first| first <= moment) {
+        return Ok(());
+    }
+    let there = match first {
+        Some(first) => format!("the first version of its file config is of {first:.0}"),
+        None => "the bucket has no version of its file config".to_owned(),
+    };
+    let why = format!("there was no repository at {moment:.0}: {there}");
+    Err(StorageError::new("put back", client.location(), Error::new(ErrorKind::InvalidInput, why)))
 }
 
 /// The versions of the object `name` and the marks that it was removed, in the order of the storage.

@@ -11,6 +11,7 @@ use repository::Repository;
 use repository::storage::Storage;
 use repository::watch::Unwatched;
 use serde::Serialize;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// Protect the objects of a repository in a bucket with Object Lock, even from those who have its credentials.
@@ -227,10 +228,13 @@ impl LockModeArg {
 }
 
 fn failed(error: repository::storage::StorageError, context: &Context) -> Failure {
-    let is_unsupported = error.source.kind() == std::io::ErrorKind::Unsupported;
-    let failure = Failure::from(store::Error::from(error)).at(&context.location());
-    if !is_unsupported {
-        return failure;
+    match error.source.kind() {
+        ErrorKind::Unsupported => Failure::from(store::Error::from(error)).at(&context.location()).hint(
+            "Make a bucket with Object Lock, which also keeps versions: aws s3api create-bucket --object-lock-enabled-for-bucket --bucket NAME",
+        ),
+        ErrorKind::InvalidInput => Failure::usage(error.source.to_string()).hint(
+            "Nothing was changed. Give a later time, and see first what it does: icecore object-lock recover --before TIME --dry-run",
+        ),
+        _ => Failure::from(store::Error::from(error)).at(&context.location()),
     }
-    failure.hint("Make a bucket with Object Lock, which also keeps versions: aws s3api create-bucket --object-lock-enabled-for-bucket --bucket NAME")
 }

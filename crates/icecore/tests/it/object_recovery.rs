@@ -102,6 +102,21 @@ fn what_was_recovered_is_read_and_written_however_often() {
     }
 }
 
+/// Everything came later than a year that is mistyped, and would go, without a word.
+#[test]
+fn no_repository_is_put_back_to_before_it_was_made() {
+    let bucket = Versioned::of(&Gateway::shared().versioned_bucket());
+    let large = bucket.back_up();
+    for more in [&["--dry-run"][..], &[]] {
+        let early = ["object-lock", "recover", "--before", "2025-11-20 08:00"];
+        let refused = bucket.run(&[&early, more].concat()).ends(2);
+        let said = "there was no repository at 2025-11-20T08:00:00Z: the first version of its file";
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        assert!(refused.stderr.contains("--before TIME --dry-run"), "{}", refused.stderr);
+    }
+    bucket.restores("latest", &large);
+}
+
 /// The runs of the index of that time are gone, and containers were written anew; a killed recovery is done again.
 #[test]
 fn what_was_reclaimed_comes_back_after_a_recovery_that_was_killed() {
