@@ -302,6 +302,9 @@ SABOTAGES = {
         "crates/repository/src/rebuild/places.rs", "before.get(&prefix) == Some(&location)", "before.is_empty() && before.get(&prefix) == Some(&location)",
         test("repository", "a_rebuild_finds_what_is_named_twice")),
     "a rebuild uses what is kept for a full disk": (
+        "crates/repository/src/rebuild.rs", "holder, LeasePurpose::Reclaim)?;\n    // A full disk", "holder, LeasePurpose::Store)?;\n    // A full disk",
+        test("icecore", "a_lost_index_is_rebuilt_on_a_full_disk")),
+    "a rebuild that has its lease uses it, too": (
         "crates/repository/src/rebuild.rs", "let done = reserve::with(&**storage, || rebuild_under(storage, &lease, ids_max));", "let done = rebuild_under(storage, &lease, ids_max);",
         test("icecore", "a_lost_index_is_rebuilt_on_a_full_disk")),
     "a rebuild that fails leaves no runs of its own": (

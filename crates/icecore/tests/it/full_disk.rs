@@ -143,6 +143,11 @@ fn a_full_repository_can_be_made_smaller() {
 /// `rebuild` named forget and reclaim, which cannot do without the index, and those named `rebuild`.
 #[test]
 fn a_lost_index_is_rebuilt_on_a_full_disk() {
+    // Not even room for the lease, and for that alone.
+    [0, 4096].into_iter().for_each(rebuilds_with_room_for);
+}
+
+fn rebuilds_with_room_for(bytes: u64) {
     let machine = Machine::bare();
     let Some(_disk) = Small::mount(machine.path("repository"), "32m") else { return };
     machine.run(["init"]).ends(0);
@@ -154,6 +159,7 @@ fn a_lost_index_is_rebuilt_on_a_full_disk() {
     std::fs::remove_dir_all(machine.path("repository/snapshots")).unwrap();
     let rest = std::fs::File::create(machine.path("repository/filler")).unwrap();
     while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    rest.set_len(rest.metadata().unwrap().len() - bytes).unwrap();
     machine.run(["rebuild"]).ends(0);
     machine.run(["forget", &large]).ends(0);
     machine.run(["reclaim"]).ends(0);

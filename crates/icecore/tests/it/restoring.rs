@@ -393,8 +393,13 @@ fn restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes() {
     std::fs::write(home.join("own"), "own").unwrap();
     subvolume(&home.join("sub"));
     std::fs::write(home.join("sub/precious"), "precious").unwrap();
+    // Empty in the snapshot, and a subvolume since.
+    std::fs::create_dir(home.join("later")).unwrap();
     machine.run(["backup", home.to_str().unwrap(), "--one-file-system"]).ends(0);
     std::fs::write(home.join("goes"), "").unwrap();
+    std::fs::remove_dir(home.join("later")).unwrap();
+    subvolume(&home.join("later"));
+    std::fs::write(home.join("later/precious"), "precious").unwrap();
     for locked in ["locked", "folder/locked"] {
         let locked = home.join(locked);
         std::fs::create_dir_all(locked.parent().unwrap()).unwrap();
@@ -412,7 +417,9 @@ fn restore_delete_leaves_what_is_locked_and_what_lies_in_other_subvolumes() {
         assert_eq!(ended(Command::new("chattr").arg("-i").arg(home.join(locked))).code, 0);
     }
     assert!(!home.join("goes").exists());
-    assert_eq!(std::fs::read_to_string(home.join("sub/precious")).unwrap(), "precious");
+    for of_another in ["sub/precious", "later/precious"] {
+        assert_eq!(std::fs::read_to_string(home.join(of_another)).unwrap(), "precious");
+    }
     // Named itself, too: it was emptied.
     let (stored, sub) = (format!("{stored}/sub"), home.join("sub"));
     for more in [&["--dry-run"][..], &[]] {
