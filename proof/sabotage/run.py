@@ -505,7 +505,7 @@ SABOTAGES = {
         test("icecore", "a_domain_that_is_found_nowhere_is_made_only_once_somebody_confirms")),
     "a thread that does not start is no panic": (
         "crates/pipeline/src/threads.rs", "match Builder::new().spawn_scoped(scope, work.clone()) {", "match Ok::<_, std::io::Error>(scope.spawn(work.clone())) {",
-        test("icecore", "too_little_address_space_ends_no_command_by_a_panic")),
+        test("icecore", "too_few_threads_end_no_command_by_a_panic")),
     "the clocks of a site are compared": (
         "crates/server-control/src/storage_servers/table.rs", "(ahead_secs.unsigned_abs() >= CLOCKS_DIFFER_SECS)", "(ahead_secs.unsigned_abs() >= u64::MAX)",
         test("server", "a_clock_that_is_five_minutes_off_is_told_and_no_other")),
@@ -1378,6 +1378,12 @@ SABOTAGES = {
         "crates/repository/src/copy/heal.rs", "    repository.pins.lock().follow(&whole, &written.map(ContainerNo).collect());\n",
         "    let _ = written;\n",
         test("repository", "a_session_goes_on_to_rely")),
+    "where a session was told that something is stays in the index": (
+        "crates/repository/src/pins.rs", "pinned.containers.iter().chain(&pinned.writes)", "pinned.writes.iter()",
+        test("simulation", "a_newer_place_of_what_drains")),
+    "where a session stored something itself stays in the index": (
+        "crates/repository/src/pins.rs", "pinned.containers.iter().chain(&pinned.writes)", "pinned.containers.iter()",
+        test("simulation", "a_copy_of_what_a_session_stored_again")),
     "what a move writes is durable": (
         "crates/repository/src/moving.rs", "written.and_then(|()| to.sync()).map_err", "written.map_err",
         test("simulation", "a_repository_that_moves")),

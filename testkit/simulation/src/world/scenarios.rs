@@ -95,6 +95,7 @@ macro_rules! all_scenarios {
             a_session_that_is_killed_with_checkpoints
             a_recovery_that_is_killed
             a_copy_of_what_a_session_stored_again
+            a_newer_place_of_what_drains
             a_checkpoint_of_what_another_session_stores
             a_newer_place_of_what_a_session_relies_on
         }

@@ -5,24 +5,35 @@ use super::*;
 /// What the session needs, in one record with a neighbor that lives.
 const SHARED: [u64; 3] = [1, 2, 3];
 
-/// A session stores again what lies in a container that drains, and a checkpoint takes it. The container is copied, and
-/// the copy dies before the session commits.
+/// Of what a session stores again, a checkpoint publishes the place while a reclaim moves the record in which it was
+/// before, for a neighbor that lives. What was moved dies before the session commits.
 pub fn a_copy_of_what_a_session_stored_again(bed: &mut TestBed) {
-    bed.set_checkpoints(Checkpoints::After(3));
+    bed.set_checkpoints(Checkpoints::After(1));
     let Some(running) = bed.start() else { return };
     // In one container, in which something is dead that nobody stores again.
     bed.store(&running, &[&SHARED, &[9]]);
     bed.store(&running, &[&SHARED[..1]]);
     let first = bed.live_snapshots()[0];
     bed.must_succeed("to forget", bed.forget(&running, &[first]));
-    let mut pinning = bed.begin_tree(&running, &[&SHARED[..1]]);
-    bed.go_on(&running, &mut pinning, 2);
-    bed.must_succeed("to reclaim", bed.reclaim(&running));
-    let mut open = bed.begin_tree(&running, &[&SHARED[1..]]);
-    bed.go_on(&running, &mut open, 2 + bed.step % 4);
-    drop(pinning);
-    bed.must_succeed("to reclaim", bed.reclaim(&running));
+    let open = bed.begin_tree(&running, &[&SHARED[1..]]);
+    let Some(open) = bed.stores_beside_a_reclaim(&running, open) else { return };
     bed.forget_all_and_reclaim(&running);
+    bed.must_succeed("the session", bed.finish(&running, open));
+}
+
+/// A session relies on what lies in a container that drains. Another stores the same again and is interrupted: the
+/// index has that place, which is newer, until somebody frees what interrupted sessions stored.
+pub fn a_newer_place_of_what_drains(bed: &mut TestBed) {
+    let Some(running) = bed.start() else { return };
+    bed.store(&running, &[&SHARED, &[4 + bed.step % 8]]);
+    let mut open = bed.begin_tree(&running, &[&SHARED]);
+    bed.go_on_to_commit(&running, &mut open);
+    bed.forget_all_and_reclaim(&running);
+    let mut other = bed.begin_tree(&running, &[&SHARED]);
+    bed.go_on(&running, &mut other, 1 + bed.step % 4);
+    drop(other);
+    bed.merge_the_index(&running);
+    bed.must_succeed("to reclaim", bed.finish(&running, Task::ReclaimInterrupted));
     bed.must_succeed("the session", bed.finish(&running, open));
 }
 

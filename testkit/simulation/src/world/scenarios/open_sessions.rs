@@ -97,16 +97,8 @@ pub fn a_session_that_begins_while_reclaim_gives_up(bed: &mut TestBed) {
         bed.must_succeed("a backup", bed.backup(&running, 500 * number + bed.step));
     }
     bed.must_succeed("to forget", bed.forget(&running, &bed.live_snapshots()[..1]));
-    let mut open = bed.begin(bed.step, &running);
-    let stores = move |beside: &WriterProcess, shared: &Shared| {
-        while !open.is_at_commit() {
-            open.advance(beside, shared)?;
-        }
-        Ok(open)
-    };
-    let reclaim = || bed.reclaim(&running);
-    let open = bed.beside(&running, bed.step, |_| true, stores, "to reclaim", reclaim);
-    let Some(open) = open else { return };
+    let open = bed.begin(bed.step, &running);
+    let Some(open) = bed.stores_beside_a_reclaim(&running, open) else { return };
     bed.must_succeed("the session", bed.finish(&running, open));
 }
 
@@ -165,6 +157,22 @@ impl TestBed {
 
     pub(super) fn go_on_to_commit(&self, running: &WriterProcess, open: &mut Task) {
         self.go_on(running, open, STEPS);
+    }
+
+    /// Reclaims; after the operations of this step `open` stores everything, up to its commit.
+    pub(super) fn stores_beside_a_reclaim(
+        &self,
+        running: &WriterProcess,
+        mut open: Task,
+    ) -> Option<Task> {
+        let stores = move |beside: &WriterProcess, shared: &Shared| {
+            while !open.is_at_commit() {
+                open.advance(beside, shared)?;
+            }
+            Ok(open)
+        };
+        let reclaim = || self.reclaim(running);
+        self.beside(running, self.step, |_| true, stores, "to reclaim", reclaim)
     }
 
     /// Reclaims; `open` commits after so many operations during which the index is merged.
