@@ -2,6 +2,8 @@
 
 use crate::administration::{Running, agent, govern, start, started, token};
 use crate::machine::{Machine, ended, random};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,6 +34,13 @@ impl Drop for Small {
 
 fn run(program: &str, arguments: &[&str], at: &Path) -> bool {
     Command::new(program).args(arguments).arg(at).status().is_ok_and(|status| status.success())
+}
+
+/// A file in `folder` that takes all the room of its file system.
+fn filled(folder: &Path) -> File {
+    let rest = File::create(folder.join("filler")).unwrap();
+    while (&rest).write_all(&[1; 4096]).is_ok() {}
+    rest
 }
 
 /// The kernel would end the process without a word.
@@ -128,8 +137,7 @@ fn a_full_repository_can_be_made_smaller() {
     let large = machine.backup();
     std::fs::remove_file(machine.source().join("more")).unwrap();
     let small = machine.backup();
-    let rest = std::fs::File::create(machine.path("repository/filler")).unwrap();
-    while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    let rest = filled(&machine.path("repository"));
     let source = machine.source();
     machine.run(["backup", source.to_str().unwrap()]).ends(15);
     machine.run(["forget", &large]).ends(0);
@@ -157,8 +165,7 @@ fn rebuilds_with_room_for(bytes: u64) {
     let small = machine.backup();
     std::fs::remove_dir_all(machine.path("repository/index")).unwrap();
     std::fs::remove_dir_all(machine.path("repository/snapshots")).unwrap();
-    let rest = std::fs::File::create(machine.path("repository/filler")).unwrap();
-    while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    let rest = filled(&machine.path("repository"));
     rest.set_len(rest.metadata().unwrap().len() - bytes).unwrap();
     machine.run(["rebuild"]).ends(0);
     machine.run(["forget", &large]).ends(0);
@@ -237,8 +244,7 @@ fn a_node_forgets_on_a_server_whose_disk_is_full() {
     node(&backup).ends(0);
     std::fs::remove_file(source.join("more")).unwrap();
     node(&backup).ends(0);
-    let rest = std::fs::File::create(domain.join("filler")).unwrap();
-    while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    let rest = filled(&domain);
     machine.write("hello.txt", b"another day");
     node(&backup).ends(15);
     govern(&machine, &["allow-forget", "web"]).ends(0);
@@ -265,8 +271,7 @@ fn a_full_repository_is_made_smaller_bit_by_bit() {
         std::fs::remove_file(machine.source().join(format!("{number}"))).unwrap();
     }
     let small = machine.backup();
-    let rest = std::fs::File::create(machine.path("repository/filler")).unwrap();
-    while std::io::Write::write_all(&mut &rest, &[1; 4096]).is_ok() {}
+    let rest = filled(&machine.path("repository"));
     machine.run(["forget", &large]).ends(0);
     let ran = machine.run(["reclaim", "--max-waste", "0"]).ends(0);
     assert!(!ran.stderr.contains("no room"), "{}", ran.stderr);
@@ -303,8 +308,8 @@ fn a_full_disk_of_the_servers_own_files_is_named_and_an_alarm() {
     };
     backup().ends(0);
     let filler = data.join("filler");
-    let mut file = std::fs::File::create(&filler).unwrap();
-    while std::io::Write::write(&mut file, &[1; 4096]).is_ok_and(|written| written == 4096) {}
+    let mut file = File::create(&filler).unwrap();
+    while file.write(&[1; 4096]).is_ok_and(|written| written == 4096) {}
     let refused = [backup(), govern(&machine, &["token", "other"])];
     for ran in refused {
         assert!(ran.code != 0 && ran.stderr.contains("is full"), "{ran:?}");
