@@ -60,9 +60,11 @@ class Seen:
         return self.packages
 
     def folder(self, folder):
-        """Digest of all files below a folder, or of one file."""
+        """Digest of all files below a folder, or of one file. Packages in the folder of another are not part of that."""
         if folder not in self.folders:
-            self.folders[folder] = digest_of(self.root / folder, self.root)
+            path = self.root / folder
+            packages = {self.root / other for other, _ in self.workspace().values()}
+            self.folders[folder] = digest_of(path, self.root, {other for other in packages if path in other.parents})
         return self.folders[folder]
 
 
@@ -74,8 +76,9 @@ def row_of(line):
         return None
 
 
-def digest_of(folder, root):
-    files = sorted(path for path in [folder, *folder.rglob("*")] if path.is_file() and "target" not in path.parts)
+def digest_of(folder, root, others):
+    found = [path for path in [folder, *folder.rglob("*")] if path.is_file() and "target" not in path.parts]
+    files = sorted(path for path in found if others.isdisjoint(path.parents))
     digest = hashlib.sha256()
     for path in files:
         digest.update(f"{path.relative_to(root)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
