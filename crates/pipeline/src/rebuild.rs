@@ -1,10 +1,10 @@
 //! Rebuild: the index and the list of snapshots from the containers alone. Only what a key of the
 //! repository signed is trusted.
 
+use crate::Result;
 use crate::orphans::{can_open, is_gone, removed, verified_head};
 use crate::signers::SignerCache;
 use crate::unlocked::UnlockedRepository;
-use crate::{Error, Result};
 use crypto::SlotSecret;
 use crypto::session::epoch_of;
 use ids::{KeyEpoch, SnapshotId};
@@ -62,14 +62,8 @@ pub fn run(
     )?;
     let (repository, lease, found) = repository::rebuild::rebuild(&storage, "rebuild")?;
     let repository = UnlockedRepository::open_local(repository, secret)?;
-    let mut done = list_again(&repository, &lease, &found, incomplete);
-    if matches!(&done, Err(Error::Repository(error)) if error.is_full())
-        && repository.local()?.release_reserve()?
-    {
-        done = list_again(&repository, &lease, &found, incomplete);
-    }
-    repository.local()?.fill_reserve();
-    done.map(|report| RebuildReport { elapsed_secs: begun.elapsed().as_secs_f64(), ..report })
+    let report = repository.with_reserve(|| list_again(&repository, &lease, &found, incomplete))?;
+    Ok(RebuildReport { elapsed_secs: begun.elapsed().as_secs_f64(), ..report })
 }
 
 /// Writes the key list, if it is lost, and lists the snapshots that were lost.

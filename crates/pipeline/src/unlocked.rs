@@ -278,14 +278,21 @@ impl UnlockedRepository {
     ) -> Result<T> {
         let repository = self.local()?;
         let lease = repository.lease_for(&holder(purpose), LeasePurpose::Reclaim)?;
-        let mut done = work(&lease);
+        self.with_reserve(|| work(&lease))
+            .map_err(|error| lease_lost_or(lease.verify().map_err(Into::into), error))
+    }
+
+    /// Does `work` under a lease; when the disk is full, once more with the reserve, which is filled again behind it.
+    pub(crate) fn with_reserve<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let repository = self.local()?;
+        let mut done = work();
         if matches!(&done, Err(Error::Repository(error)) if error.is_full())
             && repository.release_reserve()?
         {
-            done = work(&lease);
+            done = work();
         }
         repository.fill_reserve();
-        done.map_err(|error| lease_lost_or(lease.verify().map_err(Into::into), error))
+        done
     }
 
     /// The chunker of this repository.

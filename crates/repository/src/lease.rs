@@ -24,7 +24,7 @@ const HOLDER_BYTES_MAX: usize = 1024;
 pub enum LeasePurpose {
     /// To store data.
     Store,
-    /// To free space: on a full disk it may use the reserve.
+    /// To free space, or to rebuild what that needs: on a full disk it may use the reserve.
     Reclaim,
 }
 

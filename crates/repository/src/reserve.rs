@@ -1,5 +1,6 @@
 //! The reserve: space kept free for a full disk. To free space, forget and reclaim first need some: for the lease, a
-//! tombstone, the new index, and the live objects of the first container that is rewritten.
+//! tombstone, the new index, and the live objects of the first container that is rewritten. Without an index they can
+//! do nothing, so a rebuild uses it, too.
 //!
 //! Inodes are kept for all repositories of a file system together: sessions begin no container when fewer are free.
 //!
