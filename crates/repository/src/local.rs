@@ -143,9 +143,25 @@ impl LocalStorage {
         name: &str,
         flags: OFlags,
     ) -> StorageResult<OwnedFd> {
+        self.try_open(name, flags).map_err(|error| self.root.error(operation, name, error))
+    }
+
+    /// Opens a file without waiting: a pipe in its place would wait for somebody who writes.
+    fn open_to_read(&self, name: &str) -> StorageResult<OwnedFd> {
+        let opened = match self.try_open(name, OFlags::RDONLY | OFlags::NONBLOCK) {
+            // A program that has it for itself is asked to give it back, so it is a file.
+            Err(Errno::WOULDBLOCK) => self.try_open(name, OFlags::RDONLY),
+            opened => opened,
+        };
+        // Reads do wait for the disk, those of io_uring too.
+        opened
+            .and_then(|file| fs::fcntl_setfl(&file, OFlags::empty()).map(|()| file))
+            .map_err(|error| self.root.error("open", name, error))
+    }
+
+    fn try_open(&self, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         fs::openat(&self.root.handle, name, flags, Mode::from_raw_mode(FILE_MODE))
-            .map_err(|error| self.root.error(operation, name, error))
     }
 
     /// Creates a file that is not there.
@@ -169,7 +185,7 @@ impl LocalStorage {
     fn open_current(&self, name: &str) -> StorageResult<OwnedFd> {
         for _ in 0..REPLACED_MAX {
             current::look(&self.root.handle, name);
-            let file = self.open_file("open", name, OFlags::RDONLY)?;
+            let file = self.open_to_read(name)?;
             // Some clients look for the file only now. It may have been replaced in between.
             if !matches!(fs::fstat(&file), Err(Errno::STALE)) {
                 return Ok(file);
@@ -214,7 +230,7 @@ impl Storage for LocalStorage {
 
     fn open(&self, name: &str) -> StorageResult<Box<dyn FileReader>> {
         let file = match self.is_local() || !current::is_replaced(name) {
-            true => self.open_file("open", name, OFlags::RDONLY)?,
+            true => self.open_to_read(name)?,
             false => self.open_current(name)?,
         };
         Ok(Box::new(LocalReader {
@@ -445,12 +461,18 @@ mod tests {
         let (directory, storage) = storage();
         let socket = directory.path().join("socket");
         fs::mknodat(fs::CWD, socket, fs::FileType::Socket, Mode::RWXU, 0).unwrap();
+        let pipe = directory.path().join("pipe");
+        fs::mknodat(fs::CWD, pipe, fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
         std::fs::create_dir(directory.path().join("directory")).unwrap();
         std::os::unix::fs::symlink("socket", directory.path().join("link")).unwrap();
-        for name in ["socket", "directory", "link"] {
+        for name in ["socket", "pipe", "directory", "link"] {
             let mut bytes = [0];
             let read = storage.open(name).and_then(|file| file.read_exact_at(&mut bytes, 0));
-            assert!(read.unwrap_err().is_unreadable(), "{name}");
+            let error = read.unwrap_err();
+            assert!(error.is_unreadable(), "{name}");
+            // Of a socket the system says the same as of a device that is gone.
+            let is_told = error.to_string().ends_with(&format!(": a {name} is in its place"));
+            assert!(is_told || name == "socket", "{error}");
         }
     }
 

@@ -16,7 +16,22 @@ pub struct StorageError {
 
 impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}: {}", self.operation, self.name, self.source)
+        write!(f, "cannot {} {}: ", self.operation, self.name)?;
+        match in_its_place(&self.source) {
+            Some(what) => write!(f, "{what} is in its place"),
+            None => self.source.fmt(f),
+        }
+    }
+}
+
+/// What is no file, where the system says so only in its own way ("Illegal seek").
+fn in_its_place(reason: &io::Error) -> Option<&'static str> {
+    use rustix::io::Errno;
+    match Errno::from_io_error(reason)? {
+        Errno::SPIPE => Some("a pipe"),
+        Errno::ISDIR => Some("a directory"),
+        Errno::LOOP => Some("a link"),
+        _ => None,
     }
 }
 

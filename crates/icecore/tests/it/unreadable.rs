@@ -2,8 +2,9 @@
 //! cost what the same files cost with other bytes in them.
 
 use crate::failing_disk::Disk;
-use crate::machine::{Machine, ended};
-use std::path::PathBuf;
+use crate::machine::{Machine, around, ended};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const OPTIONS: &str = "loop,max_inline=0";
 
@@ -91,4 +92,38 @@ fn rebuilds(machine: &Machine, words: &[&str]) {
     assert!(said.contains("icecore rebuild"), "{said}");
     machine.run(["rebuild"]).ends(0);
     machine.run(words).ends(0);
+}
+
+/// Files below `folder`.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    listed.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Seen: every command waited for ever for whoever would write into it, a server's for all nodes of a domain.
+#[test]
+fn nothing_waits_for_a_pipe_in_the_place_of_a_file() {
+    let machine = Machine::new();
+    machine.backup();
+    let source = machine.source();
+    let commands: [&[&str]; 3] =
+        [&["snapshots"], &["check", "--read-data"], &["backup", source.to_str().unwrap()]];
+    let (repository, whole) = (machine.path("repository"), machine.path("whole"));
+    std::fs::rename(&repository, &whole).unwrap();
+    for file in files(&whole) {
+        ended(Command::new("cp").arg("-a").arg(&whole).arg(&repository)).ends(0);
+        let place = repository.join(file.strip_prefix(&whole).unwrap());
+        std::fs::remove_file(&place).unwrap();
+        ended(Command::new("mkfifo").arg(&place)).ends(0);
+        for words in commands {
+            let mut limited = Command::new("timeout");
+            limited.args(["--signal=KILL", "60", env!("CARGO_BIN_EXE_icecore")]).args(words);
+            let ran = ended(&mut around(limited, &machine.command(words)));
+            // 137: it was killed, since it waited.
+            let is_told = [0, 1, 3, 12, 13, 14].contains(&ran.code);
+            let said = ran.text() + &ran.stderr;
+            assert!(is_told, "{}: {words:?}: {} {said}", place.display(), ran.code);
+        }
+        std::fs::remove_dir_all(&repository).unwrap();
+    }
 }

@@ -30,7 +30,7 @@ impl Root {
 
     /// Reads the beginning of `name` from the disk, past the page cache where the file system can do that.
     fn read(&self, name: &str) -> rustix::io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let open = |flags| fs::openat(&self.handle, name, flags, Mode::empty());
         let file = match open(flags | OFlags::DIRECT) {
             Err(Errno::INVAL) => open(flags),
