@@ -164,6 +164,32 @@ fn the_advice_where_nothing_of_the_containers_is_left_ends_in_a_clean_check() {
     assert_latest_is_whole(&machine);
 }
 
+/// Seen: each backup ended with "File exists", and no next command.
+#[test]
+fn the_advice_for_older_files_that_were_copied_over_newer_ones_ends_in_a_clean_check() {
+    let machine = Machine::new();
+    machine.backup();
+    let [place, older] = ["repository", "older"].map(|name| machine.path(name));
+    let copy = |from: PathBuf, to: &PathBuf| {
+        ended(std::process::Command::new("cp").arg("-aT").args([&from, to])).ends(0);
+    };
+    copy(place.clone(), &older);
+    for name in ["b", "c"] {
+        machine.write(name, &random(3 << 20));
+        machine.backup();
+    }
+    let made = machine.snapshots();
+    copy(older, &place);
+    let refused = machine.run(["backup", machine.source().to_str().unwrap()]).ends(14);
+    let said = ["index/state is older than index/run-", "icecore rebuild\n"];
+    said.iter().for_each(|text| assert!(refused.stderr.contains(text), "{}", refused.stderr));
+    machine.run(["rebuild"]).ends(0);
+    machine.backup();
+    machine.run(["check", "--read-data"]).ends(0);
+    let left = machine.snapshots();
+    assert!(made.iter().all(|id| left.contains(id)), "{left:?}");
+}
+
 /// `key remove` knew no key whose slot nobody vouches for, and check named no command.
 #[test]
 fn the_advice_for_a_damaged_key_slot_ends_in_a_clean_check() {

@@ -141,8 +141,14 @@ impl RunWriter {
         let trailer = self.trailer();
         self.file.append(&[&self.buffer, &self.fence, &self.filter, &trailer])?;
         self.file.sync()?;
-        storage.publish(&part, &self.name)?;
-        Ok(true)
+        match storage.publish(&part, &self.name) {
+            // No number is given twice, unless older files were copied over newer ones.
+            Err(error) if error.already_exists() => {
+                let name = format!("index/state is older than {}", self.name);
+                Err(Error::IndexDamaged { name })
+            }
+            published => Ok(published.map(|()| true)?),
+        }
     }
 
     fn flush_page(&mut self) -> Result<()> {
