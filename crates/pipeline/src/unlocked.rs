@@ -345,6 +345,20 @@ impl UnlockedRepository {
         Ok(good.collect())
     }
 
+    /// The key that `secret` opens the repository with, if it does: the one that may do most.
+    ///
+    /// # Errors
+    /// Those of the storage, and a lack of memory.
+    pub fn opened_by(&self, secret: SlotSecret<'_>) -> Result<Option<SlotInfo>> {
+        match Self::unlock(self.store.config(), self.store.key_slots()?, secret, || None) {
+            Ok((info, _)) => Ok(Some(info)),
+            Err(Error::WrongKey) => Ok(None),
+            // Damaged slots open nothing.
+            Err(Error::Crypto(error)) if !error.keys.is_empty() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The keys in use whose slot is lost; none where a server shows this machine not all slots. What a list of the
     /// files lacks is looked for by its name: the list may be an old one.
     pub fn keys_without_slot(&self) -> Result<Vec<KeyEntry>> {

@@ -226,6 +226,21 @@ fn new_secret(file: Option<&PathBuf>) -> Result<Secret> {
     }
 }
 
+/// Refuses a new password that opens another key than `own`: whoever has it may do what that key may.
+fn check_new(
+    context: &Context,
+    repository: &UnlockedRepository,
+    secret: &Secret,
+    own: Option<KeyId>,
+) -> Result<()> {
+    let opened = repository.opened_by(secret.slot()).map_err(|error| context.failure(error))?;
+    let Some(slot) = opened.filter(|slot| Some(slot.id) != own) else { return Ok(()) };
+    let (id, role) = (slot.id, slot.role.name());
+    Err(Failure::usage(format!("key {id} ({role}) has the same password")).hint(
+        "Nothing was changed. Choose another password: this one would still open that key. All keys: icecore key list",
+    ))
+}
+
 /// The new slot first: whatever happens between, one of both passwords opens.
 fn change(
     context: &Context,
@@ -240,6 +255,7 @@ fn change(
         return Err(no_password());
     }
     let secret = new_secret(file)?;
+    check_new(context, repository, &secret, Some(old.id))?;
     let node = old.bound.then_some(old.label.as_str());
     let new = New { role: old.role, label: &old.label, node, kdf: cost.kdf(old.kdf), wait };
     let id = new.add(context, repository, &secret).map_err(|error| context.failure(error))?;
@@ -267,6 +283,7 @@ fn add(
 ) -> Result<Code> {
     repository.certifier().map_err(|error| context.failure(error))?;
     let secret = new_secret(file)?;
+    check_new(context, repository, &secret, None)?;
     let id = new.add(context, repository, &secret).map_err(|error| context.failure(error))?;
     context.out.line(&format!("Added key {id}"))?;
     context.out.summary(Code::Complete, &Changed { key: id.to_string(), recovery_key: None })

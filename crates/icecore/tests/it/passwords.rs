@@ -229,6 +229,7 @@ fn what_a_password_costs_is_chosen_kept_and_shown() {
     std::fs::write(file, PASSWORD).unwrap();
     machine.run(["key", "passwd", "--new-password-file", file]).ends(0);
     assert_eq!(costs(), [(Some(24 << 20), Some(3))]);
+    std::fs::write(file, "another one").unwrap();
     let most = ["--password-cost", "1GiB", "--new-password-file", file];
     machine.run(["key", "add", "--write-only"].iter().chain(&most)).ends(0);
     machine.run(["key", "recovery"]).ends(0);
@@ -238,17 +239,24 @@ fn what_a_password_costs_is_chosen_kept_and_shown() {
     machine.backup();
 }
 
-/// Ids of keys are random: which one opened was a matter of luck.
+/// Seen: who had the password of a full key given to a write-only one could read all.
 #[test]
-fn a_password_of_several_keys_opens_the_one_that_may_most() {
+fn a_new_password_is_none_of_another_key() {
     let machine = Machine::new();
     let file = machine.path("same");
     let file = file.to_str().unwrap();
+    let new = ["--new-password-file", file];
+    std::fs::write(file, "of the agent").unwrap();
+    machine.run(["key", "add", "--write-only"].iter().chain(&new)).ends(0);
     std::fs::write(file, PASSWORD).unwrap();
-    for _ in 0..5 {
-        machine.run(["key", "add", "--write-only", "--new-password-file", file]).ends(0);
-    }
-    machine.run(["key", "recovery"]).ends(0);
+    let refused = machine.run(["key", "add", "--write-only"].iter().chain(&new)).ends(2);
+    assert!(refused.stderr.contains("(full)"), "{}", refused.stderr);
+    // The own one again: to change its cost.
+    machine.run(["key", "passwd", "--password-cost", "20MiB"].iter().chain(&new)).ends(0);
+    std::fs::write(file, "of the agent").unwrap();
+    let refused = machine.run(["key", "passwd"].iter().chain(&new)).ends(2);
+    assert!(refused.stderr.contains("(write-only)"), "{}", refused.stderr);
+    assert_eq!(machine.run(["key", "list", "--json"]).ends(0).lines().len(), 3);
 }
 
 #[test]
@@ -272,6 +280,7 @@ fn commands_on_keys_wait_for_who_writes() {
     let last = machine.run(["key", "recovery", "--wait", "1s", "--json"]).ends(0).last();
     let id = last["key"].as_str().unwrap().to_owned();
     machine.run(["key", "remove", &id, "--wait", "1s"]).ends(0);
+    std::fs::write(file, "a third one").unwrap();
     machine.run(["key", "passwd", "--wait", "1s", "--new-password-file", file]).ends(0);
 }
 

@@ -39,6 +39,19 @@ fn a_wrong_password_opens_nothing() {
     assert!(matches!(open(&folder, SlotSecret::Recovery([7; 32])), Err(Error::WrongKey)));
 }
 
+/// Ids of keys are random: which one opened was a matter of luck.
+#[test]
+fn a_password_of_several_keys_opens_the_one_that_may_most() {
+    let (folder, repository) = lab();
+    for _ in 0..5 {
+        repository.add_key(Role::WriteOnly, PASSWORD, CHEAP, "agent").unwrap();
+    }
+    assert_eq!(open(&folder, PASSWORD).unwrap().slot.role, Role::Full);
+    let opened = repository.opened_by(PASSWORD).unwrap();
+    assert_eq!(opened.map(|slot| slot.id), Some(repository.slot.id));
+    assert!(repository.opened_by(OTHER).unwrap().is_none());
+}
+
 #[test]
 fn a_write_only_key_backs_up_and_reads_nothing() {
     let (folder, repository) = lab();
@@ -121,6 +134,7 @@ fn a_damaged_slot_does_not_keep_another_from_opening() {
     std::fs::write(&path, b"garbage").unwrap();
     assert!(open(&folder, PASSWORD).is_ok());
     assert!(open(&folder, OTHER).is_err());
+    assert!(repository.opened_by(OTHER).unwrap().is_none());
 }
 
 #[test]
