@@ -504,7 +504,7 @@ SABOTAGES = {
         "crates/server-control/src/domain_keys.rs", "self.mark.allows_new_domain(&new.name).map(|()| new)?", "new",
         test("icecore", "a_domain_that_is_found_nowhere_is_made_only_once_somebody_confirms")),
     "a thread that does not start is no panic": (
-        "crates/pipeline/src/threads.rs", "match Builder::new().spawn_scoped(scope, work.clone()) {", "match Ok::<_, std::io::Error>(scope.spawn(work.clone())) {",
+        "crates/pipeline/src/threads.rs", "Builder::new().spawn_scoped(scope, work.clone());", "Ok::<_, std::io::Error>(scope.spawn(work.clone()));",
         test("icecore", "too_few_threads_end_no_command_by_a_panic")),
     "the clocks of a site are compared": (
         "crates/server-control/src/storage_servers/table.rs", "(ahead_secs.unsigned_abs() >= CLOCKS_DIFFER_SECS)", "(ahead_secs.unsigned_abs() >= u64::MAX)",
@@ -1384,6 +1384,24 @@ SABOTAGES = {
     "where a session stored something itself stays in the index": (
         "crates/repository/src/pins.rs", "pinned.containers.iter().chain(&pinned.writes)", "pinned.containers.iter()",
         test("simulation", "a_copy_of_what_a_session_stored_again")),
+    "nothing waits at a pipe in the place of a file": (
+        "crates/repository/src/local.rs", "OFlags::RDONLY | OFlags::NONBLOCK", "OFlags::RDONLY",
+        test("icecore", "nothing_waits_for_a_pipe_in_the_place_of_a_file")),
+    "what was opened without waiting is read with it": (
+        "crates/repository/src/local.rs", "fs::fcntl_setfl(&file, OFlags::empty()).map(|()| file)", "Ok(file)",
+        test("repository", "what_is_read_waits_for_the_disk")),
+    "the index is not written over a newer one": (
+        "crates/repository/src/index/run.rs", "Err(error) if error.already_exists() => {", "Err(error) if false && error.already_exists() => {",
+        test("icecore", "the_advice_for_older_files_that_were_copied_over_newer_ones")),
+    "a new password is none of another key": (
+        "crates/icecore/src/commands/key.rs", "    check_new(context, repository, &secret, None)?;\n", "",
+        test("icecore", "a_new_password_is_none_of_another_key")),
+    "a changed password is none of another key": (
+        "crates/icecore/src/commands/key.rs", "    check_new(context, repository, &secret, Some(old.id))?;\n", "",
+        test("icecore", "a_new_password_is_none_of_another_key")),
+    "fewer threads than asked for are enough": (
+        "crates/pipeline/src/threads.rs", "Err(_) => break,", "Err(error) => return Err(error),",
+        test("pipeline", "fewer_threads_than_asked_for_are_enough_and_none_is_an_error")),
     "what a move writes is durable": (
         "crates/repository/src/moving.rs", "written.and_then(|()| to.sync()).map_err", "written.map_err",
         test("simulation", "a_repository_that_moves")),

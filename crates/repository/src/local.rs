@@ -476,6 +476,15 @@ mod tests {
         }
     }
 
+    /// With the flag, io_uring says "try again" of what is not in memory.
+    #[test]
+    fn what_is_read_waits_for_the_disk() {
+        let (_directory, storage) = storage();
+        storage.put("a", b"one").unwrap();
+        let flags = fs::fcntl_getfl(storage.open_to_read("a").unwrap()).unwrap();
+        assert!(!flags.contains(OFlags::NONBLOCK), "{flags:?}");
+    }
+
     #[test]
     fn a_file_has_its_name_only_when_published() {
         let (_directory, storage) = storage();
