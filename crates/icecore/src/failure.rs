@@ -76,6 +76,10 @@ impl Failure {
         let lacks_conditions = is_bucket && self.message.contains("(If-None-Match)");
         let hint = match self.code {
             _ if lacks_conditions => crate::place::NEEDS_CONDITIONS.into(),
+            Code::Failed if self.message.ends_with(" is in its place") => format!(
+                "Nothing of Icecore makes that. Move it out of {}, then try again",
+                quoted(location)
+            ),
             Code::NotAllowed if is_skewed => {
                 "The clock of this machine differs from that of the storage by more than 15 minutes. What it shows: timedatectl. To let it be set from the network: timedatectl set-ntp true".into()
             }

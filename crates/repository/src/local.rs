@@ -254,8 +254,12 @@ impl Storage for LocalStorage {
 
     fn replace(&self, from: &str, to: &str) -> StorageResult<()> {
         self.verify_attached()?;
-        fs::renameat(&self.root.handle, from, &self.root.handle, to)
-            .map_err(|error| StorageError::new("rename", from, error))?;
+        fs::renameat(&self.root.handle, from, &self.root.handle, to).map_err(
+            |error| match error {
+                Errno::ISDIR => StorageError::new("write", to, error),
+                _ => StorageError::new("rename", from, error),
+            },
+        )?;
         self.sync_parent(to)
     }
 

@@ -190,6 +190,26 @@ fn the_advice_for_older_files_that_were_copied_over_newer_ones_ends_in_a_clean_c
     assert!(made.iter().all(|id| left.contains(id)), "{left:?}");
 }
 
+/// Seen: it named another file and no next command.
+#[test]
+fn a_directory_in_the_place_of_a_file_is_named_and_gone_once_it_is_moved() {
+    let machine = Machine::new();
+    machine.backup();
+    let place = machine.path("repository");
+    for name in ["lease", "lock"] {
+        std::fs::remove_file(place.join(name)).unwrap();
+        std::fs::create_dir(place.join(name)).unwrap();
+        let refused = machine.run(["backup", machine.source().to_str().unwrap()]).ends(1);
+        let told = format!("{name}: a directory is in its place");
+        let hint = format!("Move it out of {}", place.display());
+        assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+        assert!(refused.stderr.contains(&hint), "{}", refused.stderr);
+        std::fs::rename(place.join(name), machine.path(name)).unwrap();
+        machine.backup();
+        machine.run(["check"]).ends(0);
+    }
+}
+
 /// `key remove` knew no key whose slot nobody vouches for, and check named no command.
 #[test]
 fn the_advice_for_a_damaged_key_slot_ends_in_a_clean_check() {
