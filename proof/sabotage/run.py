@@ -1402,6 +1402,9 @@ SABOTAGES = {
     "fewer threads than asked for are enough": (
         "crates/pipeline/src/threads.rs", "Err(_) => break,", "Err(error) => return Err(error),",
         test("pipeline", "fewer_threads_than_asked_for_are_enough_and_none_is_an_error")),
+    "a repository in a bucket is made in no other": (
+        "crates/icecore/src/place.rs", "    refuse_inside_bucket(&location, out)?;\n", "    let _ = refuse_inside_bucket;\n",
+        test("icecore", "a_repository_in_a_bucket_is_made_in_no_other")),
     "what a move writes is durable": (
         "crates/repository/src/moving.rs", "written.and_then(|()| to.sync()).map_err", "written.map_err",
         test("simulation", "a_repository_that_moves")),
@@ -2097,7 +2100,7 @@ SABOTAGES = {
         test("repository", "given_replaced_or_taken")),
     "sync of a folder in which a file was replaced": (
         "crates/repository/src/local.rs",
-        "from, error))?;\n        self.sync_parent(to)", "from, error))",
+        "        )?;\n        self.sync_parent(to)", "        )?;\n        Ok(())",
         test("repository", "given_replaced_or_taken")),
     "sync of a folder in which a file was removed": (
         "crates/repository/src/local.rs", "if self.has_unlinked(name)? { self.sync_parent(name) }",

@@ -3,7 +3,9 @@
 use crate::failure::{Failure, Result, quoted};
 use crate::home;
 use crate::out::Out;
-use object_storage::{Access, Away, Credentials, Location, ObjectStorage, Patience, connect};
+use object_storage::{
+    Access, Away, Client, Credentials, Location, ObjectStorage, Patience, connect,
+};
 use repository::config;
 use repository::lease::LOCK;
 use repository::local::LocalStorage;
@@ -93,8 +95,24 @@ pub(crate) fn create(place: &Path, out: &Arc<Out>) -> Result<Arc<dyn Storage>> {
         return Ok(Arc::new(storage));
     };
     let storage = open_bucket(&location, out)?;
+    refuse_inside_bucket(&location, out)?;
     storage.probe().map_err(|error| failed(error, &location))?;
     Ok(Arc::new(storage))
+}
+
+/// As [`refuse_inside`]: to remove the other would remove all below its prefix. Whoever may not look there is not told.
+fn refuse_inside_bucket(location: &Location, out: &Arc<Out>) -> Result<()> {
+    for outer in location.ancestors() {
+        if connected(&outer, out)?.has_all(&config::NAMES) {
+            let message = format!("{location} is in the repository {outer}");
+            let hint = match outer.prefix.is_empty() {
+                true => "It has the whole bucket: use another one".into(),
+                false => format!("Use a prefix outside of it: {outer}-2"),
+            };
+            return Err(Failure::usage(message).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// What is in the directory of a repository, complete or not.
@@ -206,6 +224,21 @@ pub(crate) fn chunk_caches(place: &Path) -> Option<PathBuf> {
 }
 
 fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
+    let client = connected(location, out)?;
+    let mut storage = ObjectStorage::open(client).map_err(|error| failed(error, location))?;
+    let told = out.clone();
+    storage.tell_waits(Box::new(move |longest| {
+        told.note(&format!(
+            "the last writer did not end its lease. Waiting up to {} s to see whether it is still running",
+            longest.as_secs()
+        ));
+    }));
+    storage.wait_as_the_environment_says();
+    Ok(storage)
+}
+
+/// A connection to the bucket of `location`; what is asked is told by `out`.
+fn connected(location: &Location, out: &Arc<Out>) -> Result<Client> {
     let variable = |name: &str| std::env::var(name).ok();
     let credentials = Credentials::find(variable).map_err(|reason| {
         let failure = Failure::new(crate::codes::Code::NotAllowed, format!("{location}: {reason}"));
@@ -227,16 +260,7 @@ fn open_bucket(location: &Location, out: &Arc<Out>) -> Result<ObjectStorage> {
             longest.as_secs()
         ));
     }));
-    let mut storage = ObjectStorage::open(client).map_err(|error| failed(error, location))?;
-    let told = out.clone();
-    storage.tell_waits(Box::new(move |longest| {
-        told.note(&format!(
-            "the last writer did not end its lease. Waiting up to {} s to see whether it is still running",
-            longest.as_secs()
-        ));
-    }));
-    storage.wait_as_the_environment_says();
-    Ok(storage)
+    Ok(client)
 }
 
 /// What to do where conditional writes do not hold.

@@ -36,6 +36,17 @@ impl Location {
         }
         Some(Ok(Self { bucket: bucket.to_owned(), prefix: prefix.to_owned() }))
     }
+
+    /// The prefixes in which this one lies, the longest first; the last is empty.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        let shorter = |of: &String| {
+            let above =
+                |prefix: &str| prefix.rsplit_once('/').map_or("", |(above, _)| above).into();
+            (!of.is_empty()).then(|| above(of))
+        };
+        let prefixes = std::iter::successors(shorter(&self.prefix), shorter);
+        prefixes.map(|prefix| Self { bucket: self.bucket.clone(), prefix })
+    }
 }
 
 impl fmt::Display for Location {
@@ -60,6 +71,17 @@ mod tests {
             assert_eq!((&*location.bucket, &*location.prefix), (bucket, prefix), "{text}");
             assert_eq!(Location::parse(&location.to_string()), Some(Ok(location)));
         }
+    }
+
+    #[test]
+    fn a_prefix_lies_in_each_that_it_begins_with() {
+        let above = |text: &str| -> Vec<_> {
+            let location = Location::parse(text).unwrap().unwrap();
+            location.ancestors().map(|above| above.to_string()).collect()
+        };
+        assert_eq!(above("s3://b/a/b/c"), ["s3://b/a/b", "s3://b/a", "s3://b"]);
+        assert_eq!(above("s3://b/a"), ["s3://b"]);
+        assert!(above("s3://b").is_empty());
     }
 
     #[test]

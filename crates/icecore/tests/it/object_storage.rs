@@ -131,6 +131,17 @@ fn a_repository_in_a_bucket_does_what_one_on_a_disk_does() {
     assert!(again.stderr.contains("already exists"), "{}", again.stderr);
 }
 
+/// Seen: whoever removed the one removed the other with it.
+#[test]
+fn a_repository_in_a_bucket_is_made_in_no_other() {
+    let bucket = Bucket::new();
+    let inside = format!("{}/of/another", bucket.address);
+    let refused = ended(bucket.command(&["init"]).env("ICECORE_REPO", inside)).ends(2);
+    assert!(refused.stderr.contains("is in the repository s3://"), "{}", refused.stderr);
+    let (_, hint) = refused.stderr.split_once("outside of it: ").unwrap();
+    ended(bucket.command(&["init"]).env("ICECORE_REPO", hint.trim())).ends(0);
+}
+
 #[test]
 fn what_is_missing_at_an_object_storage_is_said_with_what_to_type() {
     let bucket = Bucket::bare();

@@ -103,6 +103,11 @@ impl Client {
         Ok(head.map_err(|error| failed("open", name, &error))?.size)
     }
 
+    /// Whether all objects `names` are there, as far as the storage shows them.
+    pub fn has_all(&self, names: &[&str]) -> bool {
+        names.iter().all(|name| self.length(name).is_ok())
+    }
+
     /// The objects below the directory `directory` (all with ""), with names behind `after`.
     pub(crate) fn list(
         &self,
