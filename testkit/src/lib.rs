@@ -5,6 +5,7 @@
 pub mod calendar;
 pub mod cold;
 pub mod faketime;
+pub mod hanging;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod random;
@@ -12,5 +13,6 @@ pub mod s3;
 pub mod skips;
 
 pub use faketime::faketime;
+pub use hanging::Hanging;
 pub use random::{Random, noise, seeds};
 pub use skips::skip;

@@ -5,6 +5,7 @@ use crate::storage_servers::Site;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::Hanging;
 
 pub(crate) fn backup(site: &Site, name: &str) -> Ran {
     site.node(name, &["backup", &site.folder("source")])
@@ -227,25 +228,6 @@ fn a_further_pool_that_is_not_mounted_stops_its_own_domains_and_no_others() {
     restores(&site, "web");
 }
 
-/// A superblock that holds up whoever opens it stands for a file system that does not answer.
-struct Hanging(PathBuf);
-
-impl Hanging {
-    fn new(disk: &Path) -> Self {
-        let superblock = disk.join("superblock");
-        fs::rename(&superblock, disk.join("kept")).unwrap();
-        assert!(Command::new("mkfifo").arg(&superblock).status().unwrap().success());
-        Self(superblock)
-    }
-
-    /// Those that wait read nothing, those that come find the superblock.
-    fn answer(&self) {
-        let fifo = fs::OpenOptions::new().write(true).open(&self.0).unwrap();
-        fs::rename(self.0.with_file_name("kept"), &self.0).unwrap();
-        drop(fifo);
-    }
-}
-
 #[test]
 fn a_pool_that_hangs_stops_its_own_domains_and_no_others() {
     let mut site = Site::new();
@@ -254,7 +236,7 @@ fn a_pool_that_hangs_stops_its_own_domains_and_no_others() {
     site.enroll_in("other", &["--pool", "main"]);
     ["web", "other"].iter().for_each(|name| drop(backup(&site, name).ends(0)));
     std::thread::sleep(std::time::Duration::from_millis(1100)); // an answer is good for a second
-    let hanging = Hanging::new(&disk);
+    let Some(hanging) = Hanging::at(&disk.join("superblock")) else { return };
     for is_restarted in [false, true] {
         if is_restarted {
             restart(&mut site);
@@ -268,7 +250,7 @@ fn a_pool_that_hangs_stops_its_own_domains_and_no_others() {
         assert!(fault.contains("has not answered for"), "{fault}");
         assert_eq!(pool(&site, "main")["fault"], serde_json::Value::Null);
     }
-    hanging.answer();
+    drop(hanging);
     // What could not be used is tried again after ten seconds.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while backup(&site, "web").code != 0 {

@@ -2,6 +2,7 @@
 
 use super::*;
 use api::enroll::KeyMode;
+use testkit::Hanging;
 
 fn server() -> (tempfile::TempDir, Pools) {
     let place = tempfile::tempdir().unwrap();
@@ -302,19 +303,6 @@ fn a_domain_goes_from_the_catalog_only_when_its_directory_is_surely_gone() {
     assert!(refused().contains("web"), "{}", refused());
 }
 
-/// A file that hangs whoever opens it until somebody writes into it stands for a file system that does not answer.
-fn hang(superblock: &Path) {
-    std::fs::rename(superblock, superblock.with_extension("kept")).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(superblock).status().unwrap();
-    assert!(made.success());
-}
-
-fn go_on(superblock: &Path) {
-    let fifo = std::fs::OpenOptions::new().write(true).open(superblock).unwrap();
-    std::fs::rename(superblock.with_extension("kept"), superblock).unwrap();
-    drop(fifo);
-}
-
 #[test]
 fn a_pool_that_hangs_holds_up_nobody_but_those_who_need_it() {
     let (place, pools) = server();
@@ -323,7 +311,7 @@ fn a_pool_that_hangs_holds_up_nobody_but_those_who_need_it() {
     std::fs::create_dir(&main).unwrap();
     std::fs::write(main.join("config"), "").unwrap();
     std::thread::sleep(Duration::from_millis(1100)); // an answer is good for a second
-    hang(&disk.join("superblock"));
+    let Some(hanging) = Hanging::at(&disk.join("superblock")) else { return };
     let begun = std::time::Instant::now();
     assert_eq!(pools.place_of(&domain(None)).unwrap().folder, main);
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
@@ -343,7 +331,7 @@ fn a_pool_that_hangs_holds_up_nobody_but_those_who_need_it() {
     pools.set_state("test", &name("slow"), PoolState::Offline).unwrap();
     assert_eq!(pools.choose(&name("new"), None).unwrap(), None);
     pools.set_state("test", &name("slow"), PoolState::Online).unwrap();
-    go_on(&disk.join("superblock"));
+    drop(hanging);
     let is_back = || pools.place_of(&domain(Some("slow"))).err().unwrap().to_string();
     let until = std::time::Instant::now() + Duration::from_secs(20);
     while is_back().contains("has not answered") {
